@@ -53,6 +53,7 @@ DOOR_ONLY = {"binding", "ran", "observed", "looks", "cursor", "wait", "content",
 SESSIONS = {"task_id", "claim_id", "repo_root"}  # of a task: said once, when its session is made
 MORE = {  # beside that
     "run_events": {"follow"},
+    "run_list": {"started_by"},
     "session_messages": {"last"},
     "interrupt_list": {"limit"},
     "run_receipts": {"limit"},

@@ -19,7 +19,7 @@ from outlast.operations.operation import Answer
 from outlast.runs.displaced import Displaced
 from outlast.runs.inbox import InboxItem
 from outlast.runs.plan import Plan
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
@@ -106,6 +106,19 @@ OUTCOME = Answer(
         | {"run_id": str | None, "result": Any, "interrupts": many(Wait), "verdict": Judgement | None},
     ),
     shown.outcome_json,
+)
+FailedBelow = shape(
+    "FailedBelow",
+    "A child run in which a failed run went wrong, and the step that failed there.",
+    {"run_id": str, "flow": str, "step": str, "error": dict[str, Any] | None},
+)
+RUN = Answer(
+    RunRecord,
+    shape(
+        "ShownRun",
+        "A run; of a failed one the child runs in which it went wrong.",
+        of(RunRecord) | {"failed_below": many(FailedBelow)},
+    ),
 )
 PLAN = Answer(
     Plan,

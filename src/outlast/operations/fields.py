@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from outlast.handoffs.handoff import Ending, Form
 from outlast.handoffs.recovered import Standing
+from outlast.runs.run import RunStatus as RunStatus
 from outlast.tasks.task import State as OfTask
 
 MOST = 1000  # items of a page
@@ -113,8 +114,16 @@ Digest = Annotated[str, about("The SHA-256 of the content, by which it is kept."
 # -- runs --------------------------------------------------------------------------------------------
 
 RunId = Annotated[str, about("The id of a run, or a unique prefix of it.")]
-RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+
 Status = Annotated[RunStatus, about("Only those of this status.")]
+OfFlow = Annotated[str, about("Only those of this flow, by its name or the source that a run says.")]
+OfTaskNamed = Annotated[str, about("Only those of this task.")]
+OfSession = Annotated[str, about("Only those of this conversation.")]
+OfTrace = Annotated[str, about("Only those of this trace.")]
+StartedBy = Annotated[str, about("Only those that this actor started.")]
+Since = Annotated[str, about("Only those that began then or later: a time, or how long ago (`90m`, `7d`).")]
+Until = Annotated[str, about("Only those that began before: a time, or how long ago.")]
+Searched = Annotated[str, about("Only those with this text in id, flow, task, phase, tags, inputs, meta or error.")]
 FlowName = Annotated[str, about("The name of a flow that the server was given.")]
 Inputs = Annotated[Json, about("The flow's inputs by name.")]
 State = Annotated[Json, about("Values that the state has from that step on.")]

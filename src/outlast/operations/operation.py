@@ -114,11 +114,11 @@ ANYTHING = Answer(dict[str, Any], dict[str, Any])
 
 
 class Pages(msgspec.Struct, frozen=True):
-    """A list that comes page by page, and how its next page is found: by the `before` or `after` of the method."""
+    """A list that comes page by page, and how its next page is found: by which argument of the method."""
 
     key: Callable[[Any], Any]  # of the last item: where the next page begins
     kind: type = str
-    by: Literal["before", "after"] = "before"
+    by: Literal["before", "after", "cursor"] = "before"
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,12 +88,22 @@ class Decision(OfRun, Change):
     calls="runs",
     role="read",
     answer=RunRecord,
-    pages=Pages(lambda last: last.id),
+    pages=Pages(lambda last: last.id, by="cursor"),
+    errors=(ValueRefused,),
 )
 class ListRuns(Paged):
-    """Which runs to list."""
+    """Which runs to list: those that are all that is asked for."""
 
     status: f.Status | None = None
+    flow: f.OfFlow | None = None
+    task: f.OfTaskNamed | None = None
+    tag: f.Tag | None = None
+    session: f.OfSession | None = None
+    trace: f.OfTrace | None = None
+    started_by: f.StartedBy | None = None
+    since: f.Since | None = None
+    until: f.Until | None = None
+    text: f.Searched | None = None
 
 
 @operation(
@@ -134,9 +144,8 @@ class StartRun(Change):
     "A run",
     calls="get",
     role="read",
-    answer=RunRecord,
+    answer=answers.RUN,
     errors=MISSING,
-    not_by_mcp=BY_SHOW,
 )
 class GetRun(OfRun):
     """Which run."""

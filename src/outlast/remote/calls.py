@@ -280,10 +280,11 @@ def _placed(path: str, given: Given) -> tuple[str, Given]:
 
 
 def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
-    """Items of a list as they came, page by page, as many as are wanted; `before`: after that item."""
+    """Items of a list as they came, page by page, as many as are wanted; after the last one seen."""
     rest = dict(given)
-    limit, before = rest.pop("limit", None), rest.pop("before", None)
-    cursor = "" if before is None else _cursor_at(before)
+    assert operation.pages is not None
+    limit, last = rest.pop("limit", None), rest.pop(operation.pages.by, None) if operation.pages.by != "after" else None
+    cursor = "" if last is None else _cursor_at(last)
     for _ in range(PAGES):
         size = PAGE if limit is None else min(limit, PAGE)
         if size < 1:

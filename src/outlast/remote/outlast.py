@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.care.audit.audit import audit_flow, names_a_flow
-from outlast.clock import Clock
+from outlast.clock import Clock, moment
 from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.home.acceptance import supposed
 from outlast.home.home import nobody
@@ -35,8 +35,9 @@ from outlast.remote.runs import Runs
 from outlast.remote.sessions import RemoteSessions
 from outlast.remote.tasks import RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
+from outlast.runs.find_runs import run_query
 from outlast.runs.options import Options
-from outlast.runs.run import STATUSES, Outcome, RunRecord
+from outlast.runs.run import Outcome, RunRecord
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ class RemoteShared(Shared):
 
     @like(Shared.runs)
     def runs(self, given: Given) -> list[RunRecord]:
-        if given["status"] not in (None, *STATUSES):
-            return []  # no run has it
+        named = {name: value for name, value in given.items() if name not in ("limit", "cursor")}
+        asked = run_query(self._executor.home.clock.now(), **named)
+        given |= {name: _iso(getattr(asked, name)) for name in ("since", "until")} | {"started_by": given.pop("actor")}
         found: list[RunRecord] = answer_of(self._line, OPERATIONS["run_list"], given)
         return found
 
@@ -337,6 +339,10 @@ class AsyncRemoteOutlast(AsyncOutlast):
     async def close(self) -> None:
         """Let go of the line. Runs of the server go on."""
         await to_its_end(self.blocking._let_go)
+
+
+def _iso(at: int | None) -> str | None:
+    return None if at is None else moment(at).isoformat()
 
 
 def _patience(given: Mapping[str, Any]) -> ClientPatience:

@@ -20,12 +20,13 @@ from outlast.remote.calls import Given, answer_of, ask, from_operations, like, v
 from outlast.remote.line import Broken
 from outlast.sessions.drafts import number
 from outlast.values.tokenizer import TokensOf, counter
-from outlast.workspace import checkpoint, link, records
+from outlast.workspace import checkpoint, link
+from outlast.workspace import record as records
 from outlast.workspace.artifact import Artifact
-from outlast.workspace.artifacts import draft
 from outlast.workspace.content import pieces_of, stream_of
 from outlast.workspace.recall import recall as recalling
 from outlast.workspace.recall.pack import ContextPack, line_of
+from outlast.workspace.save import draft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

@@ -72,7 +72,7 @@ def by_name(outlast: Outlast, asked: CallRequest) -> Any:
 def _page_by_name(outlast: Outlast, asked: CallRequest, pages: Pages) -> Page:
     limit, place = page_asked(asked, pages.kind)
     given = asked.given("cursor") | {"limit": limit + 1}
-    if place or pages.by == "before":
+    if place or pages.by != "after":
         given[pages.by] = place[0] if place else None
     found = asked.operation.perform(outlast, given)
     return page_of(found, limit, lambda last: cursor_of(pages.key(last)))

@@ -12,7 +12,8 @@ from outlast.doors.http.runs import go_on
 from outlast.errors import HandoffInvalid, RequestInvalid
 from outlast.operations.handoffs import packets
 from outlast.operations.operation import fields_of
-from outlast.operations.shown import listed_json
+from outlast.operations.shown import failed_below, listed_json
+from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast, RunRecord
@@ -43,6 +44,19 @@ def _near(outlast: Outlast, asked: CallRequest) -> Page:
 
 
 # -- runs --------------------------------------------------------------------------------------------
+
+
+def _runs(outlast: Outlast, asked: CallRequest) -> Page:
+    """Who started a run is not who asks."""
+    limit, place = page_asked(asked, str)
+    given = asked.given("started_by") | {"actor": asked.request.started_by, "limit": limit + 1}
+    found = outlast.runs(**given | {"cursor": place[0] if place else None})
+    return page_of(found, limit, lambda last: cursor_of(last.id))
+
+
+def _run(outlast: Outlast, asked: CallRequest) -> dict[str, Any]:
+    run = outlast.get(asked.request.run_id)
+    return {**jsonable(run), "failed_below": failed_below(outlast, run)}
 
 
 def _receipts(outlast: Outlast, asked: CallRequest) -> Page:
@@ -169,6 +183,8 @@ HANDLERS: dict[str, Does] = {
     "handoff_lint": _store,
     "handoff_recover": _recover,
     "handoff_near": _near,
+    "run_list": _runs,
+    "run_get": _run,
     "run_receipts": _receipts,
     "run_plan": _plan,
     "run_retry": _retry,
