@@ -77,7 +77,7 @@ class Setting(NamedTuple):
             _remove(folder)
 
 
-class CommandSpec(StepSpec):
+class CommandSpec(StepSpec, frozen=True):
     """A step whose code is a command."""
 
     @property

@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from outlast import failpoints
 from outlast.errors import DiskFull, EditedSince, NotRestorable
 from outlast.files.changes import FileChange, SeenFile, changes, edited_since, not_restorable, only_permissions
@@ -22,7 +24,6 @@ from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.files.staging import folder_at
 from outlast.store.contract.blobs import Blobs
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
 _NAMED = 20  # that many paths are spelled out in an error
@@ -30,8 +31,7 @@ _NAMED = 20  # that many paths are spelled out in an error
 Saved = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFiles:
+class RestoredFiles(Struct, frozen=True):
     """What was put back."""
 
     restored: tuple[FileChange, ...]  # the changes that were undone

@@ -18,10 +18,11 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha1, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.files.changes import Mode as DeclaredMode
 from outlast.files.changes import SeenFile

@@ -11,16 +11,16 @@ import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_file, module_alias
 from outlast.values.codec import Decode, decoder, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration
 
 BACKOFF_SECONDS = 0.5
@@ -31,8 +31,7 @@ _DOUBLINGS = 64  # more would be no number that a clock knows
 Errors = type[BaseException] | Iterable[type[BaseException]]
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Further attempts after a failure, and the waits before them."""
 
     retries: int = 0
@@ -99,8 +98,7 @@ def seconds(value: float | str, what: str) -> float:
     return found
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True, dict=True):
     """A function's parameters, prepared so that binding a call costs little."""
 
     function: Callable[..., Any]
@@ -163,8 +161,7 @@ class Signature:
         return {name: value for name, value in bound.arguments.items() if name not in silent}
 
 
-@dataclass(frozen=True)
-class StepSpec:
+class StepSpec(Struct, frozen=True, dict=True):
     """A step or effect: the function and how it is to be attempted."""
 
     function: Callable[..., Any]
@@ -184,20 +181,30 @@ class StepSpec:
     not_done: tuple[type[BaseException], ...] = ()
     on_partial: str = "keep"
     work: Any = None  # a command's own way of being made ready and run; None for a Python function
-    is_async: bool = False
-    is_effect: bool = False
-    prepares: bool = False  # something is to be done before its start is written
-    signature: Signature = field(init=False)
-    retry: Retry = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
-        object.__setattr__(self, "is_effect", self.kind == "effect")
-        object.__setattr__(self, "prepares", bool(self.writes) or self.work is not None)
-        again = Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
-        object.__setattr__(self, "retry", again)
         _check_step(self)
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.function, ignore=self.ignore)
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def is_effect(self) -> bool:
+        return self.kind == "effect"
+
+    @cached_property
+    def prepares(self) -> bool:
+        """Whether something is to be done before its start is written."""
+        return bool(self.writes) or self.work is not None
+
+    @cached_property
+    def retry(self) -> Retry:
+        return Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
 
     @cached_property
     def decode(self) -> Decode:
@@ -255,8 +262,7 @@ def _is_method(function: Callable[..., Any]) -> bool:
     return owner not in ("", "<locals>") and first in ("self", "cls")
 
 
-@dataclass(frozen=True)
-class FlowSpec:
+class FlowSpec(Struct, frozen=True, dict=True):
     """A flow: the function, and the name by which any process finds it again."""
 
     function: Callable[..., Any]

@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, get_args
 
+from msgspec import Struct
+
 from outlast.errors import HandoffInvalid
 from outlast.files.patterns import never
 from outlast.handoffs.handoff import Form
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration, nearest
 
 Rule = Literal["exists", "absent", "sha256", "contains"]
@@ -30,8 +31,7 @@ _A_MUST = 'give a sentence, or {"file": "…", "exists": true}'
 _A_FILE_RULE = 'give one of "exists": true, "absent": true, "sha256": "…", "contains": "…"'
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCheck:
+class CommandCheck(Struct, frozen=True):
     """A check that the host runs. It passes when the command ends with `exit`."""
 
     run: str
@@ -40,8 +40,7 @@ class CommandCheck:
     exit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FileRule:
+class FileRule(Struct, frozen=True):
     """What must hold of one file."""
 
     file: str

@@ -7,7 +7,8 @@ revision; when the work was completed; and in another repository.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, must_key
 from outlast.handoffs.musts import SINCE, PathRule, broken_path, rule_of_must

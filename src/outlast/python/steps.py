@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from outlast.care.audit.python import seen_flow
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import signature
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStep:
+class FlowStep(Struct, frozen=True):
     """A step, a wait, or what holds further ones."""
 
     id: str
@@ -34,8 +33,7 @@ class FlowStep:
     confirmed: bool = False  # an effect that has a probe
 
 
-@dataclass(frozen=True, slots=True)
-class FlowSteps:
+class FlowSteps(Struct, frozen=True):
     """A flow, listed."""
 
     flow: str

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Verdict
 from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
 # person about them, or ends (or waits for) what still runs
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True):
     """One call that the ledger knows, and what a resume does with it."""
 
     label: str
@@ -32,8 +32,7 @@ class PlanStep:
     choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The error that a resume raises as things stand."""
 
     code: str
@@ -45,8 +44,7 @@ class Refusal:
         return cls(error.code, error.detail, error.what_next)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a resume would do: nothing is run or written to make it."""
 
     run_id: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.commands.guard import orphans_of
 from outlast.commands.leftovers import asked_by_declaration, previous, previous_of, why_asked

@@ -5,10 +5,11 @@ The states and the moves between them are one table; CHECKs and docs/tasks.md re
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from outlast.handoffs.handoff import Handoff, HandoffClaim
 from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
@@ -18,7 +19,7 @@ from outlast.handoffs.task_anchor import task_of as task_of
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import encode
-from outlast.values.frozen import dataclass
+from outlast.values.compared import Compared
 
 State = Literal["active", "paused", "resumed", "completed"]
 STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
@@ -49,8 +50,7 @@ def may_move(before: State, after: State) -> bool:
     return after in MOVES[before]
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedAction:
+class AllowedAction(Struct, frozen=True):
     """Whether something may be done with a task now. `why`: why not; or, if it may, what it still needs."""
 
     name: str
@@ -58,8 +58,7 @@ class AllowedAction:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskEvent(Compared, frozen=True):
     """One thing that happened to a task, in its place."""
 
     task: str
@@ -70,11 +69,10 @@ class TaskEvent:
     actor: str
     at: datetime
     masked: int = 0  # how many secrets of the body were masked
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Compared, frozen=True):
     """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff.
 
     `run` is its unfinished run, in a list: of several the one that was heard of last.
@@ -89,12 +87,11 @@ class Task:
     opened_at: datetime | None
     updated_at: datetime | None
     events: int = 0  # how many there are
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
     run: TaskRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskContext:
+class TaskContext(Struct, frozen=True):
     """How a task stands here and now, and what may be done with it."""
 
     task: str
@@ -124,8 +121,7 @@ class TaskContext:
         return next((each.why for each in self.allowed_actions if each.name == name and not each.allowed), "")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPaused:
+class TaskPaused(Struct, frozen=True):
     """A task that was paused: what was stored for whoever resumes it."""
 
     task: str
@@ -138,8 +134,7 @@ class TaskPaused:
         return self.handoff.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResumed:
+class TaskResumed(Struct, frozen=True):
     """A task that was resumed: what was handed over with its verdict, and the claim to it."""
 
     task: str
@@ -152,8 +147,7 @@ class TaskResumed:
         return self.claim.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCompleted:
+class TaskCompleted(Compared, frozen=True):
     """A task that was completed. Without a handoff there is no settlement: a run that succeeded shows it, or a word."""
 
     task: str
@@ -163,7 +157,7 @@ class TaskCompleted:
     shown_by: str = ""  # the run that succeeded
     override: str = ""
     notes: tuple[str, ...] = ()
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
 # -- the chain ---------------------------------------------------------------------------------------

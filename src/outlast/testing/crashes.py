@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
 from outlast.python.decorators import Flow
@@ -40,8 +42,7 @@ from outlast.values.codec import decode, encode
 Tell = Callable[[str, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnd:
+class ChildEnd(Struct, frozen=True):
     """How a child ended: by SIGKILL, or not; and everything it told."""
 
     killed: bool
@@ -105,8 +106,7 @@ _MOST_RESUMES = 20
 TASK = "crash-everywhere"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """The nth time that a write point is reached."""
 
     name: str
@@ -116,8 +116,7 @@ class Point:
         return f"{self.name}:{self.nth}"
 
 
-@dataclass(frozen=True, slots=True)
-class Crashes:
+class Crashes(Struct, frozen=True):
     """What was tried: every one of these kills was followed by resumes to the same result."""
 
     points: tuple[Point, ...]
@@ -207,8 +206,7 @@ class Hurried(SystemClock):
         await asyncio.sleep(0)
 
 
-@dataclass(frozen=True, slots=True)
-class CrashSubject:
+class CrashSubject(Struct, frozen=True):
     """What is tried: a flow with its inputs, and how a process of it goes on."""
 
     flow: Flow[..., Any]

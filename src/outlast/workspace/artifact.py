@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from outlast.errors import NameInvalid, Refused, ValueRefused
 from outlast.values.codec import encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 
 PREFIX = "artifact:"
 NAME_LENGTH = 500
@@ -65,8 +67,7 @@ class ArtifactContent(Protocol):
     def open(self) -> BufferedReader: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactSource:
+class ArtifactSource(Struct, frozen=True):
     """Who saved an artifact, and where: outside of any run, in the body of one, or in a step."""
 
     actor: str
@@ -76,8 +77,7 @@ class ArtifactSource:
     origin: str = ""  # where the content came from, in the saver's words
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(Compared, frozen=True, dict=True):
     """Saved content: what is known of it, and the way to it. It is checked whenever it is read."""
 
     ref: str
@@ -91,7 +91,7 @@ class Artifact:
     tags: tuple[str, ...]
     source: ArtifactSource
     stored_at: datetime
-    replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
+    replayed: bool = False  # nothing was written: it was there
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """The content, or a part of it: from one byte up to another, as a slice would have it.
@@ -129,7 +129,7 @@ class Artifact:
 
     def opened(self, content: ArtifactContent) -> Artifact:
         """The same, with the way to its content."""
-        object.__setattr__(self, "_content", content)
+        self.__dict__["_content"] = content
         return self
 
     def _reach(self) -> ArtifactContent:

@@ -7,10 +7,10 @@ saves belong to a run is runs/saves.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ArtifactNotFound, ArtifactRemoved, RunRemoved, StoreFailed, ValueRefused

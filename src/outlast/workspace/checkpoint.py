@@ -6,9 +6,10 @@ Checkpoints: pin a boundary, from a run's own body or from outside; list them; c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import AmbiguousPrefix, CheckpointNotFound, Refused, RunRemoved, ValueRefused
@@ -22,7 +23,8 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs as refs_of
 from outlast.workspace.artifact import SUMMARY_LENGTH, check_text, proof_of
 from outlast.workspace.recall.search import keep_up
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
 REFS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Compared, frozen=True):
     """A boundary as it was pinned: the run's state then, what it refers to, and where in the journal it is."""
 
     id: str
@@ -52,11 +53,10 @@ class Checkpoint:
     position: int  # seq in the run's journal: what came before belongs to it
     actor: str
     at: datetime
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(Struct, frozen=True):
     """A key of the state that is not what it was: absent on the side where it is not."""
 
     key: str
@@ -65,8 +65,7 @@ class StateChange:
     kind: str = "changed"  # added, removed, changed
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDiff:
+class CheckpointDiff(Struct, frozen=True):
     """What is different at the second of two checkpoints."""
 
     before: Checkpoint

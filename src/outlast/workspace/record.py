@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from outlast.errors import ValueRefused
+from outlast.values.compared import Compared
 from outlast.workspace.artifact import ArtifactSource, check_text
 
 PREFIX = "record:"
@@ -15,8 +15,7 @@ TEXT_BYTES = 1 << 20
 REFS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Compared, frozen=True):
     """A record as it was stored. Nothing of it ever changes, but for the pin."""
 
     ref: str
@@ -33,7 +32,7 @@ class Record:
     stored_at: datetime
     masked: tuple[str, ...] = ()  # paths of what was masked as a secret
     pinned_by: str = ""  # who pinned it last, or took the pin away
-    replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
+    replayed: bool = False  # nothing was written: it was there
 
 
 def check_kind(kind: Any) -> str:

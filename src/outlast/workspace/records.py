@@ -8,11 +8,11 @@ Many records at once, in one transaction: all of them, or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.clock import micros, moment
 from outlast.errors import NameInvalid, NotFound, RecordNotFound, SecretFound, ValueRefused

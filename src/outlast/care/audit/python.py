@@ -12,9 +12,11 @@ import io
 import socket
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_writes, names_in, swallowed
 from outlast.care.audit.code_signs import unrepeatable as signs_of
@@ -23,7 +25,6 @@ from outlast.care.audit.code_signs import unsummed as unsummed_in
 from outlast.care.audit.flow import AuditedFlow, AuditFinding, Unit
 from outlast.flows.code import function_in
 from outlast.flows.spec import FlowSpec, Signature, StepSpec, tree_of
-from outlast.values.frozen import dataclass
 
 _CALLS = {"step": "step", "effect": "effect", "map": "step"}
 _LIVE = ("client", "session", "connection", "socket", "channel", "cursor", "engine", "pool", "browser", "driver")
@@ -31,8 +32,7 @@ _CLOSERS = ("close", "aclose", "quit", "disconnect", "dispose", "shutdown")
 _TOO_BROAD = (BaseException, Exception, OSError, TimeoutError)
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """A function and its syntax tree."""
 
     function: Callable[..., Any]

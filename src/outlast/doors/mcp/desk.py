@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from msgspec import Struct
+
 from outlast.python.homes import GATES
 
 if TYPE_CHECKING:
@@ -27,8 +29,7 @@ class ToolAnswer(NamedTuple):
     whole: str = ""
 
 
-@dataclass(frozen=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """One caller's place. `sessions` is kept where all calls are of one worker, as over stdio."""
 
     outlast: Outlast

@@ -10,10 +10,11 @@ import re
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.errors import AnswerInvalid
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
@@ -69,8 +70,7 @@ class _Shown(dict[str, Any]):
         return "?"
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Struct, frozen=True):
     """One wait of a run."""
 
     id: str

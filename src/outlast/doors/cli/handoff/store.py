@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from outlast.doors.cli.completion import offer_anchors
 from outlast.doors.cli.door import Door, command
