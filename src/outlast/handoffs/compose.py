@@ -35,6 +35,7 @@ from outlast.handoffs.handoff import (
     Form,
     Handoff,
     Lint,
+    anchor_of,
     encode_handoff,
     key_of,
 )
@@ -54,7 +55,6 @@ from outlast.runs.run import FINISHED
 from outlast.runs.start import flow_if_known
 from outlast.runs.unproven import refuse_unproven
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.tasks.task import anchor_of
 from outlast.values.codec import decode, encode, jsonable
 
 if TYPE_CHECKING:

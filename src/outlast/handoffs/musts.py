@@ -12,9 +12,11 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from outlast.errors import HandoffInvalid, NameInvalid
+from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.patterns import Patterns, one
-from outlast.handoffs.forms import FileRule, read_path, refuse, rule_of
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Contract, Form
+from outlast.files.rules import FileRule
+from outlast.handoffs.forms import read_path, refuse, rule_of
+from outlast.handoffs.handoff import Contract, Form
 
 MustName = Literal["must_change", "must_remove", "must_keep"]
 MUST_NAMES: tuple[str, ...] = get_args(MustName)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.errors import NameInvalid, ValueRefused
+from outlast.handoffs.handoff import TASK as PREFIX
 from outlast.handoffs.settle import Settling
+from outlast.handoffs.task_state import STATES, State
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.sessions import drafts as session_drafts
@@ -17,17 +19,7 @@ from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of
 from outlast.tasks.complete import complete
 from outlast.tasks.inspect import inspect
-from outlast.tasks.task import (
-    PREFIX,
-    STATES,
-    State,
-    Task,
-    TaskCompleted,
-    TaskContext,
-    TaskEvent,
-    TaskPaused,
-    TaskResumed,
-)
+from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import HandoffClaim
