@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -283,8 +282,7 @@ def _shown_key(key: str, rules: tuple[SecretRule, ...]) -> str:
 # -- raw JSON ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """An object or a list that is being read."""
 
     place: Place

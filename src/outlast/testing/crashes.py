@@ -19,11 +19,10 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
@@ -301,8 +300,7 @@ def _kill_after(count: int) -> Callable[[str], None]:
 # -- in the parent -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Trying:
+class Trying(Struct):
     """The trials of one flow, and what they came to."""
 
     base: Path
@@ -346,8 +344,7 @@ class Trying:
         shutil.rmtree(trial.home)
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(Struct):
     """One home, and the processes that worked on it one after the other."""
 
     home: Path

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError, ValueRefused
 from outlast.ledger.verdict import Reason
@@ -137,8 +136,7 @@ def standings(look: Reading, asked: Iterable[str], but: str = "") -> dict[str, R
 # -- why ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A place in the tree while it grows."""
 
     ref: str

@@ -12,11 +12,10 @@ import io
 import socket
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_writes, names_in, swallowed
 from outlast.care.audit.code_signs import unrepeatable as signs_of
@@ -85,8 +84,7 @@ def seen_flow(spec: FlowSpec) -> AuditedFlow:
     )
 
 
-@dataclass
-class BodySearch:
+class BodySearch(Struct):
     """What was seen so far, going through a body and what it calls."""
 
     units: dict[tuple[str, str, str], Unit] = field(default_factory=dict)

@@ -13,13 +13,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
@@ -78,8 +77,7 @@ class Beginnings:
         return at < len(self._sorted) and self._sorted[at].startswith(ref)
 
 
-@dataclass(slots=True)
-class Mentions:
+class Mentions(Struct):
     """What was found, and how far it was read: reading on adds what was written since."""
 
     runs: Beginnings = field(default_factory=lambda: Beginnings())
