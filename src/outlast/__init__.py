@@ -8,9 +8,10 @@ if TYPE_CHECKING:
     from outlast.errors import NotDone, OutlastError, StepFailed
     from outlast.flows.spec import KEY
     from outlast.ledger.verdict import Reason, Verdict
+    from outlast.python.async_outlast import AsyncOutlast
     from outlast.python.backups import restore
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
-    from outlast.python.outlast import AsyncOutlast, Outlast
+    from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.displaced import Displaced
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
@@ -84,7 +85,8 @@ _PLACES = {
     "care.gc.gc": ("Swept",),
     "python.backups": ("restore",),
     "python.decorators": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
-    "python.outlast": ("AsyncOutlast", "Outlast"),
+    "python.async_outlast": ("AsyncOutlast",),
+    "python.outlast": ("Outlast",),
     "python.run": ("AsyncRun", "Run", "current"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

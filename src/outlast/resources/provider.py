@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from outlast.flows.spec import Inject, Signature
-from outlast.runs.attempt import CURRENT
-from outlast.values.ambient import calls_user_code
+from outlast.values.ambient import CURRENT, calls_user_code
 
 Ask = Callable[[Any], Any]
 
