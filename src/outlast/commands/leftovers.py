@@ -220,12 +220,7 @@ def _left(execution: Execution, attempt: Attempt, ended: Raised) -> LeftFiles:
         exit=exit,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
-    return replace(_as_told(left, said_done=False), shared=_shared_by(attempt.asked))
-
-
-def _shared_by(asked: StepCall) -> str:
-    """The `foreach` whose items declare the same files and are done several at once: who wrote which, nobody knows."""
-    return asked.lane.shared if asked.lane is not None and asked.spec.writes else ""
+    return replace(_as_told(left, said_done=False), shared=attempt.asked.shared)
 
 
 def _as_told(left: LeftFiles, *, said_done: bool) -> LeftFiles:
@@ -315,7 +310,7 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     if not found.is_to_be_restored:
         return ""
     if found.left is not None and found.left.shared:
-        return f"items of {found.left.shared} that are done at once declare the same files: nobody knows whose they are"
+        return _whose(found.left.shared)
     try:
         assert found.before is not None
         root, blobs = root_of(execution.executor.home, spec), execution.executor.home.blobs
@@ -325,14 +320,20 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     return ""
 
 
+def _whose(shared: str) -> str:
+    return f"parts of {shared} that are done at once declare the same files: nobody knows whose they are"
+
+
 def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
     """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
     facts = facts_of(home, past.begun or past.payload)
     wish = past.decided if past.decided in ("keep", "restore") else facts.get("declared", {}).get("on_partial", "")
-    if wish != "ask" or "before" not in facts:
+    shared = facts.get("declared", {}).get("shared", "")
+    why = ASKED if wish == "ask" else _whose(shared) if wish == "restore" and shared else ""
+    if not why or "before" not in facts:
         return ""
     left = previous_of(home, run_id, past)
-    return ASKED if left is not None and left.judgement != "none" else ""
+    return why if left is not None and left.judgement != "none" else ""
 
 
 def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
@@ -485,8 +486,9 @@ def _remember(execution: Execution, attempt: Attempt) -> None:
     spec, home = attempt.asked.spec, execution.executor.home
     folder = lasting(str(root_of(home, spec)), home.project)
     declared = {"folder": folder, "writes": list(spec.writes)}
-    declared |= {"on_partial": spec.on_partial} if spec.on_partial == "ask" else {}
-    declared |= {"shared": shared} if (shared := _shared_by(attempt.asked)) else {}
+    shared = attempt.asked.shared
+    declared |= {"on_partial": spec.on_partial} if shared or spec.on_partial == "ask" else {}
+    declared |= {"shared": shared} if shared else {}
     attempt.facts = {**(attempt.facts or {}), "declared": declared}
     if not spec.writes:
         return

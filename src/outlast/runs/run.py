@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -15,8 +15,10 @@ from outlast.runs.waits.interrupt import Interrupt
 
 T = TypeVar("T")
 
-STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
-FINISHED = ("succeeded", "aborted")
+RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
+FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
+STATUSES = (*UNFINISHED, *FINISHED)
 FORK = "~fork-"  # between a task and the number of its fork
 
 # `crashed` is what a running run is called once its owner is dead; the next owner records it.
@@ -64,6 +66,8 @@ class RunRecord(Struct, frozen=True):
     worktree: str = ""  # the linked work tree of git's that it belongs to
     origin: str = ""  # the run that it was forked from
     origin_step: str = ""  # and from which step on it goes its own way
+    tags: tuple[str, ...] = ()  # given at its start
+    state: dict[str, Any] | None = None  # small values by name; None where runs are listed: `get` looks
     replayed: bool = False
 
     @property
