@@ -6,12 +6,13 @@ resume then does, the world outside, the receipts, and `verify`.
 
 from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from outlast import Plan, Receipt, failpoints
 from outlast.errors import OutlastError

@@ -25,8 +25,8 @@ from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
-from outlast.files.partial import look
 from outlast.files.patterns import Patterns
+from outlast.files.snapshot import look
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import demand_secrets
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait, walk
