@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
@@ -31,7 +32,6 @@ from outlast.ledger.verdict import Verdict, judge
 from outlast.operations.table import OPERATIONS
 from outlast.remote.calls import Given, ask, reading
 from outlast.remote.place import send_blobs
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.operations.operation import Operation
@@ -42,8 +42,7 @@ LOOKS = 12  # while a handoff changes as fast as it is looked at, somebody else 
 When = Literal["store", "recover", "verify", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveQuery:
+class ObserveQuery(Struct, frozen=True):
     """What the caller asked for himself: which handoff, where its files are, and whether its checks may run."""
 
     asked: HandoffQuery

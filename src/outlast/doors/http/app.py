@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.routing import Route, Router
 
 from outlast.doors.http import blobs, metrics, runs, streams

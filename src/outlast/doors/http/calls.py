@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.errors import Conflict, Invalid, NotFound, RequestInvalid
 from outlast.operations.fields import MOST
@@ -25,8 +25,7 @@ MOST_OF_A_HEADER = 4000  # characters
 Place = Annotated[int, msgspec.Meta(ge=0, le=(1 << 62))]  # in a list that is counted
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some items of a list, and where the next ones begin; None: there are no more."""
 
     items: list[Any]
@@ -35,8 +34,7 @@ class Page:
     beside: Mapping[str, Any] = field(default_factory=dict)  # what is no item of the list
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
+class CallRequest(Struct, frozen=True):
     """What is asked, decoded and checked, and by whom."""
 
     state: ServerState
