@@ -19,15 +19,15 @@ from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import UNREADABLE
 from outlast.store.contract import Reading, RunRow
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.runs.run import Options
     from outlast.store.contract import FinishedRow
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(Struct, frozen=True):
     """The probe found it: the effect has happened, and this is its result."""
 
     value: Any = None

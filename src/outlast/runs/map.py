@@ -11,15 +11,17 @@ from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from outlast.clock import moment
 from outlast.errors import MapKeyTaken, NameInvalid, Paused, Refused, Stopped, ValueRefused
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import CURRENT, Frame, StepCall
-from outlast.runs.call import FIRST, Call, Changed, Doubtful, Fresh, Poisoned, Replay
+from outlast.runs.call import FIRST, Call, Changed, Doubtful, Fresh, Poisoned, Replay, known_scope
 from outlast.runs.execution import Execution
 from outlast.runs.step import StepSpec
 from outlast.values.ambient import begin
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 T = TypeVar("T")
 KEY_LENGTH = 200
@@ -109,8 +111,7 @@ def _save_timer(execution: Execution, rest: Rest) -> None:
 # -- maps --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ok(Generic[T]):
+class Ok(Struct, Generic[T], frozen=True):
     """An item of a map whose call returned, or was skipped with a result."""
 
     value: T
@@ -122,8 +123,7 @@ class Ok(Generic[T]):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """An item of a map whose call failed for good. The error is the same on replay."""
 
     error: Exception
@@ -284,6 +284,7 @@ def map_plain(
     execution: Execution, asked: list[StepCall], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
 ) -> list[Any]:
     """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     try:
         if calls.todo:
@@ -295,6 +296,13 @@ def map_plain(
         execution.paused = execution.paused or isinstance(trouble, Paused)
         raise trouble
     return calls.results()
+
+
+def _share(asked: list[StepCall], concurrency: int) -> None:
+    """Items that are done at once declare the same files: who of them wrote which, nobody knows."""
+    if concurrency > 1 and len(asked) > 1 and asked[0].spec.writes:
+        for one in asked:
+            one.shared = known_scope(one.call.scope).rstrip("/")
 
 
 class Crew:
@@ -378,6 +386,7 @@ async def map_async(
     """Drive calls in `concurrency` tasks, however many calls there are. One that waits makes room for the next."""
     import asyncio
 
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     left = iter(calls.todo)
 

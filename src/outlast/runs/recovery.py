@@ -6,9 +6,10 @@ The run as it lies in the store: `found.py`. What a resume comes to by all of it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs

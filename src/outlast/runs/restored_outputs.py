@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound, NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
-from outlast.files.restore import put_back
+from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
 from outlast.home.find import run_row
 from outlast.ledger.journal import JournalEntry, decode_header, decode_payload
@@ -30,7 +32,7 @@ from outlast.runs.outputs import Output, RecordedOutput, flow_file_of, look, rec
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
-from outlast.values.frozen import dataclass
+from outlast.values.compared import Compared
 from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
@@ -43,8 +45,7 @@ if TYPE_CHECKING:
 _NAMED = 20  # that many files are spelled out in an error
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredOutputs:
+class RestoredOutputs(Struct, frozen=True):
     """What was put back, and what was not since nobody kept it."""
 
     run_id: str
@@ -176,9 +177,10 @@ def _nothing() -> Iterator[bytes]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class Displaced:
+class Displaced(Compared, frozen=True):
     """A file as it was before another took its place."""
+
+    _aside = ("read",)
 
     run_id: str
     seq: int  # of the entry that says so
@@ -186,7 +188,7 @@ class Displaced:
     path: str  # from the folder that the step works in
     digest: str
     at: datetime
-    read: Pieces = field(default=_nothing, repr=False, compare=False)
+    read: Pieces = _nothing
 
     def pieces(self) -> Iterator[bytes]:
         """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""

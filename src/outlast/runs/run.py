@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import dataclass
 
 T = TypeVar("T")
 
-STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
-FINISHED = ("succeeded", "aborted")
+RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
+FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
+STATUSES = (*UNFINISHED, *FINISHED)
 FORK = "~fork-"  # between a task and the number of its fork
 
 # `crashed` is what a running run is called once its owner is dead; the next owner records it.
@@ -39,8 +42,7 @@ def may_move(before: str, after: str) -> bool:
     return after in MOVES[before]
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """A run as the ledger knows it."""
 
     id: str
@@ -68,6 +70,8 @@ class RunRecord:
     worktree: str = ""  # the linked work tree of git's that it belongs to
     origin: str = ""  # the run that it was forked from
     origin_step: str = ""  # and from which step on it goes its own way
+    tags: tuple[str, ...] = ()  # given at its start
+    state: dict[str, Any] | None = None  # small values by name; None where runs are listed: `get` looks
     replayed: bool = False
 
     @property
@@ -164,8 +168,7 @@ class Outcome(_Unseen, Generic[T]):
 # -- how a call of a flow asks for a run ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a caller says of the run that is to be started, continued or repeated."""
 
     task: str | None = None  # None: the caller names none, and it is made of the flow and its inputs
@@ -175,10 +178,11 @@ class Options:
     meta: Mapping[str, Any] | None = None
     again: bool = False  # a finished named task is to happen once more
     yes: bool = False  # whatever effects are repeated by that, they may be
-    effects: tuple[str, ...] = field(default=())  # or only those, by the names of their steps
+    effects: tuple[str, ...] = ()  # or only those, by the names of their steps
     operation_id: str | None = None
     wait: bool | float = False  # while somebody else runs it, wait for its end: for so many seconds, or until it comes
     returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
+    tags: tuple[str, ...] = ()  # by which the run is found
 
     @property
     def named(self) -> bool:
@@ -191,10 +195,12 @@ class Options:
 
 
 AS_EVER = Options()
+_LISTS = ("effects", "tags")
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "again": ("bool", (bool,)),
     "effects": ("list of names", (list, tuple)),
     "operation_id": ("text", (str, type(None))),
+    "tags": ("list of names", (list, tuple)),
     "wait": ("bool or number of seconds", (bool, int, float)),
     "yes": ("bool", (bool,)),
 }
@@ -208,11 +214,11 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
             raise OptionInvalid(name, "there is no such option", known)
         if not _fits(name, value):
             raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
-    return {name: tuple(value) if name == "effects" else value for name, value in given.items()}
+    return {name: tuple(value) if name in _LISTS else value for name, value in given.items()}
 
 
 def _fits(name: str, value: Any) -> bool:
-    if name == "effects":
+    if name in _LISTS:
         return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     if name == "wait":
         return isinstance(value, int | float) and value >= 0

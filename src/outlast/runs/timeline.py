@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
@@ -24,7 +26,6 @@ from outlast.runs.look import interrupt_of, record_now
 from outlast.runs.receipt import Event, events_of
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.store.contract import RunRow
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -36,8 +37,7 @@ STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on af
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineItem:
+class TimelineItem(Struct, frozen=True):
     """One thing that happened in a run, and how long it took."""
 
     run_id: str

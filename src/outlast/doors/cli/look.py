@@ -40,6 +40,7 @@ from outlast.doors.cli.steps import (
 
 if TYPE_CHECKING:
     from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
+    from outlast.runs.run import RunStatus
 
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -53,7 +54,7 @@ RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
     help="Only these: running, waiting, failed, interrupted, crashed, succeeded or aborted.",
 )
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def runs(door: Door, status: str | None, limit: int) -> int:
+def runs(door: Door, status: RunStatus | None, limit: int) -> int:
     """List the newest runs first."""
     from outlast.runs.run import STATUSES
     from outlast.values.codec import jsonable
@@ -96,7 +97,7 @@ def standing(run: RunRecord) -> str:
 def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     from outlast.doors.cli.outputs import say_displaced
-    from outlast.python.shown import displaced_json, failed_below
+    from outlast.operations.shown import displaced_json, failed_below
 
     with door.open() as outlast:
         run = outlast.get(run_id)
@@ -152,7 +153,7 @@ def _whole(outlast: Outlast, run_id: str) -> Sequence[Receipt]:
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
-    from outlast.python.shown import verdict_json, wait_json
+    from outlast.operations.shown import verdict_json, wait_json
     from outlast.values.codec import jsonable
 
     return {

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
@@ -389,9 +389,9 @@ def _who_holds(door: Door, run: RunRecord) -> str:
 
 def candidates(outlast: Outlast, scope: str | None) -> list[RunRecord]:
     """The runs that nobody finished and nobody holds here; a child goes on with its parent."""
-    from outlast.runs.run import FINISHED, STATUSES
+    from outlast.runs.run import UNFINISHED
 
-    unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
+    unfinished = [status for status in UNFINISHED if status != "running"]
     found = [run for status in unfinished for run in outlast.runs(status=status, limit=10_000)]
     own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
     return sorted(own, key=lambda run: run.updated_at, reverse=True)

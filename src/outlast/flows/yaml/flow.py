@@ -15,11 +15,9 @@ from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import FlowDefinition, SubFlow, code_of_definition
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlowFileSpec(FlowSpec):
+class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
     """A flow whose body is a file of commands."""
 
     definition: FlowDefinition
