@@ -253,7 +253,7 @@ class Performance:
         """The mirror shows the receipt. The work folder goes, unless it has all that is known of a crashed attempt."""
         self.mirror.catch_up()
         is_open = asked.left is None and asked.call in self.execution.waits
-        if self.execution.pen.severed is None and not is_open:
+        if self.execution.writer.severed is None and not is_open:
             self.setting.forget(self.execution.id, asked.call)
 
     def _when(self, node: Node, lane: Lane) -> bool:
@@ -298,7 +298,7 @@ class Performance:
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
+        self.execution.writer.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -466,12 +466,14 @@ class Performance:
 
     def _end_declined(self, node: Pause) -> NoReturn:
         """Nobody answered in time and the default is no: that ends the run as a person's no does."""
-        execution, pen = self.execution, self.execution.pen
+        execution, writer = self.execution, self.execution.writer
         why = f"nobody answered {node.id} in time, and its default is no"
-        with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = pen.queue_work(lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE))
-        pen.write(queued)
-        pen.sever(LeaseLost(execution.id, execution.hold.epoch))
+        with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
+            queued = writer.queue_work(
+                lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
+            )
+        writer.write(queued)
+        writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 
     def _wait(self, lane: Lane, asked: Question) -> GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""

@@ -57,7 +57,7 @@ def settle(execution: Execution) -> None:
 def _wait_for(execution: Execution, orphan: Orphan) -> None:
     """An effect that is under way is not disturbed: what it does is known when it has ended."""
     told = {"step": orphan.label, "pgid": orphan.group.pgid}
-    execution.pen.note(execution.pen.fact("run", "still_running", told))
+    execution.writer.note(execution.writer.fact("run", "still_running", told))
     execution.executor.home.tell(
         f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})"
     )

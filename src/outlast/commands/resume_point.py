@@ -64,9 +64,7 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
         execution.marked = execution.hold.head  # here: others may have written by the time the commit is known
         tx.set_run_mark(execution.hold.run_key, execution.marked)
 
-    with execution.pen.lock:
-        queued = execution.pen.queue_work(work, execution.pen.fact("run", "mark", facts))
-    execution.pen.write(queued)
+    execution.writer.commit_work(work, execution.writer.fact("run", "mark", facts))
 
 
 def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
@@ -152,6 +150,4 @@ def _place_of(ledger: Ledger, scope: str, step: str) -> int:
 
 def _rewind(execution: Execution, name: str, target: str, place: int) -> None:
     facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
-    with execution.pen.lock:
-        made = execution.pen.fact("run", "rewound", facts)
-    execution.go_back(made)
+    execution.go_back(execution.writer.fact("run", "rewound", facts))

@@ -43,7 +43,7 @@ def store_from_run(
         try:
             return store(executor, given, how).id
         except LeaseLost as lost:
-            execution.pen.sever(lost)
+            execution.writer.sever(lost)
 
     stored = execution.value_of_call(frame, "run.handoff", make)
     return get(executor.home, HandoffQuery(run.scope, handoff_id=stored))
@@ -51,8 +51,8 @@ def store_from_run(
 
 def _in_step(execution: Execution, frame: Frame) -> str:
     """Which call of which attempt it is. Raises Severed when the run is not this worker's any more."""
-    if execution.pen.severed is not None:
-        raise Severed from execution.pen.severed
+    if execution.writer.severed is not None:
+        raise Severed from execution.writer.severed
     attempt: Attempt | None = frame.attempt
     assert attempt is not None
     attempt.handoffs += 1

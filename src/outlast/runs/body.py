@@ -67,7 +67,7 @@ def try_later(execution: Execution, error: BaseException) -> bool:
     kept, undone = failure.record(error), execution.endings.ended_by(error)
     facts = {"retry": number, "of": execution.retry.retries, "due": due, "error": kept}
     facts["ended_by"] = [list(call) for call in undone]
-    execution.pen.note(execution.pen.fact("run", "retrying", facts))
+    execution.writer.note(execution.writer.fact("run", "retrying", facts))
     shown = {"due": moment(due).isoformat(timespec="seconds"), "retry": number, "of": execution.retry.retries}
     shown["error"] = f"{kept['type'].rpartition(':')[2]}: {kept['message'][:200]}"
     execution.open_wait(call, "timer", shown, due)
@@ -116,7 +116,7 @@ def prepare(
     is_new = claimed.found == "new"
     verdict: Verdict | None
     try:
-        executor.live.heart.start()  # first: without it the lease would run out while the run goes on
+        executor.live.heartbeat.start()  # first: without it the lease would run out while the run goes on
         if is_new:
             execution = Execution(executor, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
             verdict = None
@@ -155,11 +155,11 @@ def _recover(
             "actor": executor.caller.actor,
             **reason.to_dict(),
         }
-        execution.pen.note(execution.pen.fact("run", "accepted", facts))
+        execution.writer.note(execution.writer.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"death": claimed.death} if claimed.death else {}
     facts |= {"code": spec.code} if spec is not None and spec.code else {}
-    execution.pen.note(execution.pen.fact("run", "resumed", facts))
+    execution.writer.note(execution.writer.fact("run", "resumed", facts))
     return execution, verdict
 
 
@@ -208,7 +208,7 @@ def _find(home: Home, claimed: RunClaim) -> FoundRun:
 
 @contextmanager
 def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
-    """The run is live in this process: its heart beats, its threads are known."""
+    """The run is live in this process: its lease is renewed, its threads are known."""
     executor.live.enter(execution)
     calls.enter_process()
     try:
@@ -243,7 +243,7 @@ def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any],
 
 def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
     """Threads of the body may be inside a call: a run is not over while something is done in its name."""
-    while execution.open and isinstance(error, Exception | None) and execution.pen.severed is None:
+    while execution.open and isinstance(error, Exception | None) and execution.writer.severed is None:
         time.sleep(0.005)
 
 
@@ -278,14 +278,14 @@ def end(home: Home, execution: Execution, result: Any, error: BaseException | No
     if failpoints.armed:
         failpoints.armed("run.ended")
     try:
-        if execution.pen.severed is not None:
-            raise execution.pen.severed
+        if execution.writer.severed is not None:
+            raise execution.writer.severed
         home.store.still_there()
         outcome = _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
     except LeaseLost as lost:
         return _aborted(home, execution, lost)
     except Severed as cut:
-        severed = execution.pen.severed
+        severed = execution.writer.severed
         if not isinstance(severed, LeaseLost):
             raise severed or cut from None
         return _aborted(home, execution, severed)

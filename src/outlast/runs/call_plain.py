@@ -129,7 +129,7 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
             answer = None
             match do:
                 case Write():
-                    execution.pen.write(do.entries)
+                    execution.writer.write(do.entries)
                 case RunBody():
                     answer = _body(execution, do.attempt)
                 case Prepare():
@@ -162,7 +162,7 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
     try:
         return ready.run()
     except Unavailable as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
     except Exception as error:
         return Raised(error)
 

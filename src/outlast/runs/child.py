@@ -96,7 +96,7 @@ class Child(Generic[T]):
             if self._kept is None:
                 self._end_if_it_waits(park=park)
                 kept = self._packed()
-                self._execution.pen.write(self._queue(kept))
+                self._execution.writer.write(self._queue(kept))
                 self._kept = kept
         return self._deliver()
 
@@ -130,13 +130,13 @@ class Child(Generic[T]):
         self._end_if_it_waits()
         kept = self._packed()
         queued = self._queue(kept)
-        later = execution.pen.write_soon(queued)
+        later = execution.writer.write_soon(queued)
         if later is not None:
             try:
                 await later
             except OutlastError as error:
-                execution.pen.sever(error)
-            execution.pen.is_safe(queued)
+                execution.writer.sever(error)
+            execution.writer.is_safe(queued)
         self._kept = kept
 
     async def _hang(self) -> None:
@@ -156,7 +156,7 @@ class Child(Generic[T]):
             return
         execution.endings.cancelled(self._call)
         self._cancelled += 1
-        execution.pen.write(self._queue(Payload(), "cancelled"))
+        execution.writer.write(self._queue(Payload(), "cancelled"))
 
     def _deliver(self) -> T:
         if self._given is None:
@@ -203,7 +203,7 @@ class Child(Generic[T]):
         facts: dict[str, Any] = {"child": self.run_id, "status": status}
         if self._cancelled:
             facts["cancelled"] = self._cancelled
-        pen, call = self._execution.pen, self._call
+        writer, call = self._execution.writer, self._call
         now = self._execution.clock.now()
         header = Header(
             "spawn",
@@ -215,11 +215,11 @@ class Child(Generic[T]):
             delivered=True,
             started_at=now,
             ended_at=now,
-            epoch=pen.hold.epoch,
-            trace_id=pen.trace_id,
+            epoch=writer.hold.epoch,
+            trace_id=writer.trace_id,
         )
-        with pen.lock:
-            return pen.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
+        with writer.lock:
+            return writer.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
 
     def _failure(self) -> Exception | None:
         """What failed the child: itself if replay can rebuild it, else RunFailed."""
@@ -297,7 +297,7 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
     A parent that was told to stop tells them.
     """
-    if execution.pen.severed is not None:
+    if execution.writer.severed is not None:
         return
     if execution.stopping or not isinstance(error, Exception | Paused | None):
         for child in execution.children:
@@ -378,10 +378,8 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Run
     new = new_run(executor.caller, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})
-    pen = execution.pen
-    with pen.lock:
-        about = {"child": new.id, "flow": new.flow, "task": new.task}
-        known = pen.fact("spawn", "run.spawn", about, call)
-        queued = pen.queue_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
-    claimed: RunClaim = pen.write(queued)
+    writer = execution.writer
+    about = {"child": new.id, "flow": new.flow, "task": new.task}
+    known = writer.fact("spawn", "run.spawn", about, call)
+    claimed: RunClaim = writer.commit_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
     return claimed

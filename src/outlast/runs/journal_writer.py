@@ -37,8 +37,8 @@ class Entries:
         self.values = values
 
 
-class Pen:
-    """The writing hand of one execution. `lock` guards what waits."""
+class JournalWriter:
+    """What one execution writes. `lock` guards what waits."""
 
     def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
         self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
@@ -193,6 +193,18 @@ class Pen:
             self.sever(error)
         self.is_safe(entries)
         return result
+
+    def commit(self, *entries: JournalEntry) -> None:
+        """Make these durable now, with everything that waits before them."""
+        with self.lock:
+            queued = self.queue(*entries)
+        self.write(queued)
+
+    def commit_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Any:
+        """The same together with a piece of work, in one transaction. Gives what the work gives."""
+        with self.lock:
+            queued = self.queue_work(work, *entries)
+        return self.write(queued)
 
     def write_soon(self, entries: Entries) -> Awaitable[None] | None:
         """The same on an event loop: None when it is done, else what to await (then call `is_safe`)."""

@@ -90,17 +90,15 @@ def _rest(frame: Frame, duration: float) -> Rest | None:
     else:
         execution.come_to_new()
         due = execution.clock.now() + int(duration * 1_000_000)
-        pen = execution.pen
-        with pen.lock:
-            queued = pen.queue(pen.fact("sleep", "run.sleep", {"due": due}, call))
-        pen.write(queued)
+        writer = execution.writer
+        writer.commit(writer.fact("sleep", "run.sleep", {"due": due}, call))
     return Rest(call, due, (due - execution.clock.now()) / 1_000_000)
 
 
 def _over(execution: Execution, rest: Rest) -> None:
     """The flow has slept: that is final, whatever the clock says later."""
-    pen = execution.pen
-    pen.tell(pen.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
+    writer = execution.writer
+    writer.tell(writer.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
 
 
 def _save_timer(execution: Execution, rest: Rest) -> None:

@@ -76,16 +76,14 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
 
 def remember(execution: Execution, call: Call, work: Callable[[Writing], tuple[T, Any]]) -> T:
     """Do `work` and remember its answer as the call's, in one transaction that only the run's owner can make."""
-    pen = execution.pen
+    writer = execution.writer
 
     def both(tx: Writing) -> T:
         value, answer = work(tx)
-        tx.append(execution.hold, [pen.fact("value", call.step, answer, call)])
+        tx.append(execution.hold, [writer.fact("value", call.step, answer, call)])
         return value
 
-    with pen.lock:
-        queued = pen.queue_work(both)
-    done: T = pen.write(queued)
+    done: T = writer.commit_work(both)
     return done
 
 
@@ -114,7 +112,7 @@ def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
     try:
         return execution.executor.home.store.write(owned)
     except (LeaseLost, Unavailable) as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
 
 
 def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str, refs: tuple[str, ...] = ()) -> None:
@@ -122,7 +120,7 @@ def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str
 
     Raises Refused, and drops it, if that receipt is written already.
     """
-    with execution.pen.lock:
+    with execution.writer.lock:
         if not attempt.closed:
             before = kept_by(attempt)
             attempt.kept = WorkspaceKeys(*((*old, *new) for old, new in zip(before, added, strict=True)))
@@ -222,7 +220,7 @@ def _staged(execution: Execution, draft: ArtifactDraft, content: Given) -> Taken
     try:
         return save.stage(execution.executor.home, draft, content)
     except Unavailable as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
 
 
 def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, content: Given) -> Artifact:

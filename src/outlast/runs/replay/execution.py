@@ -21,7 +21,7 @@ from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
-from outlast.runs.journal_writer import Entries, Pen
+from outlast.runs.journal_writer import Entries, JournalWriter
 from outlast.runs.replay.model import OWN, Lacking
 from outlast.runs.rewind import REWOUND
 from outlast.runs.step import StepSpec
@@ -38,8 +38,8 @@ MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not
 _NOWHERE = Entries(None, None, 0)
 
 
-class Silent(Pen):
-    """A pen without ink: what it is told goes nowhere."""
+class SilentWriter(JournalWriter):
+    """Writes nothing: what it is told goes nowhere."""
 
     def note(self, made: JournalEntry) -> None:
         """Nothing rides with any commit."""
@@ -129,7 +129,7 @@ class Replaying(Execution):
 
     def __init__(self, executor: Executor, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
         super().__init__(executor, hold, ledger, trace_id, resumed=False)
-        self.pen = Silent(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
+        self.writer = SilentWriter(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.store = cast("Store", _Shut())
         self.settings = replace(executor.home.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
         self.is_over = is_over  # the run succeeded: every call of its body is on record

@@ -258,10 +258,8 @@ def _write_again(execution: Execution, old: Past) -> None:
     """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
     header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
     made = JournalEntry(msgspec.json.encode(header), old.payload)
-    pen = execution.pen
-    with pen.lock:
-        queued = pen.queue(made)
-    pen.write(queued)
+    writer = execution.writer
+    writer.commit(made)
 
 
 def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
@@ -278,10 +276,8 @@ def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | No
     def work(tx: Writing) -> None:
         tx.use_interrupt(interrupt_id)
 
-    pen = execution.pen
-    with pen.lock:
-        queued = pen.queue_work(work, made)
-    pen.write(queued)
+    writer = execution.writer
+    writer.commit_work(work, made)
     return GivenAnswer(decode(body), actor)
 
 
