@@ -30,13 +30,18 @@ from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
+    import shutil
+
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+else:
+    shutil = late("shutil")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
@@ -353,8 +358,6 @@ class CommandAttempt:
 
 
 def _remove(folder: Path) -> None:
-    import shutil  # late: the first step need not wait for it
-
     shutil.rmtree(folder, ignore_errors=True)
 
 

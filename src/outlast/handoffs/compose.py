@@ -54,7 +54,7 @@ from outlast.runs.call import Call, fold, labels
 from outlast.runs.found import refuse_unproven
 from outlast.runs.receipt import receipts_of
 from outlast.runs.run import FINISHED
-from outlast.runs.start import flow_if_known
+from outlast.runs.same_flow import flow_if_known
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode, encode, jsonable
 

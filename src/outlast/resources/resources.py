@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from outlast import errors
+from outlast.resources import provider as providers
+from outlast.resources.on_loop import LoopResources
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
     from asyncio import AbstractEventLoop
 
     from outlast.resources.on_loop import LoopResources
     from outlast.resources.provider import Ask, Opened, Provider
+else:
+    asyncio = late("asyncio")
 
 NOTHING: Any = object()  # given where None is a value like any other
 
@@ -48,8 +54,6 @@ class Resources:
 
         That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
         """
-        from outlast.resources import provider as providers
-
         if (value is NOTHING) == (factory is None):
             raise errors.ResourceInvalid(
                 str(key), "give either the object itself or factory=…, a function that makes it"
@@ -64,8 +68,6 @@ class Resources:
                 del self._open[live.provider.key]
 
     def provider(self, key: str) -> Provider | None:
-        from outlast.resources import provider as providers
-
         return self._own.get(key) or providers.registered(key)
 
     def missing(self, keys: Iterable[str]) -> dict[str, str]:
@@ -115,8 +117,6 @@ class Resources:
 
     def ready(self, key: str, check: bool) -> Opened:
         """The same as it is kept here, with those that it rests on."""
-        from outlast.resources import provider as providers
-
         providers.refuse_cycle(key)
         with self._turns.setdefault(key, threading.RLock()):
             while True:
@@ -126,8 +126,6 @@ class Resources:
 
     def _usable(self, key: str, check: bool) -> Opened | None:
         """One that is of use. None: what it rests on was closed while it was opened; it has to be opened again."""
-        from outlast.resources import provider as providers
-
         self.refuse_closed(key)
         provider = self.provider(key)
         assert provider is not None
@@ -159,8 +157,6 @@ class Resources:
 
     def _is_fine(self, live: Opened) -> bool:
         """Whether it is healthy. If not, it is closed, and first what rests on it."""
-        from outlast.resources import provider as providers
-
         if providers.is_healthy(live):
             return True
         with self._lock:
@@ -184,8 +180,6 @@ class Resources:
 
     def _on_this_loop(self, key: str) -> Opened:
         """One that was opened on the loop that runs here. Raises ResourceNeedsLoop."""
-        import asyncio
-
         try:
             side = self._loops.get(asyncio.get_running_loop())
         except RuntimeError:
@@ -197,17 +191,11 @@ class Resources:
 
     def on_loop(self) -> LoopResources:
         """What is open on the running loop."""
-        import asyncio
-
-        from outlast.resources.on_loop import LoopResources
-
         return self._loops.setdefault(asyncio.get_running_loop(), LoopResources(self))
 
     # -- closing ---------------------------------------------------------------------------------
 
     def close_one(self, live: Opened) -> None:
-        from outlast.resources import provider as providers
-
         why = providers.closed(live)
         if why:
             self._warn(why)
@@ -217,8 +205,6 @@ class Resources:
 
     async def close_loop(self) -> None:
         """Close what was opened on the running loop: it cannot outlive it."""
-        import asyncio
-
         side = self._loops.pop(asyncio.get_running_loop(), None)
         if side is not None:
             await side.close()
@@ -233,8 +219,6 @@ class Resources:
             self._loops.clear()
         why = "its event loop is over, or another one; close the AsyncOutlast on the loop that it was used on"
         for live in [live for side in sides for live in reversed(side.all) if live.end]:
-            from outlast.resources import provider as providers
-
             self._warn(providers.trouble(live, why))
         for live in reversed(opened):
             self.close_one(live)

@@ -17,12 +17,12 @@ from outlast.home.once import Operation, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims
+from outlast.runs import decisions, same_flow
 from outlast.runs import holder as holders
 from outlast.runs import outcomes as delivery
-from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.effect import agreed
-from outlast.runs.outcomes import outcome_of, standing
+from outlast.runs.outcomes import outcome_of, redelivered, repeated, standing
 from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
@@ -81,18 +81,12 @@ def begin(executor: Executor, spec: FlowSpec, new: NewRun, options: Options = AS
     try:
         found = decide(executor.caller, new, options, spec.code, lacking(executor, spec))
     except Repeated as before:
-        from outlast.runs.outcomes import repeated
-
         return repeated(executor.caller, spec, before.answer)
     if isinstance(found, RunClaim):
         return found._replace(notes=beside(executor.caller, spec, found.run))
     if isinstance(found, Undelivered):
-        from outlast.runs.outcomes import redelivered
-
         return redelivered(executor.caller, spec, found.run)
     if isinstance(found, FinishedRow):
-        from outlast.runs.outcomes import outcome_of
-
         return outcome_of(executor.caller, spec, new, found)
     holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
@@ -192,8 +186,6 @@ def given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
 
 def _given_up(caller: Caller, tx: Writing, new: NewRun, found: RunRow, options: Options) -> list[JournalEntry]:
     """Give the unfinished run up, in the same transaction that starts the next one. Raises RunHeld, RepeatsEffects."""
-    from outlast.runs import decisions
-
     effects = agreed(tx, "fresh", new.task, [found], options)
     decisions.give_up(caller, tx, found.id, "given up for a fresh run")
     return [_fact("fresh", new, found.id, effects)]

@@ -26,7 +26,9 @@ from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import failure, journal
+from outlast.runs import failure as log
 from outlast.runs import outcomes as delivery
+from outlast.runs import outlook as planning
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
@@ -38,18 +40,29 @@ from outlast.runs.journal import wait_digest
 from outlast.runs.look import waits_now
 from outlast.runs.run import Outcome
 from outlast.runs.stops import PERSON
+from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
+from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, encode, pack
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.tracebacks import folded
+from outlast.workspace.recall.search import keep_up_all
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.flows.spec import FlowSpec
     from outlast.home.home import Home
+    from outlast.runs import branches, call_async
     from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
+else:
+    branches = late("outlast.runs.branches")
+    call_async = late("outlast.runs.call_async")
+    asyncio = late("asyncio")
 
 
 _RETRY_LOOK_SECONDS = 0.2
@@ -57,8 +70,6 @@ _RETRY_LOOK_SECONDS = 0.2
 
 def try_later(execution: Execution, error: BaseException) -> bool:
     """Whether a run that this ended is tried again: that, and when, is on disk then."""
-    from outlast.runs import failure as log
-
     number = execution.ledger.retried + 1
     call = Call("", RETRY, "", number)
     due = execution.clock.now() + int(execution.retry.delay(number, execution.luck(call, number)) * 1_000_000)
@@ -133,8 +144,6 @@ def prepare(
 def _recover(
     executor: Executor, claimed: RunClaim, accept: Acceptance, spec: FlowSpec | None
 ) -> tuple[Execution, Verdict]:
-    from outlast.runs import outlook as planning
-
     hold = claimed.hold
     found = _find(executor.home, claimed)
     refuse_unknown_end(found)
@@ -167,8 +176,6 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
     """The run, with what was under way when its owner died: from now on its journal says so."""
     if not claimed.left:
         return found
-    from outlast.runs.under_way import unrecorded
-
     starts = home.store.read(lambda look: unrecorded(look, found, claimed.left, claimed.hold.epoch))
     if not starts:
         return found
@@ -178,8 +185,6 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
 
 def _accepted(found: FoundRun, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
     """What contests the run and is accepted only now. Raises Contested when something of it is not."""
-    from outlast.runs import outlook as planning
-
     standing = tuple(standing)
     if not all(accept.takes(reason.code, reason.subject) for reason in standing):
         raise planning.contested(found.run.id, standing)
@@ -217,8 +222,6 @@ def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
         calls.leave_process()
         executor.live.leave(execution)
         if executor.home.recall_due:  # something was recorded
-            from outlast.workspace.recall.search import keep_up_all
-
             keep_up_all(executor.home)
 
 
@@ -251,23 +254,18 @@ async def run_async(
     executor: Executor, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
 ) -> Outcome[Any]:
     """The same for an async body, on the running loop."""
-    import asyncio
-
-    from outlast.runs.branches import Branches, run_body, watch_tasks
-    from outlast.runs.call_async import in_thread
-
-    watch_tasks(asyncio.get_running_loop())
+    branches.watch_tasks(asyncio.get_running_loop())
     with living(executor, execution) as frame:
-        branches = execution.branches = Branches(execution.turns())
+        tasks = execution.branches = branches.Branches(execution.turns())
         try:
-            result = await run_body(execution, branches, body(), frame)
+            result = await branches.run_body(execution, tasks, body(), frame)
             for child in execution.children:
                 await child.settle_async()
             ended: Any = None
         except BaseException as error:
             result, ended = None, error
         if execution.children:
-            await in_thread(lambda: let_end(execution, ended))
+            await call_async.in_thread(lambda: let_end(execution, ended))
         return end(executor.home, execution, result, ended, back)
 
 
@@ -373,8 +371,6 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
     }
     _write_end(home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
     if ended.status == "failed" and kept is not None:
-        from outlast.runs import failure as log
-
         log.say_failed(execution, kept)
     return Outcome(
         execution.id,
@@ -443,8 +439,6 @@ def _write_end(
 
 def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:
     """What is said of a wait that nobody needs to answer any more."""
-    from outlast.runs.waits.notes import notes_of
-
     if wait.status != "open":
         return []
     why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"

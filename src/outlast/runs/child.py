@@ -28,10 +28,20 @@ from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
 from outlast.values.codec import encode
 from outlast.values.digest import identity
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from outlast.runs import branches, call_async
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+    from outlast.runs.replay import execution as replay_execution
+else:
+    branches = late("outlast.runs.branches")
+    call_async = late("outlast.runs.call_async")
+    replay_execution = late("outlast.runs.replay.execution")
+    asyncio = late("asyncio")
 
 T = TypeVar("T")
 
@@ -104,8 +114,6 @@ class Child(Generic[T]):
         return self._joined().__await__()
 
     async def _joined(self) -> T:
-        import asyncio
-
         self._execution.gate()
         branches = self._execution.branches
         with branches.call() if branches is not None else nullcontext():
@@ -120,10 +128,8 @@ class Child(Generic[T]):
         return self._deliver()
 
     async def _join(self) -> None:
-        from outlast.runs.call_async import in_thread
-
         execution = self._execution
-        await in_thread(self._done.wait)
+        await call_async.in_thread(self._done.wait)
         if self._waits() and not execution.stopping and execution.branches is not None:
             self._open_wait()
             await execution.branches.park()
@@ -141,11 +147,9 @@ class Child(Generic[T]):
 
     async def _hang(self) -> None:
         """The flow gave up waiting here before, and will again."""
-        from outlast.runs.branches import Branches
-
         self._to_cancel -= 1
         try:
-            await Branches.hang()
+            await branches.Branches.hang()
         finally:
             self._execution.endings.cancelled(self._call)
 
@@ -261,9 +265,7 @@ class Child(Generic[T]):
         self._judge()
 
     async def settle_async(self) -> None:
-        from outlast.runs.call_async import in_thread
-
-        await in_thread(self._done.wait)
+        await call_async.in_thread(self._done.wait)
         self._judge()
 
     def _judge(self) -> None:
@@ -320,9 +322,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
-        from outlast.runs.replay.execution import known_child
-
-        return known_child(execution, spec, call, past)
+        return replay_execution.known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
     run_id = _known(execution, spec, call, past)
     if past is not None:

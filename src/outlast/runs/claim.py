@@ -7,16 +7,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
 from outlast.flows.loading import refuse_while_loading
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
+from outlast.runs import failure as log
 from outlast.runs import heartbeat
 from outlast.runs.call import Call, Ledger
 from outlast.runs.found import refuse_unproven
 from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
+from outlast.runs.under_way import left_by_owner
+from outlast.runs.waits.ask import told_entry
 from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
+from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode, encode
@@ -107,8 +113,6 @@ def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:
 
     claimed = caller.home.store.write(work)
     if claimed.found == "crashed" or claimed.taken_from:
-        from outlast.runs import failure as log
-
         log.say_taken(caller.home, claimed.run, claimed.taken_from, take)
     return claimed
 
@@ -116,8 +120,6 @@ def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:
 def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
     if not is_executing(run):
         return ()
-    from outlast.runs.under_way import left_by_owner  # late: most runs never need it
-
     return left_by_owner(home, run, lease)
 
 
@@ -168,8 +170,6 @@ class Decided(NamedTuple):
 
 def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
     """What whoever goes on with the run has to take into its journal first."""
-    from outlast.runs.waits.notes import notes_of
-
     at, notes = home.clock.now(), notes_of(home, epoch, run.trace_id)
     entries: list[JournalEntry] = []
     waits: list[str] = []
@@ -221,8 +221,6 @@ def take_decisions(home: Home, claimed: RunClaim, ledger: Ledger) -> bool:
 
 def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> JournalEntry:
     """An answer that the flow itself is given, or that there will be none."""
-    from outlast.runs.waits.ask import told_entry
-
     began, by, why = wait.opened_at, wait.answered_by, wait.reason
     return told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
 
@@ -266,8 +264,6 @@ def _decision(
     epoch: int,
     at: int,
 ) -> JournalEntry:
-    import msgspec
-
     choice = answer["choice"]
     past = ledger.calls.get(call)
     tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")

@@ -18,6 +18,7 @@ from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped
 from outlast.flows.spec import NO_RETRY
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure, journal
+from outlast.runs import failure as log
 from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
 from outlast.runs.call import (
     FIRST,
@@ -42,6 +43,8 @@ from outlast.runs.state import State
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
+from outlast.runs.waits import ask as saved_waits
+from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
@@ -504,8 +507,6 @@ class Execution:
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        from outlast.runs import failure as log
-
         asked = attempt.asked
         self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)
         log.say_waits(self, asked, "in_doubt", attempt.number)
@@ -596,9 +597,6 @@ class Execution:
             encode(dict(form or {})).decode(),
         )
 
-        from outlast.runs.waits import ask as saved_waits
-        from outlast.runs.waits.notes import notes_of
-
         notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
 
         def work(tx: Writing) -> tuple[str, str, str] | None:
@@ -614,8 +612,6 @@ class Execution:
 
     def news_of(self, waits: Iterable[InterruptRow]) -> list[JournalEntry]:
         """Entries about waits that others have closed, each once."""
-        from outlast.runs.waits.notes import notes_of
-
         fresh = [
             wait for wait in waits if wait.status == "answered" and wait.id not in self.told and not damage_of(wait)
         ]

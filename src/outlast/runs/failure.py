@@ -14,20 +14,25 @@ from __future__ import annotations
 
 import functools
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import OutlastError, StepFailed, StepTimedOut
 from outlast.flows.loading import script_named, type_name
 from outlast.values.codec import decode, encode
+from outlast.values.late import late
 from outlast.values.tracebacks import text_of
 
 if TYPE_CHECKING:
+    import logging
     from logging import Logger
 
     from outlast.home.home import Home
     from outlast.runs.attempt import Attempt, StepCall
     from outlast.runs.execution import Execution
     from outlast.store.contract import RunRow
+else:
+    logging = late("logging")
 
 
 TRACE_CHARACTERS = 8_000
@@ -112,8 +117,6 @@ def _same(value: Any) -> Any:
 
 
 def _find(name: str) -> type[BaseException]:
-    from importlib import import_module
-
     module, _, qualname = name.rpartition(":")
     found: Any = script_named(module) or sys.modules.get(module)
     if found is None and module.endswith(".py"):
@@ -204,8 +207,6 @@ def _message(error: BaseException) -> str:
 
 @functools.cache
 def _logger() -> Logger:
-    import logging  # late: a run in which nothing goes wrong never needs it
-
     found = logging.getLogger(NAME)
     found.addHandler(logging.NullHandler())  # else Python itself would print what no handler takes
     return found
@@ -213,8 +214,6 @@ def _logger() -> Logger:
 
 def _say(home: Home, level: str, said: str, fields: dict[str, Any], trace: str = "") -> None:
     """One record, masked. The trace is text and no exception: that could not be masked."""
-    import logging
-
     from outlast.secrets.find import mask  # late: its patterns are compiled then
 
     logger, number = _logger(), getattr(logging, level)

@@ -25,7 +25,8 @@ from outlast.runs.look import record_in
 from outlast.runs.outputs import ODD
 from outlast.runs.rewind import place_of
 from outlast.runs.run import FORK, Options
-from outlast.runs.start import flow_of_run, pack_inputs
+from outlast.runs.same_flow import flow_of_run
+from outlast.runs.start import pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.values.codec import decode, pack_json, pack_small

@@ -19,6 +19,7 @@ from outlast.ledger.lease import was_rebooted
 from outlast.runs import journal, stops
 from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
+from outlast.runs.under_way import StepNotes, starts_of
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import begin
 
@@ -62,8 +63,6 @@ def _is_at_work(home: Home, look: Reading, run_id: str) -> bool:
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         return False
-    from outlast.runs.under_way import starts_of
-
     return bool(fold(*journal.read(look, run)[:2]).in_flight or starts_of(home, look, run, lease))
 
 
@@ -86,8 +85,6 @@ class Heartbeat:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:
-                from outlast.runs.under_way import StepNotes
-
                 self._notes = StepNotes(self._home.folder, self._home.process.id)
             return self._notes
 

@@ -22,6 +22,7 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
+from outlast.runs.saves import fate_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
 from outlast.values.digest import digest
 
@@ -163,8 +164,6 @@ class JournalWriter:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
         made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
-            from outlast.runs.saves import fate_of
-
             fate = fate_of(attempt, status, delivered=delivered, mark=mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,12 @@ from outlast.runs.execution import Execution
 from outlast.runs.step import StepSpec
 from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = late("asyncio")
 
 T = TypeVar("T")
 KEY_LENGTH = 200
@@ -382,8 +388,6 @@ async def map_async(
     collect: bool = False,
 ) -> list[Any]:
     """Drive calls in `concurrency` tasks, however many calls there are. One that waits makes room for the next."""
-    import asyncio
-
     _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     left = iter(calls.todo)

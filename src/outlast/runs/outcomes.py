@@ -36,13 +36,18 @@ from outlast.runs.run import FINISHED, Outcome
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.run import Options, Outcome
     from outlast.store.contract import RunRow
+else:
+    asyncio = late("asyncio")
 
 
 CODE_CHANGED = "code_changed"  # the flow, or a step of it, is not what it was when it ran
@@ -194,8 +199,6 @@ def await_end(awaited: Awaited) -> Outcome[Any] | RunClaim:
 
 async def await_end_async(awaited: Awaited) -> Outcome[Any] | RunClaim:
     """The same on an event loop."""
-    import asyncio
-
     if (found := awaited.look()) is not None:
         return found
     for seconds in awaited.naps():

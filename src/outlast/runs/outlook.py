@@ -33,8 +33,7 @@ from outlast.runs.look import waits_now
 from outlast.runs.plan import READS, SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
 from outlast.runs.recovery import BodySource
 from outlast.runs.run import FINISHED
-from outlast.runs.same_flow import whereabouts
-from outlast.runs.start import flow_if_known, refuse_unfit
+from outlast.runs.same_flow import flow_if_known, refuse_unfit, whereabouts
 from outlast.runs.waits.interrupt import CHOICES, Interrupt
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple

@@ -21,6 +21,8 @@ from outlast.files.changes import SeenFile, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_flow_file, lasting, path_of
+from outlast.flows.yaml.flow import find_flow_file
+from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
@@ -273,8 +275,6 @@ def flow_file_of(caller: Caller, run: RunRow) -> FlowFileSpec | None:
     """The flow file of a run as it is now; None for Python, and where it cannot be read: who resumes is told so."""
     if not is_flow_file(run.source):
         return None
-    from outlast.flows.yaml.flow import find_flow_file
-
     try:
         return find_flow_file(whereabouts(caller, run.source) or run.source, caller.home.project or Path.cwd())
     except OutlastError:
@@ -283,8 +283,6 @@ def flow_file_of(caller: Caller, run: RunRow) -> FlowFileSpec | None:
 
 def ids_beside(definition: FlowDefinition, parallel: str) -> set[str]:
     """The ids of what stands in the branches of a `parallel`; nothing if there is none of that id."""
-    from outlast.flows.yaml.model import Parallel
-
     found = [node for node in definition.nodes() if isinstance(node, Parallel) and node.id == parallel]
     left, names = [branch for node in found for branch in node.branches], set[str]()
     while left:
@@ -296,8 +294,6 @@ def ids_beside(definition: FlowDefinition, parallel: str) -> set[str]:
 
 def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
     """The commands that have no outcome yet, or may be asked for another one by a loop or for an item that is left."""
-    from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
-
     for node in nodes:
         if isinstance(node, Parallel):
             yield from _to_run(node.branches, done)

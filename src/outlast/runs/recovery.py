@@ -15,6 +15,8 @@ from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_flow_file
+from outlast.flows.yaml.flow import find_flow_file
+from outlast.flows.yaml.model import code_of_step
 from outlast.ledger.journal import (
     decode_payload,
 )
@@ -25,6 +27,7 @@ from outlast.runs.found import FoundRun, broken_reasons
 from outlast.runs.same_flow import file_now
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import NamedTuple
+from outlast.workspace.why import against_run
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -107,9 +110,6 @@ def _code_now(path: Path, qualname: str) -> str | None:
 
 
 def _command_now(path: Path, step: str) -> str | None:
-    from outlast.flows.yaml.flow import find_flow_file
-    from outlast.flows.yaml.model import code_of_step
-
     try:
         definition = find_flow_file(path.name, path.parent).definition
         return code_of_step(definition, step) or GONE
@@ -158,8 +158,6 @@ def _workspace(home: Home, run: RunRow) -> list[Reason]:
 
     if not home.store.read(something):
         return []
-    from outlast.workspace.why import against_run
-
     return against_run(home, run)
 
 

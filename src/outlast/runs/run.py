@@ -9,13 +9,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
 from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import warnings
+else:
+    warnings = late("warnings")
 
 T = TypeVar("T")
 
@@ -103,8 +109,6 @@ class _Unseen:
 
 def _warn(run_id: str, error: dict[str, Any]) -> None:
     """As Python does of a coroutine that was never awaited: where the outcome was dropped."""
-    import warnings
-
     from outlast.secrets.find import mask
 
     kind = str(error.get("type", "")).rpartition(":")[2]

@@ -30,12 +30,14 @@ from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.private import open_file
 from outlast.workspace import artifact as artifacts
 from outlast.workspace import save
 from outlast.workspace.artifact import PREFIX, Artifact
 from outlast.workspace.content import Given
 from outlast.workspace.entry import ArtifactSource
+from outlast.workspace.recall.search import keep_up
 from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
@@ -43,7 +45,10 @@ if TYPE_CHECKING:
     from outlast.home.once import Operation
     from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
+    from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
+else:
+    replay_execution = late("outlast.runs.replay.execution")
 
 
 T = TypeVar("T")
@@ -66,9 +71,7 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
         execution.come_to(past)
         return SavedCall(call, decode_payload(past.payload).facts)
     if execution.on_receipts_only:
-        from outlast.runs.replay.execution import Replaying
-
-        assert isinstance(execution, Replaying)
+        assert isinstance(execution, replay_execution.Replaying)
         execution.end_at(call, "value")
     execution.come_to_new()
     return SavedCall(call, None)
@@ -164,8 +167,6 @@ def save_from_run(
     execution: Execution, frame: Frame, given: Callable[[RunRow], ArtifactDraft], content: Given
 ) -> Artifact:
     """The artifact that this call saved. On replay its content is not even looked at."""
-    from outlast.workspace.recall.search import keep_up
-
     caller = execution.executor.caller
     run = run_row(caller.home, execution.id)
     draft = given(run)

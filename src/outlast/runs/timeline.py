@@ -22,14 +22,20 @@ from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels
+from outlast.runs.found import find_run
 from outlast.runs.look import interrupt_of, record_now
 from outlast.runs.receipt import Event, events_of
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.store.contract import RunRow
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+else:
+    asyncio = late("asyncio")
 
 
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
@@ -347,8 +353,6 @@ def read(home: Home, row: RunRow, after: int, limit: int) -> list[Event]:
 
 def _legible(home: Home, row: RunRow, after: int, limit: int) -> list[Row]:
     """The entries of a run whose damage was accepted: without what the damaged ones carry. Raises IntegrityBroken."""
-    from outlast.runs.found import find_run
-
     found = find_run(home, row.id)
     if found.unaccepted is not None:
         raise found.unaccepted.as_error()
@@ -381,8 +385,6 @@ def follow(following: Following) -> Iterator[Event]:
 
 async def follow_async(following: Following) -> AsyncIterator[Event]:
     """The same on an event loop."""
-    import asyncio
-
     while True:
         for event in following.news():
             yield event

@@ -31,8 +31,7 @@ from outlast.runs.outputs import Output
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
-from outlast.runs.same_flow import file_now, whereabouts
-from outlast.runs.start import flow_of_run
+from outlast.runs.same_flow import file_now, flow_of_run, whereabouts
 from outlast.store.contract import RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode

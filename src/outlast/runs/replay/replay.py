@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,7 +30,7 @@ from outlast.runs.plan import state_of
 from outlast.runs.replay.execution import Replaying, counted
 from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
 from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.start import flow_of_run
+from outlast.runs.same_flow import flow_of_run
 from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, Reading, RunRow
 from outlast.values.codec import decode, encode, pack
@@ -155,8 +156,6 @@ def replay(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> RunRepl
 
 def come_to(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """What a body comes to on the receipts."""
-    import asyncio
-
     if spec.is_async:
         return asyncio.run(_come_to_async(executor, recorded, spec))
     execution = _execution(executor, recorded)
@@ -172,8 +171,6 @@ def come_to(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
 
 async def _come_to_async(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """A body that hangs is given up after some time."""
-    import asyncio
-
     watch_tasks(asyncio.get_running_loop())
     execution = _execution(executor, recorded)
     branches = execution.branches = Branches(execution.turns())
@@ -223,8 +220,6 @@ def _plain_end(body: Callable[[], Any]) -> ReplayedEnd:
 
 
 async def _async_end(running: asyncio.Future[Any], seconds: float) -> ReplayedEnd:
-    import asyncio
-
     try:
         done, _ = await asyncio.wait({running}, timeout=seconds)
     finally:

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.clock import micros
 from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
-from outlast.runs.attempt import Frame
 from outlast.runs.call import Call, Past
-from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
 from outlast.runs.waits.notes import Notes
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
@@ -27,6 +25,10 @@ from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple
 from outlast.values.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.runs.attempt import Frame
+    from outlast.runs.execution import Execution
 
 
 def save(
