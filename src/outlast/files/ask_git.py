@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from outlast.files import repository
@@ -158,8 +160,6 @@ def _nowhere(folder: Path) -> dict[str, str]:
 
 def _known(top: str) -> dict[str, str]:
     """The environment in which git uses this very repository, and none of its programs. Raises Unusable."""
-    from time import monotonic
-
     if _slow.get(top, 0.0) > monotonic():
         raise Unusable("it took too long a moment ago")
     found = _found(top)
@@ -181,8 +181,6 @@ def _known(top: str) -> dict[str, str]:
 
 def _mark(path: str) -> tuple[int, ...]:
     """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
-    import stat
-
     try:
         seen = os.stat(path)
     except OSError:
@@ -239,8 +237,6 @@ def _agree(found: Repository) -> None:
 
 
 def _remember_slow(top: str, answer: GitAnswer | None) -> None:
-    from time import monotonic
-
     if answer is None:
         _slow[top] = monotonic() + PAUSE_SECONDS
 
@@ -360,7 +356,6 @@ def _program() -> str | None:
 
 def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> GitAnswer | None:
     import subprocess
-    from time import monotonic
 
     deadline = monotonic() + seconds
     try:
@@ -378,7 +373,6 @@ def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) 
 def _read(process: subprocess.Popen[bytes], deadline: float, limit_bytes: int) -> bytes | None:
     """All that it prints; None when that is more than so many bytes. Raises TimeoutError."""
     from selectors import EVENT_READ, DefaultSelector
-    from time import monotonic
 
     assert process.stdout is not None
     parts: list[bytes] = []

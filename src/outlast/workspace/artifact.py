@@ -24,6 +24,7 @@ from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refus
 from outlast.store.contract import Reading
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
+from outlast.store.disk import write_whole
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
 from outlast.workspace.content import StoredContent
@@ -137,23 +138,6 @@ class Artifact:
                 detail=f"this is a copy of {self.ref} without its content; get it by its ref from the workspace"
             )
         return content
-
-
-def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
-    """Write a file by renaming: whoever looks finds all of it, or what was there before."""
-    if path.is_dir():
-        raise ValueRefused(str(path), "it is a folder", "name a file in it")
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
 
 
 def check_artifact_name(name: Any) -> str:
