@@ -214,13 +214,6 @@ def ref_of(row: ArtifactRow) -> str:
     return ArtifactPlace(row.scope, row.name, row.version).ref
 
 
-def exists(look: Reading, ref: str) -> bool:
-    """Whether a ref names an artifact that everybody sees."""
-    place = parse_ref(ref)
-    row = look.artifact_at(*place) if place else None
-    return row is not None and not row.pending
-
-
 def versions(home: Home, scope: str, name: str, limit: int) -> list[Artifact]:
     """The versions of a name, the newest first. Raises ArtifactNotFound when there is none."""
     rows = home.store.read(lambda look: look.artifact_versions(scope, check_artifact_name(name), 0, limit))
