@@ -149,7 +149,7 @@ class Door(Struct, frozen=True):
 
     def advised(self, verdict: Verdict | None) -> dict[str, Any] | None:
         """A verdict as data, every command that it advises ready to be copied, also by who is elsewhere."""
-        from outlast.python.shown import verdict_json
+        from outlast.operations.shown import verdict_json
 
         if verdict is None:
             return None
