@@ -32,8 +32,8 @@ from outlast.runs.outputs import Output, RecordedOutput, flow_file_of, look, rec
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
+from outlast.store.disk import write_whole
 from outlast.values.compared import Compared
-from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
