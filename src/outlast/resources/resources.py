@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from outlast import errors
 from outlast.resources import provider as providers
-from outlast.resources.on_loop import LoopResources
 from outlast.values.late import late
 
 if TYPE_CHECKING:
     import asyncio
     from asyncio import AbstractEventLoop
 
+    from outlast.resources import on_loop as loops
     from outlast.resources.on_loop import LoopResources
     from outlast.resources.provider import Ask, Opened, Provider
 else:
     asyncio = late("asyncio")
+    loops = late("outlast.resources.on_loop")
 
 NOTHING: Any = object()  # given where None is a value like any other
 
@@ -191,7 +192,7 @@ class Resources:
 
     def on_loop(self) -> LoopResources:
         """What is open on the running loop."""
-        return self._loops.setdefault(asyncio.get_running_loop(), LoopResources(self))
+        return self._loops.setdefault(asyncio.get_running_loop(), loops.LoopResources(self))
 
     # -- closing ---------------------------------------------------------------------------------
 

@@ -17,24 +17,27 @@ from outlast.home.once import Operation, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims
-from outlast.runs import decisions, same_flow
 from outlast.runs import holder as holders
-from outlast.runs import outcomes as delivery
+from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.effect import agreed
-from outlast.runs.outcomes import outcome_of, redelivered, repeated, standing
 from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode, jsonable, pack_small
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import decisions, outcomes
     from outlast.runs.live import Executor
+else:
+    outcomes = late("outlast.runs.outcomes")
+    decisions = late("outlast.runs.decisions")
 
 
 R = TypeVar("R", RunRow, FinishedRow)
@@ -81,18 +84,18 @@ def begin(executor: Executor, spec: FlowSpec, new: NewRun, options: Options = AS
     try:
         found = decide(executor.caller, new, options, spec.code, lacking(executor, spec))
     except Repeated as before:
-        return repeated(executor.caller, spec, before.answer)
+        return outcomes.repeated(executor.caller, spec, before.answer)
     if isinstance(found, RunClaim):
         return found._replace(notes=beside(executor.caller, spec, found.run))
     if isinstance(found, Undelivered):
-        return redelivered(executor.caller, spec, found.run)
+        return outcomes.redelivered(executor.caller, spec, found.run)
     if isinstance(found, FinishedRow):
-        return outcome_of(executor.caller, spec, new, found)
+        return outcomes.outcome_of(executor.caller, spec, new, found)
     holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
         raise InputsConflict(new.task, found.id)
     try:
-        return standing(executor.home, found) or claims.claim(executor.caller, found.id)
+        return outcomes.standing(executor.home, found) or claims.claim(executor.caller, found.id)
     except RunFinished:  # a moment ago, by whoever else was running it
         return begin(executor, spec, new, options)
 
@@ -135,7 +138,7 @@ def decide(
         done = same_flow.finished_runs(caller.home, tx, new) if new.named else []
         if found is None and done and not options.again:
             return _noted(operation, tx, new, given(new, done[0], options))
-        left = delivery.take_undelivered(caller.home, tx, new, options)
+        left = outcomes.take_undelivered(caller.home, tx, new, options)
         if left is not None:
             return Undelivered(left)
         if lacks is not None:
@@ -143,7 +146,7 @@ def decide(
         why = _given_up(caller, tx, new, found, options) if found else _again(tx, new, done, options)
         operation.note(tx, new.id, new.at)
         claimed = claims.add(caller.home, tx, new, start, facts, why)
-        delivery.expect(caller.home, tx, claimed.hold.run_key, new, options)
+        outcomes.expect(caller.home, tx, claimed.hold.run_key, new, options)
         return claimed
 
     return caller.home.store.write(work)
@@ -262,7 +265,7 @@ def dry_run(executor: Executor, spec: FlowSpec, new: NewRun, options: Options) -
     if isinstance(found, DryRun):
         return found
     if isinstance(found, FinishedRow):
-        return DryRun(GIVE, new.task, outcome_of(executor.caller, spec, new, found).run_id)
+        return DryRun(GIVE, new.task, outcomes.outcome_of(executor.caller, spec, new, found).run_id)
     holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
         raise InputsConflict(new.task, found.id)
@@ -282,7 +285,7 @@ def _decided(
     done = same_flow.finished_runs(executor.home, look, new) if new.named else []
     if found is None and done and not options.again:
         return given(new, done[0], options)
-    left = delivery.find_undelivered(executor.home, look, new, options)
+    left = outcomes.find_undelivered(executor.home, look, new, options)
     if left is not None:
         return DryRun(GIVE, new.task, left.id)
     if (lacks := lacking(executor, spec)) is not None:

@@ -19,19 +19,24 @@ from outlast.runs.found import refuse_unproven
 from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
-from outlast.runs.under_way import left_by_owner
-from outlast.runs.waits.ask import told_entry
 from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
-from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import under_way
     from outlast.runs.under_way import StepNote
+    from outlast.runs.waits import ask as questions
+    from outlast.runs.waits import notes as wait_notes
+else:
+    questions = late("outlast.runs.waits.ask")
+    wait_notes = late("outlast.runs.waits.notes")
+    under_way = late("outlast.runs.under_way")
 
 
 DAY_US = 86_400_000_000
@@ -120,7 +125,7 @@ def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:
 def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
     if not is_executing(run):
         return ()
-    return left_by_owner(home, run, lease)
+    return under_way.left_by_owner(home, run, lease)
 
 
 def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
@@ -170,7 +175,7 @@ class Decided(NamedTuple):
 
 def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
     """What whoever goes on with the run has to take into its journal first."""
-    at, notes = home.clock.now(), notes_of(home, epoch, run.trace_id)
+    at, notes = home.clock.now(), wait_notes.notes_of(home, epoch, run.trace_id)
     entries: list[JournalEntry] = []
     waits: list[str] = []
     settled = Counter[Call]()  # attempts that these decisions are
@@ -222,7 +227,7 @@ def take_decisions(home: Home, claimed: RunClaim, ledger: Ledger) -> bool:
 def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> JournalEntry:
     """An answer that the flow itself is given, or that there will be none."""
     began, by, why = wait.opened_at, wait.answered_by, wait.reason
-    return told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
+    return questions.told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
 
 
 def is_late(wait: InterruptRow, at: int) -> bool:

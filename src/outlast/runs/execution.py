@@ -43,19 +43,23 @@ from outlast.runs.state import State
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
-from outlast.runs.waits import ask as saved_waits
-from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
 from outlast.values.digest import identity
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.runs.branches import Branches
     from outlast.runs.child import Child
     from outlast.runs.live import Executor
     from outlast.runs.under_way import StepNotes
+    from outlast.runs.waits import ask as saved_waits
+    from outlast.runs.waits import notes as wait_notes
     from outlast.secrets.rules import SecretRule
+else:
+    saved_waits = late("outlast.runs.waits.ask")
+    wait_notes = late("outlast.runs.waits.notes")
 
 SHOWN_BYTES = 4096
 
@@ -597,7 +601,7 @@ class Execution:
             encode(dict(form or {})).decode(),
         )
 
-        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
+        notes = wait_notes.notes_of(self.executor.home, self.hold.epoch, self.trace_id)
 
         def work(tx: Writing) -> tuple[str, str, str] | None:
             return saved_waits.save(tx, self.hold, notes, self.executor.home.ids(), wait, signal)
@@ -616,7 +620,7 @@ class Execution:
             wait for wait in waits if wait.status == "answered" and wait.id not in self.told and not damage_of(wait)
         ]
         self.told.update(wait.id for wait in fresh)
-        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
+        notes = wait_notes.notes_of(self.executor.home, self.hold.epoch, self.trace_id)
         return [made for wait in fresh for made in notes.closed(wait)]
 
     def write_phase(self) -> None:

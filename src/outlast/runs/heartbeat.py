@@ -19,14 +19,17 @@ from outlast.ledger.lease import was_rebooted
 from outlast.runs import journal, stops
 from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
-from outlast.runs.under_way import StepNotes, starts_of
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import begin
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
+    from outlast.runs import under_way
     from outlast.runs.execution import Execution
     from outlast.runs.under_way import StepNotes
+else:
+    under_way = late("outlast.runs.under_way")
 
 
 TAKEN, REBOOTED, SHARED = "taken", "rebooted", "shared"
@@ -63,7 +66,7 @@ def _is_at_work(home: Home, look: Reading, run_id: str) -> bool:
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         return False
-    return bool(fold(*journal.read(look, run)[:2]).in_flight or starts_of(home, look, run, lease))
+    return bool(fold(*journal.read(look, run)[:2]).in_flight or under_way.starts_of(home, look, run, lease))
 
 
 TICK_SECONDS = 0.05  # a step that runs for longer has its start written
@@ -85,7 +88,7 @@ class Heartbeat:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:
-                self._notes = StepNotes(self._home.folder, self._home.process.id)
+                self._notes = under_way.StepNotes(self._home.folder, self._home.process.id)
             return self._notes
 
     def start(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -22,9 +22,14 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
-from outlast.runs.saves import fate_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
 from outlast.values.digest import digest
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.runs import saves
+else:
+    saves = late("outlast.runs.saves")
 
 
 class Entries:
@@ -164,7 +169,7 @@ class JournalWriter:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
         made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
-            fate = fate_of(attempt, status, delivered=delivered, mark=mark)
+            fate = saves.fate_of(attempt, status, delivered=delivered, mark=mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)

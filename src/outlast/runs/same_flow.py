@@ -31,17 +31,20 @@ from outlast.flows.loading import (
     why_missing,
 )
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import find_flow_file
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
 from outlast.values.codec import decode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.flows.yaml import flow as flow_files
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
+else:
+    flow_files = late("outlast.flows.yaml.flow")
 
 Answer = Literal["same", "other", "other_code", "other_worktree"]
 WHY = {
@@ -317,7 +320,7 @@ def _loaded(home: Home, source: str) -> FlowSpec:
         raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
     folder = home.project or here()
     if is_flow_file(source):
-        return find_flow_file(source, folder)
+        return flow_files.find_flow_file(source, folder)
     spec = getattr(load(source, folder), "spec", None)
     if not isinstance(spec, FlowSpec):
         raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
