@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.look import Displaced
     from outlast.runs.map import Failed, Ok, unwrap_all
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
-    from outlast.runs.restored_outputs import Displaced, RestoredOutputs
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
@@ -71,7 +72,8 @@ _PLACES = {
     "runs.waits.interrupt": ("Interrupt",),
     "runs.outputs": ("Output",),
     "runs.plan": ("Plan",),
-    "runs.restored_outputs": ("Displaced", "RestoredOutputs"),
+    "runs.look": ("Displaced",),
+    "runs.restored_outputs": ("RestoredOutputs",),
     "runs.receipt": ("Event", "Receipt"),
     "runs.run": ("Outcome", "RunRecord"),
     "runs.timeline": ("TimelineItem",),

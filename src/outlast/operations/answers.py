@@ -16,9 +16,8 @@ from outlast.handoffs.recovered import Listed, Recovered
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer
-from outlast.runs.look import InboxItem
+from outlast.runs.look import Displaced, InboxItem
 from outlast.runs.plan import Plan
-from outlast.runs.restored_outputs import Displaced
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed

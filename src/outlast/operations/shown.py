@@ -12,9 +12,9 @@ from outlast.errors import OutlastError
 from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.handoffs.recovered import Listed
 from outlast.ledger.verdict import Verdict
+from outlast.runs.look import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
-from outlast.runs.restored_outputs import Displaced
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.secrets.find import mask as mask

@@ -56,11 +56,12 @@ if TYPE_CHECKING:
     from outlast.runs.claim import RunClaim
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
+    from outlast.runs.look import Displaced
     from outlast.runs.outcomes import Awaited
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
-    from outlast.runs.restored_outputs import Displaced, RestoredOutputs
+    from outlast.runs.restored_outputs import RestoredOutputs
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
@@ -326,7 +327,7 @@ class Shared:
 
         Raises DisplacedNotFound for a path or an entry of which nothing did.
         """
-        return rooms.restored_outputs.displaced(self._home, run_id, path, seq)
+        return rooms.look.displaced(self._home, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[CommandLog]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""

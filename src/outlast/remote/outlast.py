@@ -42,8 +42,8 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.commands.logs import CommandLog
+    from outlast.runs.look import Displaced
     from outlast.runs.receipt import Event
-    from outlast.runs.restored_outputs import Displaced
     from outlast.runs.waits.interrupt import Interrupt
 
 T = TypeVar("T")

@@ -3,28 +3,24 @@
 What is missing is put back; a file that is there and was changed only if somebody names it, and then what gives way is
 kept and on the record of the run before it is touched. Where nothing can be recorded (the run is over, or its process
 died and nobody has taken it up) nothing gives way.
-
-What gave way when files were put back: on the record of its run, and kept.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.clock import moment
-from outlast.errors import DisplacedNotFound, NotRestorable, OutputNotFound, OutputNotKept
+from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
 from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
 from outlast.home.find import run_row
-from outlast.ledger.journal import JournalEntry, decode_header, decode_payload
+from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
 from outlast.runs.found import find_run
@@ -32,8 +28,6 @@ from outlast.runs.outputs import Output, RecordedOutput, flow_file_of, look, rec
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
-from outlast.store.disk import write_whole
-from outlast.values.compared import Compared
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -164,74 +158,3 @@ def _entry(caller: Caller, run: RunRow, epoch: int, step: str, saved: Mapping[Re
     facts = {"step": step, "files": files, "by": caller.actor}
     made = claims.run_fact("displaced", facts, epoch=epoch, at=caller.home.clock.now(), trace_id=run.trace_id)
     return made._replace(blobs=tuple(files.values()))
-
-
-# -- what gave way ---------------------------------------------------------------------------------
-
-
-Pieces = Callable[[], Iterator[bytes]]
-_DISPLACED = b'["run","displaced"'
-
-
-def _nothing() -> Iterator[bytes]:
-    return iter(())
-
-
-class Displaced(Compared, frozen=True):
-    """A file as it was before another took its place."""
-
-    _aside = ("read",)
-
-    run_id: str
-    seq: int  # of the entry that says so
-    step: str  # for which files were put back
-    path: str  # from the folder that the step works in
-    digest: str
-    at: datetime
-    read: Pieces = _nothing
-
-    def pieces(self) -> Iterator[bytes]:
-        """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""
-        return self.read()
-
-    def content(self) -> bytes:
-        """The same at once."""
-        return b"".join(self.read())
-
-    def save_to(self, path: str | os.PathLike[str]) -> Path:
-        """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
-        return write_whole(Path(path), self.read())
-
-
-def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
-    """Every file of a run that gave way, the oldest first; only those of a path or an entry.
-
-    Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
-    """
-    row = run_row(home, run_id)
-    found = _all(home, row)
-    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
-    if not alike and (path, seq) != (None, None):
-        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
-        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
-    return alike
-
-
-def _all(home: Home, row: RunRow) -> list[Displaced]:
-    rows = home.store.read(lambda look: look.journal_of(row.key))
-    return [
-        one
-        for entry in rows
-        if entry.payload and entry.header.startswith(_DISPLACED)
-        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
-    ]
-
-
-def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
-    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
-    for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
-
-        def read(name: str = str(blob)) -> Iterator[bytes]:
-            return home.blobs.pieces(name)
-
-        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)
