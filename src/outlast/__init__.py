@@ -4,40 +4,92 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast.care.audit.flow import Audit, AuditQuestion
     from outlast.care.gc.gc import Swept
+    from outlast.care.travel.export_run import Exported
+    from outlast.care.travel.handoff import BundleArrived, Bundled
+    from outlast.care.travel.import_run import Imported
+    from outlast.commands.logs import CommandLog
     from outlast.errors import NotDone, OutlastError, StepFailed
     from outlast.flows.spec import KEY
+    from outlast.handoffs.carry import Applied
+    from outlast.handoffs.compose import StepHandoff
+    from outlast.handoffs.difference import Difference
+    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
+    from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
+    from outlast.home.keys import ApiKey, Keys
     from outlast.ledger.verdict import Reason, Verdict
     from outlast.python.backups import restore
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import AsyncOutlast, Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.displaced import Displaced
+    from outlast.runs.due import Due
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.inbox import InboxItem
     from outlast.runs.item import Failed, Ok, unwrap_all
     from outlast.runs.outputs import Output
-    from outlast.runs.plan import Plan
+    from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.restored_outputs import RestoredOutputs
-    from outlast.runs.run import Outcome, RunRecord
+    from outlast.runs.run import STATUSES, Outcome, RunRecord
     from outlast.runs.timeline import TimelineItem
-    from outlast.runs.waits.interrupt import Interrupt
+    from outlast.runs.waits.interrupt import INTERRUPT_TYPES, Interrupt
+    from outlast.runs.waits.signal import Signal
+    from outlast.sessions.session import Memo, Message, Session, Window
+    from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
+    from outlast.workspace.artifact import Artifact
+    from outlast.workspace.checkpoint import Checkpoint, StateChange
+    from outlast.workspace.link import Link
+    from outlast.workspace.recall.pack import ContextPack, LeftOut
+    from outlast.workspace.record import Record
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "INTERRUPT_TYPES",
     "KEY",
     "NOT_DONE",
+    "STATUSES",
     "UNKNOWN",
+    "ApiKey",
+    "Applied",
+    "Artifact",
     "AsyncOutlast",
     "AsyncRun",
+    "Audit",
+    "AuditQuestion",
+    "Binding",
+    "BundleArrived",
+    "Bundled",
+    "Checkpoint",
+    "CommandLog",
+    "ContextPack",
+    "Contract",
+    "Difference",
     "Displaced",
+    "Due",
     "Event",
+    "Evidence",
+    "Exported",
     "Failed",
     "Flow",
     "FlowFile",
+    "Form",
+    "Handoff",
+    "HandoffClaim",
+    "HandoffEvent",
     "Happened",
+    "Imported",
+    "InboxItem",
     "Interrupt",
+    "Keys",
+    "LeftOut",
+    "Link",
+    "Lint",
+    "Listed",
+    "Memo",
+    "Message",
     "NotDone",
     "Ok",
     "Outcome",
@@ -45,16 +97,31 @@ __all__ = [
     "OutlastError",
     "Output",
     "Plan",
+    "PlanStep",
     "Reason",
     "Receipt",
+    "Record",
+    "Recovered",
     "RestoredOutputs",
     "Run",
     "RunRecord",
+    "Session",
+    "Settlement",
+    "Signal",
+    "StateChange",
     "Step",
     "StepFailed",
+    "StepHandoff",
     "Swept",
+    "Task",
+    "TaskCompleted",
+    "TaskContext",
+    "TaskEvent",
+    "TaskPaused",
+    "TaskResumed",
     "TimelineItem",
     "Verdict",
+    "Window",
     "current",
     "effect",
     "flow",
@@ -68,24 +135,130 @@ __all__ = [
 
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
-    "runs.waits.interrupt": ("Interrupt",),
-    "runs.displaced": ("Displaced",),
-    "runs.outputs": ("Output",),
-    "runs.plan": ("Plan",),
-    "runs.restored_outputs": ("RestoredOutputs",),
-    "runs.receipt": ("Event", "Receipt"),
-    "runs.run": ("Outcome", "RunRecord"),
-    "runs.timeline": ("TimelineItem",),
-    "ledger.verdict": ("Reason", "Verdict"),
-    "errors": ("OutlastError", "NotDone", "StepFailed"),
-    "runs.effect": ("NOT_DONE", "UNKNOWN", "Happened"),
-    "runs.item": ("Failed", "Ok", "unwrap_all"),
-    "flows.spec": ("KEY",),
+    "care.audit.flow": (
+        "Audit",
+        "AuditQuestion",
+    ),
     "care.gc.gc": ("Swept",),
+    "care.travel.export_run": ("Exported",),
+    "care.travel.handoff": (
+        "BundleArrived",
+        "Bundled",
+    ),
+    "care.travel.import_run": ("Imported",),
+    "commands.logs": ("CommandLog",),
+    "errors": (
+        "NotDone",
+        "OutlastError",
+        "StepFailed",
+    ),
+    "flows.spec": ("KEY",),
+    "handoffs.carry": ("Applied",),
+    "handoffs.compose": ("StepHandoff",),
+    "handoffs.difference": ("Difference",),
+    "handoffs.handoff": (
+        "Binding",
+        "Contract",
+        "Evidence",
+        "Form",
+        "Handoff",
+        "HandoffClaim",
+        "Lint",
+    ),
+    "handoffs.recovered": (
+        "HandoffEvent",
+        "Listed",
+        "Recovered",
+        "Settlement",
+    ),
+    "home.keys": (
+        "ApiKey",
+        "Keys",
+    ),
+    "ledger.verdict": (
+        "Reason",
+        "Verdict",
+    ),
     "python.backups": ("restore",),
-    "python.decorators": ("Flow", "FlowFile", "Step", "effect", "flow", "flow_file", "inject", "resource", "step"),
-    "python.outlast": ("AsyncOutlast", "Outlast"),
-    "python.run": ("AsyncRun", "Run", "current"),
+    "python.decorators": (
+        "Flow",
+        "FlowFile",
+        "Step",
+        "effect",
+        "flow",
+        "flow_file",
+        "inject",
+        "resource",
+        "step",
+    ),
+    "python.outlast": (
+        "AsyncOutlast",
+        "Outlast",
+    ),
+    "python.run": (
+        "AsyncRun",
+        "Run",
+        "current",
+    ),
+    "runs.displaced": ("Displaced",),
+    "runs.due": ("Due",),
+    "runs.effect": (
+        "Happened",
+        "NOT_DONE",
+        "UNKNOWN",
+    ),
+    "runs.inbox": ("InboxItem",),
+    "runs.item": (
+        "Failed",
+        "Ok",
+        "unwrap_all",
+    ),
+    "runs.outputs": ("Output",),
+    "runs.plan": (
+        "Plan",
+        "PlanStep",
+    ),
+    "runs.receipt": (
+        "Event",
+        "Receipt",
+    ),
+    "runs.restored_outputs": ("RestoredOutputs",),
+    "runs.run": (
+        "Outcome",
+        "RunRecord",
+        "STATUSES",
+    ),
+    "runs.timeline": ("TimelineItem",),
+    "runs.waits.interrupt": (
+        "INTERRUPT_TYPES",
+        "Interrupt",
+    ),
+    "runs.waits.signal": ("Signal",),
+    "sessions.session": (
+        "Memo",
+        "Message",
+        "Session",
+        "Window",
+    ),
+    "tasks.task": (
+        "Task",
+        "TaskCompleted",
+        "TaskContext",
+        "TaskEvent",
+        "TaskPaused",
+        "TaskResumed",
+    ),
+    "workspace.artifact": ("Artifact",),
+    "workspace.checkpoint": (
+        "Checkpoint",
+        "StateChange",
+    ),
+    "workspace.link": ("Link",),
+    "workspace.recall.pack": (
+        "ContextPack",
+        "LeftOut",
+    ),
+    "workspace.record": ("Record",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -8,10 +8,10 @@ import pytest
 
 from outlast import Outlast
 from outlast.doors.cli.door import Door
-from outlast.doors.cli.inputs import find_flow
 from outlast.doors.cli.until import Ended, until_done
 from outlast.doors.cli.waking import wake
 from outlast.home.settings import Settings
+from outlast.python.named_flows import find_flow
 from outlast.runs.due import Due
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from outlast.doors.hooks.events import Client
 from outlast.doors.hooks.fire import Called, called
 from outlast.doors.hooks.place import place_of
 from outlast.errors import HandoffNotFound
-from outlast.handoffs.reading import tokens_of
+from outlast.operations.reading import tokens_of
 
 NEXT = "Set limit to 2 in app.py"
 

@@ -10,8 +10,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from outlast.files.diff import unified
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, label_of
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import dataclass
 from outlast.values.text import visible

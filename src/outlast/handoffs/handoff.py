@@ -32,6 +32,16 @@ Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 
 
+def label_of(form: Form) -> str:
+    """A check, must or rollback in words."""
+    if isinstance(form, str):
+        return form
+    if "run" in form:
+        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
+    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
+    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"
+
+
 def key_of(form: Form) -> str:
     """What makes two checks, musts or rollbacks the same one."""
     return identity(encode(form))[:16]
@@ -203,6 +213,11 @@ class Evidence:
     @property
     def key(self) -> str:
         return key_of(self.check)
+
+    @property
+    def label(self) -> str:
+        """The check in words."""
+        return label_of(self.check)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from outlast.runs.call_plain import call_plain, outside_arguments, place_of
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
+    from outlast.care.audit.flow import Audit
     from outlast.flows.yaml.flow import RecipeSpec
     from outlast.python.steps import FlowSteps
 
@@ -212,6 +213,10 @@ class Flow(Generic[P, T]):
         """The steps that its code shows. Nothing is run."""
         return _steps_of(self.spec)
 
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from its code. Nothing is run."""
+        return _audit_of(self.spec)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
@@ -302,6 +307,10 @@ class FlowFile:
         """Its steps, with those of the flow files that it runs. Nothing is run."""
         return _steps_of(self.spec)
 
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from the file. Nothing is run."""
+        return _audit_of(self.spec)
+
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
 
@@ -310,6 +319,12 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
     from outlast.python.steps import steps_of  # late: a run needs it never
 
     return steps_of(spec)
+
+
+def _audit_of(spec: FlowSpec) -> Audit:
+    from outlast.care.audit.audit import audit_flow
+
+    return audit_flow(spec)
 
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:

@@ -28,7 +28,7 @@ from outlast.runs.live import Executor, Guard, Live
 from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
-from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.run import FINISHED, STATUSES, Outcome, RunRecord
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -274,6 +274,25 @@ class Shared:
     def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
         """The newest runs first; `before`, the id of the last one, gives those that come after it."""
         return list_runs(self._executor.caller, status, limit, before)
+
+    def resumable(self) -> list[RunRecord]:
+        """The runs that nobody has finished and nobody holds here, the one touched last first.
+
+        A child goes on with its parent, and is not among them; nor is a run that was sealed.
+        """
+        unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
+        found = [run for status in unfinished for run in self.runs(status=status, limit=10_000)]
+        own = [run for run in found if not (run.parent or run.seal)]
+        return sorted(own, key=lambda run: run.updated_at, reverse=True)
+
+    def flow_folder(self, run_id: str) -> Path:
+        """The folder that the paths of a run's flow file start from; of Python code the project's."""
+        from outlast.python.named_flows import folder_of_flow
+
+        return folder_of_flow(self.get(run_id).source, self._project() or Path.cwd())
+
+    def _project(self) -> Path | None:
+        return self._executor.home.project
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""

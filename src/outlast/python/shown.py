@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import OutlastError
-from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.ledger.verdict import Verdict
+from outlast.operations.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome, RunRecord

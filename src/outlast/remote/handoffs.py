@@ -14,7 +14,6 @@ from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
-from outlast.ledger.verdict import unaccepted
 from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
 from outlast.remote.calls import (
     Given,
@@ -213,7 +212,7 @@ class RemoteHandoffs(Handoffs):
 
         if one.standing in ("finished", "claimed"):
             return one.standing
-        if unaccepted(got.verdict, got.accepted):
+        if got.verdict.unaccepted(got.accepted):
             return "contested"
         return "expired" if micros(one.expires_at) <= self._executor.home.clock.now() else "open"
 

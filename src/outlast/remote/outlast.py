@@ -96,6 +96,9 @@ class RemoteShared(Shared):
         """A server keeps everything where it is."""
         raise EmbeddedOnly("Outlast.home", f"everything is kept by {self._line.url}")
 
+    def _project(self) -> Path | None:
+        return None  # its files may be here as well, but nobody knows where
+
     # -- the person's choices --------------------------------------------------------------------
 
     @like(Shared.retry)
@@ -249,8 +252,9 @@ class RemoteShared(Shared):
 
     @like(Shared.audit)
     def audit(self, given: Given) -> Audit:
-        from outlast.care.audit.audit import audit_flow, names_a_flow
+        from outlast.care.audit.audit import audit_flow
         from outlast.care.audit.flow import Audit
+        from outlast.flows.loading import names_a_flow
 
         target = given["flow_or_run"]
         if isinstance(target, Flow | FlowFile):

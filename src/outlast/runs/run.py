@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.flows.loading import is_recipe
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.frozen import dataclass
@@ -69,6 +70,11 @@ class RunRecord:
     @property
     def finished(self) -> bool:
         return self.status in FINISHED
+
+    @property
+    def is_of_commands(self) -> bool:
+        """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
+        return is_recipe(self.flow)
 
 
 class _Unseen:

@@ -18,13 +18,10 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import REFUSED, WAITING
 from outlast.doors.cli.render import ago, as_json, brief, clean, content_in, counted, emit, fit, say
 from outlast.errors import AlreadyAnswered, AnswerInvalid
-from outlast.runs.waits.interrupt import is_for_people
 from outlast.values.codec import doubled
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast
-    from outlast.runs.inbox import InboxItem
-    from outlast.runs.waits.signal import Signal
+    from outlast import InboxItem, Interrupt, Outlast, Signal
 
 
 APPROVALS = '{"approved": true} or {"approved": false, "comment": "why"}'
@@ -87,12 +84,11 @@ def answered(door: Door, outlast: Outlast, wait: Interrupt, said: Any, again: bo
 def _asked(door: Door, outlast: Outlast, interrupt_id: str) -> Interrupt | None:
     """Show the wait and take the answer of whoever sits there, bound to what was shown; None when they leave it."""
     from outlast.doors.cli.ask import ask_about, can_ask
-    from outlast.runs.waits.interrupt import is_for_people
 
     wait = outlast.interrupt(interrupt_id)
     if wait.status != "open":
         raise AlreadyAnswered(wait.id, wait.run_id, wait.status, wait.answered_by or "the run")
-    if not is_for_people(wait.type) or not can_ask(door):
+    if not wait.is_for_people or not can_ask(door):
         raise click.UsageError(_missing(door, wait))
     return ask_about(outlast, wait)
 
@@ -199,13 +195,11 @@ def inbox(door: Door, assignee: str | None, kind: str | None, limit: int | None)
 
     Questions for people come first.
     """
-    from outlast.doors.cli.ways import is_overdue
-
     with door.open() as outlast:
         every = outlast.inbox(assignee=assignee, type=kind)
         found = [item for item in every if door.scope in (None, item.scope)]
         hint = "" if found or door.json else _meant(outlast, assignee, kind)
-        late = {item.interrupt.run_id for item in found if is_overdue(item.interrupt)}
+        late = {item.interrupt.run_id for item in found if item.interrupt.is_overdue}
         tops = {run: top_of(outlast, outlast.get(run)).id for run in late}
         going = _can_go_on(door, outlast)
         contested = every.contested
@@ -240,11 +234,11 @@ def _against(one: Any) -> str:
 
 def _meant(outlast: Outlast, assignee: str | None, kind: str | None) -> str:
     """What somebody may have meant who asked for waits of which there are none."""
-    from outlast.runs.waits.interrupt import CHOICES
+    from outlast import INTERRUPT_TYPES
     from outlast.values.text import meant
 
     every = [item.interrupt for item in outlast.inbox()] if assignee or kind else []
-    kinds = {*CHOICES, "approval", "signal", *(wait.type for wait in every)}
+    kinds = {*INTERRUPT_TYPES, *(wait.type for wait in every)}
     if kind and kind not in kinds:
         return meant(kind, kinds)
     return meant(assignee, {wait.assignee for wait in every if wait.assignee}) if assignee else ""
@@ -252,7 +246,7 @@ def _meant(outlast: Outlast, assignee: str | None, kind: str | None) -> str:
 
 def _can_go_on(door: Door, outlast: Outlast) -> list[str]:
     """The runs that only wait for somebody to go on with them: what they waited for was answered."""
-    from outlast.doors.cli.ways import is_overdue, with_children
+    from outlast.doors.cli.ways import with_children
 
     now = datetime.now(UTC)
     found = [one for one in outlast.due() if one.reason != "crashed" and door.scope in (None, one.scope)]
@@ -261,7 +255,7 @@ def _can_go_on(door: Door, outlast: Outlast) -> list[str]:
         for one in found
         if one.reason in ("answered", "asked")
         or not any(
-            is_overdue(wait) or (wait.type == "timer" and wait.due_at is not None and wait.due_at <= now)
+            wait.is_overdue or (wait.type == "timer" and wait.due_at is not None and wait.due_at <= now)
             for wait in with_children(outlast, outlast.interrupts(one.run_id))
         )
     ]
@@ -283,12 +277,12 @@ def _json(door: Door, item: InboxItem, tops: Mapping[str, str]) -> dict[str, Any
 
 
 def _say_inbox(door: Door, found: Sequence[InboxItem], tops: Mapping[str, str], limit: int) -> None:
-    from outlast.doors.cli.ways import asks, is_overdue, say_shown, say_ways, until_when, ways
+    from outlast.doors.cli.ways import asks, say_shown, say_ways, until_when, ways
 
-    asked = [item for item in found if is_for_people(item.interrupt.type) and not is_overdue(item.interrupt)]
+    asked = [item for item in found if item.interrupt.is_for_people and not item.interrupt.is_overdue]
     needs = f"{counted(len(asked), 'question')} for you" if asked else "no question for you"
-    late = sum(1 for item in found if is_overdue(item.interrupt))
-    others = [item for item in found if not is_for_people(item.interrupt.type) and not is_overdue(item.interrupt)]
+    late = sum(1 for item in found if item.interrupt.is_overdue)
+    others = [item for item in found if not item.interrupt.is_for_people and not item.interrupt.is_overdue]
     say(needs + _rest(others) + (f"; {counted(late, 'wait')} past the deadline" if late else ""))
     for item in found[:limit]:
         wait = item.interrupt
@@ -314,7 +308,7 @@ def _rest(others: Sequence[InboxItem]) -> str:
 def _approval(door: Door, outlast: Outlast, interrupt_id: str) -> Interrupt:
     """The wait, if yes or no answers it. Raises AnswerInvalid, which says what does."""
     wait = outlast.interrupt(interrupt_id)
-    if wait.type != "approval" and not wait.choices and is_for_people(wait.type):
+    if wait.type != "approval" and not wait.choices and wait.is_for_people:
         use = f"use `{door.command('answer', wait.id, 'JSON')}`"
         raise NotLikeThat(wait.id, f"is for {wait.type}, which is no approval", use)
     return wait

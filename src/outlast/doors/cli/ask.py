@@ -19,9 +19,8 @@ from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
 from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
 from outlast.doors.cli.plans import died_in
 from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table
-from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
+from outlast.doors.cli.ways import asks, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
-from outlast.runs.waits.interrupt import is_for_people
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
@@ -40,34 +39,10 @@ def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
     if not isinstance(name, str) or not name:
         return []
     try:
-        path = _place(outlast, wait) / name
-        return _first_lines(path)
+        return _first_lines(outlast.flow_folder(wait.run_id) / name)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return [f"{clean(name)} cannot be shown: {why}"]
-
-
-def _place(outlast: Outlast, wait: Interrupt) -> Path:
-    """The folder that a flow file's paths start from."""
-    from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import found_in, here, is_gone, is_recipe
-    from outlast.flows.yaml.flow import find_recipe
-    from outlast.home.place import project_of
-
-    try:
-        project = project_of(outlast.home) or Path.cwd()
-    except EmbeddedOnly:  # of a server: its files may be here as well
-        project = Path.cwd()
-    flow = outlast.get(wait.run_id).source
-    if not is_recipe(flow):
-        return project
-    if is_gone(flow, project):
-        flow = found_in(flow, project, here()) or flow
-    try:
-        spec = find_recipe(flow, project)
-    except OutlastError:  # the file was changed since and has a mistake now; the place is the same
-        return (project / flow.rpartition(":")[0]).parent
-    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -142,7 +117,7 @@ def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:
         return False
     answered = False
     for wait in with_children(outlast, outcome.interrupts):
-        if is_for_people(wait.type) and wait.id not in left and not is_overdue(wait):
+        if wait.is_for_people and wait.id not in left and not wait.is_overdue:
             try:
                 said = ask_about(outlast, wait)
             except AlreadyAnswered as error:

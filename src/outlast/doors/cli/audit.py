@@ -17,11 +17,11 @@ import click
 from outlast.doors.cli.completion import offer_runs, run_argument
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import REFUSED, SUCCEEDED
-from outlast.doors.cli.render import brief, counted, emit, say, table
+from outlast.doors.cli.render import brief, counted, emit, note, say, table
 from outlast.errors import FlowNotFound
 
 if TYPE_CHECKING:
-    from outlast.care.audit.flow import Audit, AuditQuestion
+    from outlast import Audit, AuditQuestion
     from outlast.python.steps import FlowStep, FlowSteps
 
 
@@ -44,12 +44,10 @@ def audit(door: Door, target: str) -> int:
 
 
 def _audit(door: Door, target: str) -> Audit:
-    from outlast.care.audit.audit import audit_flow, names_a_flow
+    from outlast.python.named_flows import find_flow, names_a_flow
 
     if names_a_flow(target):  # a flow is audited where there is no home yet, too
-        from outlast.doors.cli.inputs import find_flow
-
-        return audit_flow(find_flow(target, door.home).spec)
+        return find_flow(target, door.home, note).audit()
     if target.endswith(".py") or "/" in target:  # no run is called so
         raise FlowNotFound(target, "it has no name after a colon")
     sys.path.insert(0, os.getcwd())  # where `run` found a module, this finds it too
@@ -90,12 +88,12 @@ def steps(door: Door, flow: str) -> int:
     FLOW is `flow.yaml`, `module:name` or `file.py:name`. A flow file is checked whole, with the flow files that it
     runs; of Python the steps are those that its code shows. Nothing of it is run.
     """
-    from outlast.doors.cli.inputs import find_flow
     from outlast.doors.cli.run import turned_away
+    from outlast.python.named_flows import find_flow
     from outlast.values.codec import jsonable
 
     with turned_away(door.json):
-        found = find_flow(flow, door.home).steps()
+        found = find_flow(flow, door.home, note).steps()
     if door.json:
         emit(jsonable(found))
         return 0

@@ -24,8 +24,7 @@ from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast import Outlast, Output
-    from outlast.care.gc.gc import Swept
+    from outlast import Outlast, Output, Swept
     from outlast.python.backups import BackedUp, Rebuilt, RestoredHome, SetAside
 
 

@@ -27,7 +27,7 @@ from outlast.values.text import carry, looks_at_files, named
 
 if TYPE_CHECKING:
     from outlast import Outlast, Verdict
-    from outlast.home.place import FoundHome
+    from outlast.python.door import FoundHome
 
 
 HEARD = {
@@ -103,23 +103,17 @@ class Door:
 
     def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
-        from outlast import Outlast
-        from outlast.home.place import check_tenant, look_up, refuse_lost
-        from outlast.python.shared import url_of
+        from outlast.python.door import found_home, open_for
 
-        tenant = check_tenant("default" if self.tenant is None else self.tenant)
-        scope = "default" if self.scope is None else self.scope
-        if url := url_of(self.home):
-            there = Outlast(url, tenant=tenant, scope=scope)
-            there.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
-            return there
-        home = self._opened[0] if self._opened else look_up(self.home, tell=note, adopt=adopt)
-        if not make and not (home.path / tenant / "outlast.db").is_file():
-            refuse_lost(home.path, tenant)
-            raise self._missing(home.path, tenant)
-        outlast = Outlast(home, tenant=tenant, scope=scope)
-        self._opened.append(home)
-        outlast.listen(None, note)
+        home = self._opened[0] if self._opened else self.home
+        how: dict[str, Any] = {"tenant": self.tenant, "scope": self.scope, "make": make, "adopt": adopt}
+        try:
+            outlast = open_for("cli", home, tell=note, **how)
+        except HomeNotFound as error:
+            raise self._missing(Path(str(error.path)), self.tenant or "default") from error
+        if found := found_home(outlast):
+            self._opened.append(found)
+            outlast.listen(None, note)
         outlast.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
         return outlast
 

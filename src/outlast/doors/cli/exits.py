@@ -51,7 +51,7 @@ from outlast.errors import (
 )
 
 if TYPE_CHECKING:
-    from outlast.runs.run import Outcome
+    from outlast import Outcome
 
 
 SUCCEEDED, FAILED, USAGE, WAITING, REFUSED, MISSING, ABORTED = range(7)

@@ -23,8 +23,7 @@ from outlast.doors.cli.screen import HarmlessStream
 from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
-    from outlast import Event, Outlast
-    from outlast.commands.logs import CommandLog
+    from outlast import CommandLog, Event, Outlast
 
 
 PAGE = 1000
@@ -130,11 +129,9 @@ def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int |
     Secrets are masked. Of a command that runs, or did not end, it is what there is. Several transcripts have a
     line in front of each that says whose it is.
     """
-    from outlast.flows.loading import is_recipe
-
     with door.open() as outlast:
         run = outlast.get(run_id)
-        if not is_recipe(run.flow):
+        if not run.is_of_commands:
             return _none(door, run.id)
         if follow:
             return _follow_logs(door, outlast, run.id, step, attempt)

@@ -55,7 +55,7 @@ RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
 def runs(door: Door, status: str | None, limit: int) -> int:
     """List the newest runs first."""
-    from outlast.runs.run import STATUSES
+    from outlast import STATUSES
     from outlast.values.codec import jsonable
 
     if status is not None and status not in STATUSES:
@@ -166,12 +166,11 @@ def _show_json(
 def _say_failed(door: Door, run: RunRecord, steps: Sequence[Receipt], began: Sequence[dict[str, Any]]) -> None:
     """What went wrong, before anything else: the error, where it came from, and the steps that ended badly."""
     from outlast.doors.cli.outcomes import say_error, say_trace
-    from outlast.flows.loading import is_recipe
 
     if run.error and run.status not in ("succeeded", "aborted"):
         say(f"run {run.id} {run.status}", STYLES.get(run.status, ""))
         say_error(run.error)
-        if not is_recipe(run.flow):  # of commands it would be our own code
+        if not run.is_of_commands:  # of commands it would be our own code
             say_trace(run.error)
     for child in began:
         where = f"step {clean(child['step'])} of run" if child["step"] else "run"

@@ -13,7 +13,6 @@ import click
 from outlast.doors.cli.door import SHARED, Door, _door, command
 from outlast.doors.cli.group import Commands, Sections
 from outlast.doors.cli.render import emit, note, say, say_all
-from outlast.errors import HomeNotFound
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -69,7 +68,7 @@ def _serve(door: Door, actor: str | None, flows: tuple[str, ...], approves: bool
     from outlast.doors.mcp import require
 
     require()
-    opened = _starting(_opening(door, actor), flows, door.home)
+    opened = _opening(door, actor, flows)
     if sys.stdin.isatty():
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
     from outlast.doors.mcp.stdio import serve
@@ -77,50 +76,24 @@ def _serve(door: Door, actor: str | None, flows: tuple[str, ...], approves: bool
     return serve(opened, approves=approves)
 
 
-def _opening(door: Door, actor: str | None) -> Callable[[bool], Outlast]:
-    """What opens the home, or makes one when told to; the names are checked already. Raises NameInvalid."""
-    from outlast.home.place import check_name, check_tenant
+def _opening(door: Door, actor: str | None, places: tuple[str, ...]) -> Callable[[bool], Outlast]:
+    """What opens the home, or makes one when told to, for a model that may start these flows.
 
-    tenant = check_tenant("default" if door.tenant is None else door.tenant)
-    scope = check_name("scope", "default" if door.scope is None else door.scope)
-    name = check_name("actor", "local" if actor is None else actor)
+    All that is said is checked already. Raises NameInvalid, FlowNotFound, RecipeInvalid.
+    """
+    from outlast.python.door import checked_names, open_for
+    from outlast.python.project import flows_of
+
+    names, flows = checked_names(door.tenant, door.scope, actor), flows_of(places, door.home)
 
     def opened(make: bool) -> Outlast:
-        from outlast import Outlast
-        from outlast.home.place import look_up
-
-        if door.home and "://" in door.home:
-            return Outlast(door.home, tenant=tenant, scope=scope, actor=name)
-        home = look_up(door.home, adopt=False)  # a model says nothing for the user
-        if not make and not (home.path / tenant / "outlast.db").is_file():
-            raise HomeNotFound(str(home.path))
-        made = Outlast(home, tenant=tenant, scope=scope, actor=name)
-        made._executor.caller.door = "mcp"
-        made._executor.caller.looks_here = False  # a model runs nothing of a folder that it happens to be in
-        return made
-
-    return opened
-
-
-def _starting(
-    opened: Callable[[bool], Outlast], places: tuple[str, ...], named: str | None
-) -> Callable[[bool], Outlast]:
-    """What opens the home for a model that may start these flows. Raises FlowNotFound, RecipeInvalid."""
-    from pathlib import Path
-
-    from outlast.home.place import near
-    from outlast.python.project import Flows
-
-    home = named or os.environ.get("OUTLAST_HOME")
-    flows = Flows(places, Path(home).absolute() if home and "://" not in home else near()) if places else None
-
-    def with_flows(make: bool) -> Outlast:
-        outlast = opened(make)
+        outlast = open_for("mcp", door.home, **names, make=make, adopt=False)  # a model says nothing for the user
+        outlast._executor.caller.looks_here = False  # a model runs nothing of a folder that it happens to be in
         outlast._flows = flows
         outlast._serve(flows.all if flows is not None else ())
         return outlast
 
-    return with_flows
+    return opened
 
 
 # -- what a client needs to be told --------------------------------------------------------------------

@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from signal import SIGHUP, SIGINT
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
@@ -25,8 +25,10 @@ from outlast.doors.cli.render import (
 from outlast.doors.cli.ways import say_waits
 from outlast.errors import CommandFailed, OutlastError, StepTimedOut
 from outlast.python.shown import outcome_json
-from outlast.runs.run import Outcome
 from outlast.values.tracebacks import own_place
+
+if TYPE_CHECKING:
+    from outlast import Outcome
 
 
 def say_outcome(door: Door, outcome: Outcome[Any], signal: int = 0) -> int:

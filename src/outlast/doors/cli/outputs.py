@@ -17,9 +17,7 @@ from outlast.doors.cli.exits import FAILED, SUCCEEDED
 from outlast.doors.cli.render import ago, content_out, counted, emit, note, say, table
 
 if TYPE_CHECKING:
-    from outlast import Displaced, Output, RestoredOutputs
-    from outlast.care.travel.export_run import Exported
-    from outlast.care.travel.import_run import Imported
+    from outlast import Displaced, Exported, Imported, Output, RestoredOutputs
 
 
 SHOWN = 200

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from shlex import join
+from typing import TYPE_CHECKING
 
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.render import STYLES, brief, emit, say, table
 from outlast.doors.cli.ways import say_waits, say_ways, step_ways
 from outlast.errors import RunSealed
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
 from outlast.python.shown import plan_json
-from outlast.runs.plan import SETTLED, Plan, PlanStep
-from outlast.runs.run import RunRecord
-from outlast.runs.waits.interrupt import Interrupt
+
+if TYPE_CHECKING:
+    from outlast import Interrupt, Plan, PlanStep, Reason, RunRecord, Verdict
 
 ACTIONS = {
     "reuse": "reuse its receipt",
@@ -51,13 +51,12 @@ def say_next(door: Door, run: RunRecord, plan: Plan, waits: tuple[Interrupt, ...
         say(str(RunSealed(run.id, run.seal)))
         return
     undecided = plan.of("decide")
-    refused = [reason for reason in plan.verdict.contesting if reason.code not in SETTLED]
     if plan.refused is not None and plan.refused.code != "contested":
         say(f"a resume is refused ({plan.refused.code}): {plan.refused.detail}", "yellow")
         if plan.refused.advice:
             say(plan.refused.advice)
     elif plan.refused is not None:
-        taken = [word for reason in refused for word in ("--accept", f"{reason.code}:{reason.subject}")]
+        taken = [word for reason in plan.refusing for word in ("--accept", f"{reason.code}:{reason.subject}")]
         say(f"mend that, or take it upon you: {door.command('resume', run.id, *asked, *taken, '--why', 'WHY')}")
     elif asked:
         say(f"do it: {door.command('resume', run.id, *asked)}")
@@ -105,7 +104,7 @@ def say_verdict(
 
 def say_word(verdict: Verdict, accepted: Collection[str]) -> None:
     """The verdict in a word, and whether somebody took all that contests upon himself."""
-    taken = bool(verdict.contesting) and not unaccepted(verdict, accepted)
+    taken = bool(verdict.contesting) and not verdict.unaccepted(accepted)
     word = f"{verdict.word}, and what contests it was accepted" if taken else verdict.word
     say(f"verdict: {word}", STYLES["candidate" if taken else verdict.word])
 

@@ -15,6 +15,7 @@ import click
 from outlast.doors.cli.completion import run_argument
 from outlast.doors.cli.door import Door, command, raw_option
 from outlast.doors.cli.exits import REFUSED, USAGE, is_declined
+from outlast.doors.cli.render import at, emit, note, say
 from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
@@ -69,12 +70,12 @@ def run(
       outlast run report.py:daily_report topic=ai
       outlast run report.py:daily_report '{"topic": "ai"}'
     """
-    from outlast.doors.cli.inputs import SeveralFlows, find_flow, inputs_of
+    from outlast.python.named_flows import SeveralFlows, find_flow, inputs_of
     from outlast.python.shared import Options
 
     try:
         with turned_away(door.json):
-            found = find_flow(flow, door.home)
+            found = find_flow(flow, door.home, note)
     except SeveralFlows as error:
         return _say_flows(door, flow, error)
     given = inputs_of(found, inputs)
@@ -91,14 +92,13 @@ def run(
 
 def _say_flows(door: Door, place: str, error: OutlastError) -> int:
     """The flows of a file that has several, each with its inputs and the command that runs it."""
-    from outlast.doors.cli.inputs import flows_in, folders_of, inputs_line
-    from outlast.doors.cli.render import emit, note, say
+    from outlast.python.named_flows import flows_in, folders_of, inputs_line
 
     if door.json:
         emit({"error": error.to_dict()})
         return USAGE
     note(f"error: {error.detail}; name one of them [{error.code}]")
-    for name, flow in flows_in(place, *folders_of(door.home)).items():
+    for name, flow in flows_in(place, *folders_of(door.home, note)).items():
         words = inputs_line(flow)
         say(f"  {door.command('run', f'{place}:{name}')}{f' {words}' if words else ''}")
         if about := (flow.__doc__ or "").strip().partition("\n")[0]:
@@ -222,14 +222,14 @@ def _asked_first(door: Door, outlast: Outlast, run_id: str) -> int | None:
 
 def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> Any:
     """The flow that `--flow` names; of a file of Python without a name, the one that the run is of."""
-    from outlast.doors.cli.inputs import find_flow
+    from outlast.python.named_flows import find_flow
     from outlast.python.shared import url_of
 
     if name is None or url_of(door.home):
         return name
     whole = f"{name}:{outlast.get(run_id).source.rpartition(':')[2]}" if name.endswith(".py") else name
     with turned_away(door.json):
-        return find_flow(whole, door.home)
+        return find_flow(whole, door.home, note)
 
 
 def _was_declined(outlast: Outlast, run_id: str) -> bool:
@@ -307,12 +307,10 @@ def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Out
 
 def mirror(outlast: Outlast, run_id: str) -> None:
     """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
-    from outlast.doors.cli.render import note
     from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import is_recipe
 
     try:
-        if not is_recipe(outlast.get(run_id).flow):
+        if not outlast.get(run_id).is_of_commands:
             outlast.mirror(run_id)
     except EmbeddedOnly:
         return  # of a server it is where the server is
@@ -349,9 +347,8 @@ def _choose(door: Door, outlast: Outlast) -> str:
     """The one run that can go on. Else says what there is, and gives nothing."""
     from outlast.doors.cli.ask import can_ask, pick
     from outlast.doors.cli.look import say_runs
-    from outlast.doors.cli.render import emit, note
 
-    found = candidates(outlast, door.scope)
+    found = [run for run in outlast.resumable() if door.scope in (None, run.scope)]
     if len(found) == 1:
         return found[0].id
     if found and can_ask(door):
@@ -381,17 +378,6 @@ def _held(outlast: Outlast, scope: str | None) -> list[RunRecord]:
 
 def _who_holds(door: Door, run: RunRecord) -> str:
     """Who holds a run, since when, and how to take it from them."""
-    from outlast.doors.cli.render import at
 
     how = door.command("resume", run.id, "--take", "--why", "WHY")
     return f"{run.holder} has run {run.id} since {at(run.updated_at)}; wait for it, or take it: {how}"
-
-
-def candidates(outlast: Outlast, scope: str | None) -> list[RunRecord]:
-    """The runs that nobody finished and nobody holds here; a child goes on with its parent."""
-    from outlast.runs.run import FINISHED, STATUSES
-
-    unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
-    found = [run for status in unfinished for run in outlast.runs(status=status, limit=10_000)]
-    own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
-    return sorted(own, key=lambda run: run.updated_at, reverse=True)

@@ -20,8 +20,8 @@ from outlast.errors import ExtraMissing, NameInvalid
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outlast import ApiKey, Keys
     from outlast.doors.http.state import ServerSettings
-    from outlast.home.keys import ApiKey, Keys
 
 
 SECTIONS: Sections = {
@@ -103,10 +103,10 @@ def revoke(door: Door, key_id: str) -> int:
 
 
 def _keys(door: Door) -> Keys:
-    from outlast.home.keys import Keys
-    from outlast.home.place import find_home
+    from outlast import Keys
+    from outlast.python.backups import folder_of
 
-    return Keys(find_home(door.home, tell=note))
+    return Keys(folder_of(door.home, note))
 
 
 def _shown(key: ApiKey) -> dict[str, Any]:
@@ -162,9 +162,9 @@ def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict
     import signal
 
     from outlast.doors.http.listening import address_of, listen, refuse_open_door
-    from outlast.home.place import check_tenant, find_home
+    from outlast.python.backups import folder_of
 
-    home, tenant = find_home(door.home, tell=note), check_tenant(door.tenant or "default")
+    home, tenant = folder_of(door.home, note), door.tenant or "default"
     refuse_open_door(home, host, require_key=given["require_key"])
     opened = listen(host, port)
     address = address_of(opened)

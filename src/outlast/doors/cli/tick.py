@@ -13,8 +13,7 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import SUCCEEDED, is_declined
 from outlast.doors.cli.render import STYLES, counted, emit, say
 from outlast.doors.cli.waking import RunWaker, Woken
-from outlast.doors.cli.ways import asks, is_overdue, say_ways, ways, with_children
-from outlast.runs.waits.interrupt import BY_DEADLINE
+from outlast.doors.cli.ways import asks, say_ways, ways, with_children
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def why_due(outlast: Outlast, run_id: str, reason: str) -> str:
     if reason != "over":
         return REASONS[reason]
     waits = outlast.interrupts(run_id)
-    if any(is_overdue(wait) for wait in waits):
+    if any(wait.is_overdue for wait in waits):
         return LATE
     if any(wait.due_at is not None and wait.due_at <= datetime.now(UTC) for wait in waits):
         return REASONS[reason]
@@ -128,7 +127,7 @@ def _answers(outlast: Outlast, run_id: str) -> list[Interrupt]:
 
 def _by_deadline(outlast: Outlast, run_id: str) -> bool:
     found = _answers(outlast, run_id)
-    return bool(found) and all(wait.answered_by == BY_DEADLINE for wait in found)
+    return bool(found) and all(wait.is_answered_by_deadline for wait in found)
 
 
 def _say(door: Door, outlast: Outlast, one: Woken, why: str) -> None:

@@ -10,10 +10,9 @@ from outlast.doors.cli.door import Door
 from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
 from outlast.doors.cli.render import ALL, SOME, as_json, at, clean, document, facts, fit, has_lines, say, span
 from outlast.doors.cli.steps import left_line
-from outlast.runs.waits.interrupt import QUESTIONS, RESERVED, Interrupt, is_for_people, is_told
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Interrupt, Outlast
 
 Way = tuple[str, str]
 WIDEST = 300  # columns of what is said of an answer; --json has all of it
@@ -22,18 +21,13 @@ INPUTS, INPUTS_OF_ONE = 60, 800  # columns of what a call was given: in a list, 
 
 def asks(wait: Interrupt) -> str:
     """The wait in one line: in the flow's own words."""
-    if wait.type in QUESTIONS:
+    if wait.is_built_in:
         return wait.says
     own = wait.step.partition("~")[0] == wait.type
     asked = wait.payload.get("question") or wait.payload.get("message")
     if isinstance(asked, str) and asked:
         return f"{wait.type if own else wait.step}: {asked}"
     return f"waits for your {wait.type}" if own else wait.says
-
-
-def is_overdue(wait: Interrupt) -> bool:
-    """Whether the deadline has passed: nobody can answer any more."""
-    return wait.due_at is not None and is_told(wait.type) and wait.due_at <= datetime.now(UTC)
 
 
 def with_children(outlast: Outlast, waits: Iterable[Interrupt]) -> list[Interrupt]:
@@ -52,7 +46,7 @@ def ways(door: Door, wait: Interrupt, *, resume: bool = False, top: str = "") ->
     `top` is the run to go on with, where the wait is one of its child.
     """
     run, then = wait.run_id, ("--resume",) * resume
-    if is_overdue(wait):
+    if wait.is_overdue:
         return [("go on", door.command("resume", top or run))]
 
     def choose(choice: str) -> str:
@@ -127,11 +121,11 @@ def say_shown(door: Door, wait: Interrupt) -> None:
 def shown(wait: Interrupt, most: int = ALL, command: str = "") -> list[str]:
     """What a wait says besides its question: inputs, what it shows, files that were left, a condition."""
     lines = _inputs(wait, most, command)
-    if wait.type not in RESERVED:
+    if not wait.is_built_in:
         lines += [line for name, value in told(wait) for line in document(name, value, most, command)]
     if wait.schema is not None:
         lines.append(fit(f"takes: {fields_line(wait.schema)}", WIDEST))
-        if has_placeholder(example_of(wait.schema)) and not is_overdue(wait):
+        if has_placeholder(example_of(wait.schema)) and not wait.is_overdue:
             lines.append("fill in what stands in <…>")
     if wait.type == "limit":
         lines.append(f"until: {wait.payload.get('until', '')}")
@@ -161,7 +155,7 @@ def until_when(wait: Interrupt) -> list[str]:
     if wait.due_at is not None and wait.type != "timer":
         left = wait.due_at - datetime.now(UTC)
         counts = f"{fit(as_json(wait.default), 60)} counts" if wait.has_default else ""
-        if is_overdue(wait):
+        if wait.is_overdue:
             found.append(f"its deadline has passed; {counts or 'it has no answer'}")
         else:
             found.append(f"due in {span(left)}" + (f", then {counts}" if counts else ""))
@@ -180,7 +174,7 @@ def say_waits(door: Door, run_id: str, waits: tuple[Interrupt, ...]) -> None:
             say(f"  {'; '.join(told_when)}")
         say_shown(door, wait)
         say_ways(ways(door, wait, top=top))
-    if any((is_for_people(wait.type) or wait.type == "signal") and not is_overdue(wait) for wait in found):
+    if any((wait.is_for_people or wait.type == "signal") and not wait.is_overdue for wait in found):
         say(f"then continue: {door.command('resume', top)}")
 
 

@@ -19,11 +19,11 @@ from outlast.doors.hooks.sessions import HookSession
 from outlast.errors import Finished, HandoffInvalid, HandoffNotFound, OutlastError
 from outlast.files import git
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.reading import PROMPT_TOKENS, headline, prompt, tokens_of
 from outlast.handoffs.recover import Recovering, recover
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason, judge
+from outlast.operations.reading import PROMPT_TOKENS, prompt, tokens_of
 from outlast.python.opening import opened
 from outlast.values.text import carry
 
@@ -131,7 +131,7 @@ def _within(recovered: Recovered, beside: str, reach: Sequence[str] = ()) -> str
         shown = prompt(recovered, room, reach)
     except HandoffInvalid:  # what must not be left out is longer than that: say where it is
         whole = carry(command(recovered.handoff, "recover", "--prompt"), reach)
-        shown = f"# Verdict: {headline(recovered)}\nAll of it: {whole}"
+        shown = f"# Verdict: {recovered.headline}\nAll of it: {whole}"
     return f"{shown}\n\n{beside}" if beside else shown
 
 

@@ -42,9 +42,9 @@ from outlast.errors import (
     SecretFound,
 )
 from outlast.handoffs.handoff import Ending, Handoff, HandoffClaim, Lint
-from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement, Standing
 from outlast.home.keys import Role
+from outlast.operations.reading import handoff_in_order, in_order
 from outlast.python.shown import verdict_json
 from outlast.values.codec import jsonable
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from outlast.clock import moment
 from outlast.errors import HandoffNotFound, ValueRefused
 from outlast.handoffs import find as handoffs
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import label_of
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import RecordRow

@@ -18,9 +18,7 @@ from outlast.doors.cli.handoff.recover import repo_option
 from outlast.doors.cli.render import counted, emit, say
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.care.travel.handoff import BundleArrived, Bundled
-    from outlast.handoffs.difference import Applied, Difference
+    from outlast import Applied, BundleArrived, Bundled, Difference, Outlast
 
 COLOURS = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 CHANGES = {

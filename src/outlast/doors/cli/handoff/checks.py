@@ -12,11 +12,10 @@ from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import TERMINATED
 from outlast.doors.cli.render import clean
 from outlast.doors.cli.screen import Screen
+from outlast.values.text import last_lines
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.handoffs.handoff import Evidence, Handoff
-    from outlast.handoffs.recovered import Recovered
+    from outlast import Evidence, Outlast, Recovered
 
 
 class Results(NamedTuple):
@@ -28,25 +27,9 @@ class Results(NamedTuple):
 
 def results_of(outlast: Outlast, got: Recovered) -> Results:
     """What came of checks before, and what those that failed just now printed last."""
-    from outlast.handoffs.reading import failed_of, last_lines
-
-    printed = {each.key: last_lines(outlast.handoff.output(each)) for each in failed_of(got.evidence)}
+    printed = {each.key: last_lines(outlast.handoff.output(each)) for each in got.evidence if not each.passed}
     broken = any(reason.code == "integrity_broken" for reason in got.reasons)
-    return Results(() if broken or not got.handoff.revision else recorded_of(outlast, got.handoff), printed)
-
-
-def recorded_of(outlast: Outlast, handoff: Handoff) -> tuple[Evidence, ...]:
-    """What came of a revision's checks since it was stored, oldest first."""
-    import msgspec
-
-    from outlast.handoffs.handoff import Evidence
-
-    events = outlast.handoff.history(handoff.anchor, scope=handoff.scope)
-    stored = [at for at, event in enumerate(events) if event.kind == "stored"]
-    begin = next((at for at in stored if events[at].body["id"] == handoff.id), len(events))
-    end = next((at for at in stored if at > begin), len(events))
-    given = [each for event in events[begin:end] for each in event.body.get("evidence", ())]
-    return tuple(msgspec.convert(each, Evidence) for each in given)
+    return Results(() if broken or not got.handoff.revision else outlast.handoff.evidence(got.handoff), printed)
 
 
 @contextmanager

@@ -28,10 +28,7 @@ from outlast.doors.cli.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from outlast import Outlast
-    from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import HandoffEvent, Listed
+    from outlast import Evidence, Handoff, HandoffEvent, Listed, Outlast, StepHandoff
 
 T = TypeVar("T", bound="Callable[..., Any]")
 HEADS = ("ANCHOR", "STANDING", "REV", "SCORE", "OUTCOME", "HOLDER", "AGE", "NEXT ACTION")
@@ -114,13 +111,14 @@ def show(
 
 def _show_output(door: Door, outlast: Outlast, handoff: Handoff, number: int) -> int:
     """All that a check of the revision printed when it was last run."""
-    from outlast.doors.cli.handoff.checks import recorded_of
     from outlast.values.codec import jsonable
 
     checks = handoff.acceptance_checks
     if number > len(checks):
         raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
-    known = [each for each in (*handoff.baseline, *recorded_of(outlast, handoff)) if each.check == checks[number - 1]]
+    known = [
+        each for each in (*handoff.baseline, *outlast.handoff.evidence(handoff)) if each.check == checks[number - 1]
+    ]
     ran = [each for each in known if each.runner != "self"]
     if not ran:
         way = command_for(door, "verify", handoff.anchor)
@@ -137,7 +135,7 @@ def _show_output(door: Door, outlast: Outlast, handoff: Handoff, number: int) ->
 
 def _show(door: Door, handoff: Handoff) -> int:
     from outlast.doors.cli.handoff.views import say_contract, say_entry, say_findings, say_record
-    from outlast.handoffs.reading import handoff_in_order
+    from outlast.operations.reading import handoff_in_order
 
     if door.json:
         emit_exactly(handoff_in_order(handoff))
@@ -200,7 +198,7 @@ def _told(event: HandoffEvent) -> str:
     if event.kind == "stored":
         return f"revision {body['revision']}, score {body['score']}: {body['summary']}"
     if event.kind == "checked":
-        return "; ".join(_evidence(each) for each in body["evidence"])
+        return "; ".join(map(_evidence, event.evidence))
     if event.kind == "settled":
         said = [*(f"lacked: {each}" for each in body["missing"]), *filter(None, (body["override"], body["note"]))]
         return "; ".join([body["outcome"], *said])
@@ -210,11 +208,9 @@ def _told(event: HandoffEvent) -> str:
     return ", ".join(f"{name}: {value}" for name, value in kept.items())
 
 
-def _evidence(given: dict[str, Any]) -> str:
-    from outlast.handoffs.verdict import label_of
-
-    said = {"client": f", says client {given['by']}@{given['where']}", "self": f", says {given['by']}"}
-    return f"{label_of(given['check'])} {'passed' if given['passed'] else 'failed'}{said.get(given['runner'], '')}"
+def _evidence(given: Evidence) -> str:
+    said = "" if given.runner == "runner" else f", says {given.who}"
+    return f"{given.label} {'passed' if given.passed else 'failed'}{said}"
 
 
 def _reason(given: Any) -> str:

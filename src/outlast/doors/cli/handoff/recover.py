@@ -16,8 +16,7 @@ from outlast.doors.cli.handoff.names import revision_of
 from outlast.doors.cli.render import emit, emit_exactly, say_all
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import HandoffClaim
-    from outlast.handoffs.recovered import Recovered
+    from outlast import HandoffClaim, Recovered
 
 TOKENS = 1500
 
@@ -104,7 +103,7 @@ def _places(given: dict[str, Any]) -> dict[str, Any]:
 
 def _say(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
     from outlast.doors.cli.handoff.views import say_recovered
-    from outlast.handoffs.reading import in_order, ready
+    from outlast.operations.reading import in_order, ready
 
     if door.json:
         emit_exactly(in_order(ready(got, door.reach(whole=True))))
@@ -113,7 +112,7 @@ def _say(door: Door, got: Recovered, results: Results, *, explain: bool) -> None
 
 
 def _say_prompt(door: Door, got: Recovered, tokens: int) -> None:
-    from outlast.handoffs.reading import in_order, prompt, ready
+    from outlast.operations.reading import in_order, prompt, ready
 
     text = prompt(got, tokens, door.reach(whole=True))
     if door.json:
@@ -126,11 +125,9 @@ def _say_prompt(door: Door, got: Recovered, tokens: int) -> None:
 
 def exit_code_of(got: Recovered) -> int:
     """Contested is refused, unless every reason was accepted or the claim was given all the same."""
-    from outlast.ledger.verdict import unaccepted
-
     if got.resume == "attached":
         return 0
-    return REFUSED if got.resume == "lost" or unaccepted(got.verdict, got.accepted) else 0
+    return REFUSED if got.resume == "lost" or got.verdict.unaccepted(got.accepted) else 0
 
 
 @command("verify")

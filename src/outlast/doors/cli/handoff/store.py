@@ -5,6 +5,7 @@ The fields of a handoff on the command line: options, files, and one JSON object
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import outlast
 from outlast.doors.cli.completion import offer_anchors
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import REFUSED
@@ -22,8 +24,7 @@ from outlast.doors.cli.render import emit, emit_exactly, facts, say
 from outlast.errors import HandoffNotFound, HomeNotFound
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.handoffs.handoff import Handoff, Lint
+    from outlast import Handoff, Lint, Outlast
     from outlast.python.handoffs import Handoffs
 
 
@@ -195,14 +196,16 @@ def _value(name: str, raw: bytes) -> Any:
     return text if name in PACKETS and text.startswith(b"{") else _json(text)
 
 
-def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    from dataclasses import fields as fields_of_class
+def _names() -> list[str]:
+    """Of every field of a handoff."""
+    return [each.name for each in dataclasses.fields(outlast.Contract)]
 
+
+def _refuse_unknown(fields: Mapping[str, Any]) -> None:
     from outlast.errors import HandoffInvalid
-    from outlast.handoffs.handoff import Contract
     from outlast.values.text import nearest
 
-    known = [*(each.name for each in fields_of_class(Contract)), *GIVEN_TO_STORE]
+    known = [*_names(), *GIVEN_TO_STORE]
     for name in fields:
         if name not in known:
             raise HandoffInvalid(name[:100], "is no field of a handoff", nearest(name, known, "the fields are"))
@@ -226,7 +229,7 @@ def store(door: Door, again: bool, baseline: bool, strict: bool, redact: bool, n
     a JSON object is taken as the object form: '{"run": "make", "cwd": "ui"}', '{"file": "a.py", "contains": "x"}'.
     """
     from outlast.doors.cli.handoff.checks import checks_shown
-    from outlast.handoffs.reading import handoff_in_order
+    from outlast.operations.reading import handoff_in_order
 
     fields = fields_of(given)
     said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")} | {"scope": door.scope}
@@ -238,21 +241,19 @@ def store(door: Door, again: bool, baseline: bool, strict: bool, redact: bool, n
         fields = _whole(_again(outlast, fields, given)) if again else fields
         with checks_shown(door, outlast):
             stored = outlast.handoff.store(**fields, **options)
-    if door.json:
-        emit_exactly(handoff_in_order(stored))
-    else:
-        _say_stored(door, stored)
+        if door.json:
+            emit_exactly(handoff_in_order(stored))
+        else:
+            _say_stored(door, outlast, stored)
     return 0
 
 
 def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The fields, those that were not given as in the newest revision; only that one, if nobody stores meanwhile."""
-    from outlast.handoffs.handoff import CONTRACT_FIELDS
-
     if "anchor" not in fields:
         raise click.UsageError("ANCHOR is missing: --again is about one that was stored")
     was = outlast.handoff._get(anchor=fields["anchor"])  # nobody is shown it: that is not to have looked at it
-    kept = {name: getattr(was, name) for name in CONTRACT_FIELDS if name != "repo_root"}
+    kept = {name: getattr(was, name) for name in _names() if name != "repo_root"}
     if given["handoff_text"] is None and given["document"] is None and was.handoff_text != was.next_action:
         fields.pop("handoff_text", None)  # which was made of the next action only
     return kept | {"expected_revision": was.revision} | fields
@@ -273,20 +274,18 @@ def _whole(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _say_stored(door: Door, stored: Handoff) -> None:
+def _say_stored(door: Door, outlast: Outlast, stored: Handoff) -> None:
     from outlast.doors.cli.handoff.views import bound_to, outcome_of, say_lint
-    from outlast.handoffs.difference import not_kept
-    from outlast.handoffs.verdict import label_of, rivals_of
 
     what = "was stored already" if stored.replayed else "stored"
     say(f"{stored.anchor}@{stored.revision} {what}" + (", opened again" if stored.reopened else ""), "green")
     say_lint(stored.lint)
-    bound = [("bound to", bound_to(stored.binding)), ("not kept", not_kept(stored.binding))]
+    bound = [("bound to", bound_to(stored.binding)), ("not kept", outlast.handoff.not_kept(stored))]
     stays = ("stays behind", stored.binding.stays_behind if stored.binding else "")
     facts([("id", stored.id), *bound, stays, ("masked", ", ".join(stored.masked))])
     for each in stored.baseline:
-        say(f"check {label_of(each.check)}: {outcome_of(each)}")
-    for rival in rivals_of(stored):
+        say(f"check {each.label}: {outcome_of(each)}")
+    for rival in outlast.handoff.rivals(stored):
         say(f"rival {rival.subject}: {rival.found}; whoever recovers it is told so", "yellow")
         say(f"  {door.pasted(rival.advice)}")
     there = door if stored.scope == "default" else replace(door, scope=stored.scope)
@@ -326,13 +325,12 @@ def _lint_stored(door: Door, word: str) -> Lint:
 
 def _lint_given(door: Door, given: dict[str, Any]) -> Lint:
     """Of fields, which need no home: without one, files are called as they are."""
-    from outlast.handoffs.contract import draft_of
-    from outlast.handoffs.lint import lint
+    from outlast.python.handoffs import lint_fields
 
     fields = fields_of(given)
     with _home(door) as outlast:
         fields |= files_of(outlast.handoff if outlast else None, given, fields.get("repo_root"))
-    return lint(draft_of(**{name: value for name, value in fields.items() if name not in GIVEN_TO_STORE}))
+    return lint_fields({name: value for name, value in fields.items() if name not in GIVEN_TO_STORE})
 
 
 def _home(door: Door) -> Any:

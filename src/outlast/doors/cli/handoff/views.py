@@ -12,15 +12,12 @@ from outlast.doors.cli.door import CLAIM, Door
 from outlast.doors.cli.handoff.names import command_for
 from outlast.doors.cli.plans import say_word
 from outlast.doors.cli.render import ago, at, brief, counted, facts, fit, say, say_all, span
-from outlast.handoffs.handoff import key_of
-from outlast.handoffs.verdict import label_of, must_label
+from outlast.operations.reading import labels_of
 from outlast.values.text import carry
 
 if TYPE_CHECKING:
+    from outlast import Binding, Contract, Evidence, Handoff, HandoffClaim, Lint, Recovered, Verdict
     from outlast.doors.cli.handoff.checks import Results
-    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
-    from outlast.handoffs.recovered import Recovered
-    from outlast.ledger.verdict import Verdict
 
 FOUND = 200  # characters of what was found, where --explain or --json has all
 MUSTS = {"must_change": "must change", "must_remove": "must remove", "must_keep": "must keep", "rollback": "rollback"}
@@ -61,13 +58,13 @@ def say_failed(door: Door, got: Recovered, results: Results) -> None:
     if not failed:
         return
     say(f"{len(failed)} of {counted(len(got.evidence), 'check')} failed:", "red")
-    keys = [key_of(form) for form in got.handoff.acceptance_checks]
+    checks = got.handoff.acceptance_checks
     for each in failed:
-        say(f"  {label_of(each.check)}: {outcome_of(each)}", "red")
+        say(f"  {each.label}: {outcome_of(each)}", "red")
         for line in results.printed.get(each.key, ()):
             say(f"    {line}")
-        if each.output and got.handoff.revision and each.key in keys:
-            words = ("--output", str(keys.index(each.key) + 1))
+        if each.output and got.handoff.revision and each.check in checks:
+            words = ("--output", str(checks.index(each.check) + 1))
             say(f"    all it printed: {command_for(door, 'show', got.anchor, *words)}")
 
 
@@ -112,9 +109,10 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     say()
     _say_list("files", handoff.target_files)
     _say_list("files to make", handoff.creates)
-    _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])
+    labels = labels_of(handoff, "acceptance_checks")
+    _say_list("checks", [_checked(label, stored, recorded, now) for label in labels])
     for name, title in MUSTS.items():
-        _say_list(title, [must_label(handoff, name, form) for form in getattr(handoff, name)])
+        _say_list(title, labels_of(handoff, name))
     _say_list("evidence", handoff.refs)
     facts(
         [
@@ -138,14 +136,14 @@ def _say_list(title: str, lines: Sequence[str]) -> None:
         say(f"  {line}")
 
 
-def _checked(form: Form, stored: Sequence[Evidence], recorded: Sequence[Evidence], now: Sequence[Evidence]) -> str:
+def _checked(label: str, stored: Sequence[Evidence], recorded: Sequence[Evidence], now: Sequence[Evidence]) -> str:
     """A check, and what came of it: just now; or when it was stored, and the last time since."""
-    came = [f"[{outcome_of(each)}]" for each in now if each.check == form][-1:]
+    came = [f"[{outcome_of(each)}]" for each in now if each.label == label][-1:]
     if not came:
-        came = [f"[when stored: {outcome_of(each)}]" for each in stored if each.check == form][-1:]
-        since = [each for each in recorded if each.check == form][-1:]
+        came = [f"[when stored: {outcome_of(each)}]" for each in stored if each.label == label][-1:]
+        since = [each for each in recorded if each.label == label][-1:]
         came += [f"[{at(moment(each.at))}: {outcome_of(each)}]" for each in since]
-    return "  ".join([label_of(form), *came])
+    return "  ".join([label, *came])
 
 
 def outcome_of(evidence: Evidence) -> str:

@@ -27,7 +27,7 @@ from outlast.doors.cli.render import (
 )
 
 if TYPE_CHECKING:
-    from outlast.sessions.session import Memo, Message, Session, Window
+    from outlast import Memo, Message, Session, Window
 
 
 @command("list")

@@ -28,9 +28,8 @@ from outlast.doors.cli.handoff.store import OPTIONS, fields_of, files_of, object
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, emit_exactly, facts, say, table
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Outlast, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
     from outlast.python.tasks import TaskSession
-    from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
 
 STATES = ("active", "paused", "resumed", "completed")
@@ -86,14 +85,12 @@ def _say_context(door: Door, found: TaskContext) -> None:
 
 
 def _say_handoff(door: Door, found: TaskContext) -> None:
-    from outlast.handoffs.reading import headline
-
     if found.trouble:
         say(f"handoff: {found.trouble}", "red")
     elif found.handoff is None:
         say("handoff: none")
     else:
-        say(f"handoff: {headline(found.handoff)}", STYLES.get(str(found.handoff.verdict), ""))
+        say(f"handoff: {found.handoff.headline}", STYLES.get(str(found.handoff.verdict), ""))
         say(f"  all of it: {door.about(('handoff', 'recover'), found.handoff.anchor, '--include-finished')}")
 
 
@@ -315,11 +312,10 @@ def complete(door: Door, task_id: str, evidence: tuple[str, ...], no_checks: boo
 
 def _say_completed(door: Door, done: TaskCompleted) -> None:
     from outlast.doors.cli.handoff.views import outcome_of
-    from outlast.handoffs.verdict import label_of
 
     say(f"task {done.task} {'was completed already' if done.replayed else 'completed'} by {done.by}", "green")
     for each in done.settlement.evidence if done.settlement else ():
-        say(f"  {label_of(each.check)}: {outcome_of(each)}")
+        say(f"  {each.label}: {outcome_of(each)}")
     if done.shown_by:
         say(f"shown by run {done.shown_by}")
     if done.override:

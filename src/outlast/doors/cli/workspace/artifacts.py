@@ -33,9 +33,7 @@ from outlast.doors.cli.render import (
 from outlast.doors.cli.screen import HarmlessStream
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.workspace.artifact import Artifact
-    from outlast.workspace.checkpoint import Checkpoint, StateChange
+    from outlast import Artifact, Checkpoint, Outlast, StateChange
 
 
 @command("save")

@@ -11,7 +11,7 @@ from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.render import brief, counted, emit_exactly, say, say_all, table
 
 if TYPE_CHECKING:
-    from outlast.workspace.recall.pack import ContextPack, LeftOut
+    from outlast import ContextPack, LeftOut
 
 _KINDS = click.Choice(["observation", "decision", "evidence", "note", "artifact", "checkpoint"])
 SHOWN = 5  # refs of what was left out

@@ -20,8 +20,7 @@ from outlast.doors.cli.render import ago, brief, content_in, counted, emit_exact
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast.workspace.link import Link
-    from outlast.workspace.record import Record
+    from outlast import Link, Record
 
 
 MOST = 64 << 20  # bytes of a file
