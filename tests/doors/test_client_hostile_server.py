@@ -26,8 +26,9 @@ from outlast.errors import (
     ReplyRefused,
     ServerUnreachable,
 )
+from outlast.files.binding import Binding, Bound
 from outlast.handoffs.foreign import digest_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff
+from outlast.handoffs.handoff import Evidence, Handoff
 from outlast.handoffs.recovered import Recovered
 from outlast.home.process import this_place
 from outlast.ledger.verdict import Verdict

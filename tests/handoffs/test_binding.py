@@ -11,9 +11,9 @@ import pytest
 
 from outlast.errors import HandoffInvalid
 from outlast.files import snapshot as bound_files
+from outlast.files.binding import ABSENT
 from outlast.handoffs import binding
 from outlast.handoffs.binding import bind, observe, place_of
-from outlast.handoffs.handoff import ABSENT
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.values.digest import digest

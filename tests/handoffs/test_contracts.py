@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.contract import CommandCheck, FileRule, command_of, contract_of, draft_of, expiry, rule_of
+from outlast.files.rules import FileRule
+from outlast.handoffs.contract import CommandCheck, command_of, contract_of, draft_of, expiry, rule_of
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from outlast.files.binding import Binding, Bound
 from outlast.handoffs.counting import content_of, counted
-from outlast.handoffs.handoff import Binding, Bound, Evidence
+from outlast.handoffs.handoff import Evidence
 
 KINDS: dict[str, Any] = {"r": "runner", "c": "client", "s": "self"}
 

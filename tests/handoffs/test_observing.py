@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from outlast.files import snapshot as bound_files
+from outlast.files.binding import ABSENT
 from outlast.handoffs.binding import bind, observe, place_of
-from outlast.handoffs.handoff import ABSENT, key_of
+from outlast.handoffs.handoff import key_of
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.handoff import Binding, Bound, Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
+from outlast.files.binding import Binding, Bound
+from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
 from outlast.handoffs.recovered import Recovered, TaskRun
 from outlast.ledger.verdict import WEIGHTS, Reason, judge
 from outlast.operations.reading import handoff_in_order, in_order, prompt, tokens_of

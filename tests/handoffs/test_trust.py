@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Evidence, Finding, Handoff, Lint, key_of, label_of
+from outlast.files.binding import ABSENT, Binding, Bound
+from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, key_of, label_of
 from outlast.handoffs.verdict import (
     CLEARED_BY_CHECKS,
     ClaimWork,

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from outlast import Outlast
+from outlast.files.binding import Binding, Bound
 from outlast.handoffs.anchor import hold_of, told
 from outlast.handoffs.anchor_journal import row_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff, Lint, encode_handoff
+from outlast.handoffs.handoff import Evidence, Handoff, Lint, encode_handoff
 from outlast.home.claimer import print_of
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.ledger.lease import Beat, Process

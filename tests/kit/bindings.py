@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from outlast.files.binding import Binding
 from outlast.handoffs.binding import bind, observe
-from outlast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
+from outlast.handoffs.handoff import Contract, Handoff, Lint, decode_handoff, encode_handoff
 from outlast.handoffs.verdict import Observed
 from outlast.home.home import Home
 

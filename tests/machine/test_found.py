@@ -351,3 +351,37 @@ def test_a_fork_has_no_receipts_of_what_it_does_anew_but_of_steps_that_wrote_fil
     rig.go("", "last", "fail")
     fork = rig.outlast.fork(rig.newest(), "make", why=WHY, yes=True)
     assert [receipt.label for receipt in rig.receipts(fork.id)] == ["look", "make"]
+
+
+def test_a_fork_begins_another_flow_anew_that_the_flow_came_to_after_its_step(rig: Rig) -> None:
+    rig.write([Step("look"), SUB, Step("last")])
+    rig.go("", "last", "fail")
+    moved(rig, 1, 2)
+    assert rig.go(rig.newest(), "last", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "last", why=WHY, yes=True)
+    assert rig.plan(fork.id).ahead == ("last", "sub")
+    before = len(rig.diary())
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["last", "inner", "charge"]
+
+
+def test_a_fork_takes_another_flow_over_to_which_the_flow_came_again_before_its_step(rig: Rig) -> None:
+    rig.write([Step("look"), SUB, Step("last")])
+    rig.go("", "last", "fail")
+    assert rig.outlast.rewind(rig.newest(), "look", why=WHY)
+    assert rig.go(rig.newest(), "last", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "last", why=WHY, yes=True)
+    before = len(rig.diary())
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["last"]
+
+
+@pytest.mark.parametrize("how", ["fail", "kill"])
+def test_another_flow_that_goes_on_stands_where_the_flow_came_to_it(rig: Rig, how: str) -> None:
+    rig.write([Step("look"), Step("then"), SUB])
+    rig.go("", "inner", "fail")
+    run_id = rig.newest()
+    moved(rig, 2, 1)
+    rig.go(run_id, "inner", how)
+    plan = rig.plan(run_id, from_step="sub")
+    assert ("then" in plan.of("retry"), plan.of("reuse")) == (True, ("look",))

@@ -25,8 +25,9 @@ from outlast.errors import (
     TaskRefused,
     ValueRefused,
 )
+from outlast.handoffs.task_state import MOVES, STATE_AFTER, STATES, may_move
 from outlast.python.tasks import TaskSession
-from outlast.tasks.task import ACTIONS, MOVES, STATE_AFTER, STATES, TaskContext, may_move
+from outlast.tasks.task import ACTIONS, TaskContext
 
 from ..crash.clerk import tamper
 from ..kit.desk import GOOD, Desk

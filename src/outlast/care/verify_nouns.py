@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
+from outlast.handoffs.task_state import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
 from outlast.store.blobs.content import check_content
@@ -19,7 +20,6 @@ from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, Tas
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.damaged import damage_of
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, Shown
-from outlast.tasks.task import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import artifacts, checkpoint, link, records

@@ -25,7 +25,7 @@ from outlast.files.repository import spelled
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.handoffs.verdict import Relation
+    from outlast.files.binding import Relation
 
 _ARGUMENT_BYTES = 100_000  # of paths in one command
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

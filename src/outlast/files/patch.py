@@ -21,9 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 from outlast.files import git
+from outlast.files.binding import Bound
 from outlast.files.git import GitAnswer
 from outlast.files.snapshot import Sight, sight
-from outlast.handoffs.handoff import Bound
 from outlast.store.disk import translated
 from outlast.values.frozen import NamedTuple, dataclass
 

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from outlast.files.binding import ABSENT, Bound
 from outlast.files.changes import text
 from outlast.files.snapshot import sight
 from outlast.files.staging import (
@@ -35,7 +36,6 @@ from outlast.files.staging import (
     staging,
 )
 from outlast.files.undo import UndoNote, note, undo
-from outlast.handoffs.handoff import ABSENT, Bound
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 

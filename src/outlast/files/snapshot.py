@@ -23,10 +23,10 @@ from hashlib import sha1, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outlast.files.binding import ABSENT, Bound, BoundMode
 from outlast.files.changes import Mode as DeclaredMode
 from outlast.files.changes import SeenFile
 from outlast.files.patterns import Patterns, never
-from outlast.handoffs.handoff import ABSENT, Bound, Mode
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 
@@ -302,7 +302,7 @@ def _sight(folder: int, name: str, most_bytes: int | None) -> Sight:
         os.close(handle)
 
 
-def _mode(found: os.stat_result) -> Mode:
+def _mode(found: os.stat_result) -> BoundMode:
     return "exec" if found.st_mode & 0o100 else "file"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, IntegrityBroken
+from outlast.files.binding import Bound
 from outlast.handoffs.anchor_journal import (
     UNREADABLE,
     Accepted,
@@ -24,7 +25,7 @@ from outlast.handoffs.anchor_journal import (
     name_of,
     told_in,
 )
-from outlast.handoffs.handoff import Bound, Evidence, Handoff, decode_handoff
+from outlast.handoffs.handoff import Evidence, Handoff, decode_handoff
 from outlast.handoffs.recovered import HandoffEvent
 from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder
 from outlast.home.claimer import is_ours, named, print_of, until

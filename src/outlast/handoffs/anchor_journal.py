@@ -18,7 +18,8 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
-from outlast.handoffs.handoff import Bound, Ending, Evidence, Handoff, decode_handoff
+from outlast.files.binding import Bound
+from outlast.handoffs.handoff import Ending, Evidence, Handoff, decode_handoff
 from outlast.ledger.journal import Row, check, decode_header, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading
 from outlast.values.frozen import NamedTuple

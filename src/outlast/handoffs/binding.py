@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
+from outlast.files.binding import Binding, Bound, Relation
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
 from outlast.files.root import relative_to
 from outlast.files.snapshot import ALL_BYTES, FILE_BYTES, Sight, sight
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
+from outlast.handoffs.handoff import Contract, Handoff
 from outlast.handoffs.place import place_of, root_of
-from outlast.handoffs.verdict import Observed, Relation
+from outlast.handoffs.verdict import Observed
 from outlast.home.process import this_place
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple

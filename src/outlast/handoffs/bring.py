@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import git
 from outlast.files import patch as patching
+from outlast.files.binding import Binding, Bound
 from outlast.files.changes import path_of, text
 from outlast.files.patch import NOTHING, GitEntry, Made, Section, has_marks, may_hold, merged, with_ends_of
 from outlast.files.patterns import never
@@ -32,7 +33,7 @@ from outlast.files.snapshot import Sight, can_be_a_path, sight
 from outlast.files.staging import MODES, is_folder
 from outlast.handoffs.binding import DIRTY_FILES
 from outlast.handoffs.difference import Action, Applied, PlacedFile, why_not_kept
-from outlast.handoffs.handoff import Binding, Bound, Handoff
+from outlast.handoffs.handoff import Handoff
 from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple, dataclass
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import git
+from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.changes import path_of, text
 from outlast.files.place import place
 from outlast.files.snapshot import sight
@@ -21,7 +22,7 @@ from outlast.files.undo import interrupted, undo_interrupted
 from outlast.handoffs.binding import observe
 from outlast.handoffs.bring import listed, plan_of
 from outlast.handoffs.difference import Applied, Difference, FileDiff, field_diffs, file_diff, why_not_kept
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Handoff
+from outlast.handoffs.handoff import Handoff
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -33,6 +33,7 @@ from outlast.handoffs.handoff import (
     Form,
     Handoff,
     Lint,
+    anchor_of,
     encode_handoff,
     key_of,
 )
@@ -52,7 +53,6 @@ from outlast.runs.run import FINISHED
 from outlast.runs.start import flow_if_known
 from outlast.runs.unproven import refuse_unproven
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.tasks.task import anchor_of
 from outlast.values.codec import decode, encode, jsonable
 from outlast.values.frozen import dataclass
 

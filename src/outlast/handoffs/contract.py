@@ -20,7 +20,6 @@ from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
 from outlast.handoffs.forms import (
     CommandCheck,
-    FileRule,
     command_of,
     kind_of,
     read_check,
@@ -36,7 +35,7 @@ from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
 from outlast.values.json_text import depth_of, is_deeper
 from outlast.values.text import duration, nearest
 
-__all__ = ["CommandCheck", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
+__all__ = ["CommandCheck", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
 
 REQUIRED = ("anchor", "summary", "handoff_text")
 LONGEST_ANCHOR = 500

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from outlast.handoffs.handoff import Binding, Bound, Evidence
+from outlast.files.binding import Binding, Bound
+from outlast.handoffs.handoff import Evidence
 from outlast.handoffs.verdict import HandoffFacts
 from outlast.values.codec import encode
 from outlast.values.digest import digest

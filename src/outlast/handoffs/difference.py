@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Literal
 
+from outlast.files.binding import Binding, Bound
 from outlast.files.diff import unified
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, label_of
+from outlast.handoffs.handoff import Contract, Handoff, label_of
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import dataclass
 from outlast.values.text import visible

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
+from outlast.files.binding import Binding
 from outlast.files.changes import text
 from outlast.files.git import branch_of, one_look
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs.anchor import FoundHandoff
-from outlast.handoffs.handoff import Binding, Handoff
+from outlast.handoffs.handoff import Handoff, anchor_of
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import HandoffEvent, Listed, Near, Standing
-from outlast.handoffs.task_anchor import anchor_of
 from outlast.home.place import check_name
 from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, HandoffRow, Reading

@@ -9,16 +9,15 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, NoReturn
 
 from outlast.errors import HandoffInvalid
 from outlast.files.patterns import never
+from outlast.files.rules import RULES, FileRule, Rule
 from outlast.handoffs.handoff import Form
 from outlast.values.frozen import dataclass
 from outlast.values.text import duration, nearest
 
-Rule = Literal["exists", "absent", "sha256", "contains"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 LONGEST_PATH = 4096  # bytes, as the operating system counts
 LONGEST_NAME = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -38,15 +37,6 @@ class CommandCheck:
     cwd: str = ""  # from the root; "" is the root
     timeout_seconds: float | None = None
     exit: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FileRule:
-    """What must hold of one file."""
-
-    file: str
-    rule: Rule
-    value: str = ""  # the digest in small letters, or the text it contains
 
 
 def command_of(form: Form) -> CommandCheck | None:

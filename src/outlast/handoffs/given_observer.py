@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
+from outlast.files.binding import Binding
 from outlast.files.changes import text
-from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, encode_handoff, must_key
+from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, encode_handoff, must_key
 from outlast.handoffs.observer import HERE, Between, Eyes, When
 from outlast.handoffs.reported import Ran, Sighting, check, checked_binding, evidence_of, lacks
 from outlast.handoffs.verdict import Observed

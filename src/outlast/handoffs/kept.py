@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, must_key
+from outlast.files.binding import Binding, Bound
+from outlast.handoffs.handoff import Contract, Handoff, must_key
 from outlast.handoffs.musts import SINCE, PathRule, broken_path, rule_of_must
 from outlast.handoffs.verdict import must_violated
 

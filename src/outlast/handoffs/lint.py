@@ -21,9 +21,10 @@ from posixpath import normpath, relpath
 from typing import Any
 
 from outlast.files import git
+from outlast.files.binding import Binding
 from outlast.files.changes import path_of
 from outlast.handoffs.forms import command_of
-from outlast.handoffs.handoff import Binding, Contract, Finding, Form, Lint, absent_targets, key_of, must_key
+from outlast.handoffs.handoff import Contract, Finding, Form, Lint, absent_targets, key_of, must_key
 from outlast.handoffs.musts import SINCE, PathRule, rule_of_must
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of, word_set
 from outlast.store.contract import Reading, TaskRow

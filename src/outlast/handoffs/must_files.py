@@ -8,13 +8,14 @@ from pathlib import Path
 from posixpath import normpath
 
 from outlast.errors import HandoffInvalid
+from outlast.files.binding import Binding, Bound
 from outlast.files.changes import text
 from outlast.files.patterns import one
 from outlast.files.rules import broken_rule
 from outlast.files.snapshot import sight
 from outlast.handoffs.binding import FOLDER_FILES, members_of
 from outlast.handoffs.forms import rule_of
-from outlast.handoffs.handoff import Binding, Bound, Contract, Form, Handoff, must_key
+from outlast.handoffs.handoff import Contract, Form, Handoff, must_key
 from outlast.handoffs.musts import PathRule, broken_path, pattern_of, rule_of_must
 
 

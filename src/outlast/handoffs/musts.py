@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
 from outlast.errors import HandoffInvalid, NameInvalid
+from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.patterns import Patterns, one
-from outlast.handoffs.forms import FileRule, read_path, refuse, rule_of
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Contract, Form
+from outlast.files.rules import FileRule
+from outlast.handoffs.forms import read_path, refuse, rule_of
+from outlast.handoffs.handoff import Contract, Form
 from outlast.values.frozen import dataclass
 
 MustName = Literal["must_change", "must_remove", "must_keep"]

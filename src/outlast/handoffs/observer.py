@@ -14,8 +14,9 @@ from outlast.errors import HandoffInvalid, RunsOnHost
 from outlast.values.ambient import STOP
 
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
+    from outlast.files.binding import Binding
     from outlast.handoffs.foreign import Leave
-    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff
+    from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff
     from outlast.handoffs.verdict import Observed
     from outlast.home.caller import Caller
     from outlast.home.home import Home
@@ -102,9 +103,9 @@ class Here:
         return bind(caller.home, contract, root)
 
     def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
+        from outlast.files.binding import Binding
         from outlast.files.changes import text
         from outlast.handoffs.binding import observe
-        from outlast.handoffs.handoff import Binding
         from outlast.handoffs.verdict import Observed
 
         if handoff.binding is None and not handoff.musts:  # there is nothing to look at

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import OtherPlace
 from outlast.files import git
+from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
 from outlast.files.snapshot import sight
 from outlast.handoffs.binding import had_then, walked
 from outlast.handoffs.carry import differing
 from outlast.handoffs.difference import FileDiff, file_text
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Handoff
+from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.reported import PLACES
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason

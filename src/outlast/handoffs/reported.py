@@ -12,13 +12,13 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from outlast.errors import HandoffInvalid, IntegrityBroken
+from outlast.files.binding import Binding, Bound, Relation
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import Patterns, never
 from outlast.handoffs.checks import refuse_impossible
 from outlast.handoffs.forms import rule_of
-from outlast.handoffs.handoff import Binding, Bound, Contract, Evidence, Form, Handoff, key_of, must_key
+from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, key_of, must_key
 from outlast.handoffs.musts import pattern_of, rule_of_must
-from outlast.handoffs.verdict import Relation
 from outlast.secrets import find as secrets
 from outlast.secrets.find import find
 

@@ -12,13 +12,14 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
+from outlast.files.binding import Bound
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.counting import CountedCheck, content_of
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.handoff import ENDINGS, Bound, Ending, Evidence, Handoff, key_of, label_of
+from outlast.handoffs.handoff import ENDINGS, Ending, Evidence, Handoff, key_of, label_of, task_of
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.reads import was_looked_at
@@ -31,7 +32,6 @@ from outlast.home import once as operations
 from outlast.home.claimer import asker, print_of, renewal
 from outlast.home.once import Operation, check_id
 from outlast.store.contract import LeaseRow, Reading, Writing
-from outlast.tasks.task import task_of
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, jsonable, pack_json
 from outlast.values.text import last_lines

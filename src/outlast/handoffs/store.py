@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
+from outlast.files.binding import Binding
 from outlast.files.changes import path_of
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign, reads
@@ -18,14 +19,13 @@ from outlast.handoffs.anchor_journal import row_of
 from outlast.handoffs.contract import contract_of, expiry
 from outlast.handoffs.counting import content_of
 from outlast.handoffs.find import HandoffQuery, get
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint
+from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Evidence, Handoff, Lint, task_of
 from outlast.handoffs.observer import observer_of
 from outlast.home import once as operations
 from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.once import Operation, check_id
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
-from outlast.tasks.task import task_of
 from outlast.values.ambient import refuse_stopped
 from outlast.values.frozen import dataclass
 

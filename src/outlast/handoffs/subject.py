@@ -11,8 +11,7 @@ from outlast.handoffs import anchor as anchors
 from outlast.handoffs import find as handoffs
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.handoff import Handoff
-from outlast.handoffs.task_anchor import task_of
+from outlast.handoffs.handoff import Handoff, task_of
 from outlast.home.claimer import asker
 from outlast.store.contract import Reading
 from outlast.values.frozen import NamedTuple

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.files import git
 from outlast.flows.loading import path_of
+from outlast.handoffs.handoff import anchor_of
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recovered import Near
 from outlast.handoffs.run_summary import files_of_run
 from outlast.handoffs.subject import completion
-from outlast.handoffs.task_anchor import anchor_of
 from outlast.runs.look import record_now
 from outlast.runs.same_flow import worktree_of
 from outlast.store.contract import Reading, RunRow

@@ -6,30 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from posixpath import dirname
 from shlex import join, quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from outlast.clock import moment
+from outlast.files.binding import ABSENT, Binding, Bound
+from outlast.files.binding import Relation as Relation
 from outlast.files.changes import path_of
-from outlast.handoffs.handoff import (
-    ABSENT,
-    Binding,
-    Bound,
-    Evidence,
-    Form,
-    Handoff,
-    Unread,
-    absent_targets,
-    key_of,
-    label_of,
-    must_key,
-)
+from outlast.handoffs.handoff import Evidence, Form, Handoff, Unread, absent_targets, key_of, label_of, must_key
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.counting import CountedCheck
 
-Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one
 JUST_NOW = "just now"  # stands for content of which nothing was looked at: only what was run just now ran on it
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
 

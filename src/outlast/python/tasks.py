@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NameInvalid, ValueRefused
+from outlast.handoffs.handoff import TASK as PREFIX
 from outlast.handoffs.settle import Settling
+from outlast.handoffs.task_state import STATES, State
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.sessions import drafts as session_drafts
@@ -16,17 +18,7 @@ from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of
 from outlast.tasks.complete import complete
 from outlast.tasks.inspect import inspect
-from outlast.tasks.task import (
-    PREFIX,
-    STATES,
-    State,
-    Task,
-    TaskCompleted,
-    TaskContext,
-    TaskEvent,
-    TaskPaused,
-    TaskResumed,
-)
+from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import HandoffClaim

@@ -254,9 +254,9 @@ class RemoteHandoffs(Handoffs):
 
     def _here(self, root: Any, query: Given) -> Iterator[Near]:
         """Those whose files are here: stored or run in this folder, or in another clone of its repository."""
+        from outlast.files.binding import Binding
         from outlast.files.changes import text
         from outlast.files.root import Stand
-        from outlast.handoffs.handoff import Binding
 
         stand = Stand(root)
         for each in items(self._line, "/v1/handoff/near", query):

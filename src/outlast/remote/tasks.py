@@ -10,6 +10,7 @@ import msgspec
 from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
+from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.remote.calls import (
@@ -30,7 +31,7 @@ from outlast.remote.observe import ObservedCall, ObserveQuery, When
 from outlast.sessions import drafts as session_drafts
 from outlast.sessions.drafts import number
 from outlast.tasks.bridge import OURS, STORING, Of
-from outlast.tasks.task import STATES, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
+from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
 
 if TYPE_CHECKING:

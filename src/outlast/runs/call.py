@@ -95,6 +95,11 @@ class Past(Struct, eq=False, gc=False):
         return self.aside or (self.last.status in GOOD and not self.finished)
 
     @property
+    def given(self) -> bool:
+        """A child run whose outcome the body was given, and the run did not end by it: that is final."""
+        return self.last.status in ("succeeded", "failed") and not self.decided
+
+    @property
     def in_doubt(self) -> bool:
         """An effect whose intent is on disk and whose outcome nobody knows."""
         if self.kind != "effect" or not self.attempts or self.decided or self.last.delivered:

@@ -59,7 +59,7 @@ class Child(Generic[T]):
         self._cancelled = int(kept.facts.get("cancelled", 0))
         if past.decided:  # what became of it ended the run: it is tried again
             self._cancelled -= status == "cancelled"
-        elif status in ("succeeded", "failed"):
+        elif past.given:
             self._kept = kept
             self._done.set()
 
@@ -325,7 +325,12 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
 
         return known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
-    if (run_id := _known(execution, spec, call, past)) is not None:
+    run_id = _known(execution, spec, call, past)
+    if past is not None:
+        execution.come_to_child(past)
+    else:
+        execution.come_to_new()
+    if run_id is not None:
         child: Child[Any] = Child(execution, spec, run_id, call, past)
     else:
         claimed = _create(execution, spec, raw, call)

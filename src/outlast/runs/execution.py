@@ -37,7 +37,7 @@ from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
-from outlast.runs.rewind import BEHIND, NOT_REACHED, REWOUND
+from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND
 from outlast.runs.state import State
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
@@ -186,6 +186,16 @@ class Execution:
         else:
             self._place = past.first
 
+    def come_to_child(self, past: Past) -> None:
+        """The body has come to a child run. One that goes on has no entry of its own for that before it has ended."""
+        if past.given or self._beside or self.branches is not None:
+            self.come_to(past)
+            return
+        self.come_to_new(past.call)
+        with self.pen.lock:
+            queued = self.pen.queue(self.pen.fact("run", "reached", {"call": list(past.call)}))
+        self.pen.write(queued)
+
     def stand_at(self, call: Call) -> None:
         """The body waits at a call for a person: one that had been set aside, or left behind, has its place again."""
         past = self.ledger.calls.get(call)
@@ -204,7 +214,7 @@ class Execution:
     def _leave_behind(self, call: Call | None) -> None:
         if self._beside or self.branches is not None or self.on_receipts_only or self.ledger.mark:
             return
-        others = [past for past in self.ledger.calls.values() if past.kind in CALLS and past.call != call]
+        others = [past for past in self.ledger.calls.values() if past.kind in PLACED and past.call != call]
         left = [past for past in others if not past.asked and past.first < BEHIND]
         if left:
             over = [list(past.call) for past in left if past.first < self._place]

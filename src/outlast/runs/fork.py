@@ -138,12 +138,9 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
 
 def _is_over(past: Past) -> bool:
     """Whether a call that comes before the step is taken over: with its outcome, or in doubt as it is."""
-    if past.kind == "decision" or (past.kind == "spawn" and (past.decided or past.last.status not in _ENDED)):
+    if past.kind == "decision" or (past.kind == "spawn" and not past.given):
         return False
     return past.kind not in (*CALLS, "wait") or past.finished or past.in_doubt
-
-
-_ENDED = ("succeeded", "failed")  # how a child run was given to its parent
 
 
 def _stays(past: Past, wanted: Changes) -> bool:

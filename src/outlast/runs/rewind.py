@@ -12,8 +12,8 @@ None of them has a place until the body comes to it again: going back to it mean
 
 A `foreach`, a `repeat` and another flow are noted when they are over; they begin with the first call inside of them,
 and that is where going back to them leads.
-When a call gets a new place, steps and effects that the body has not come to by then stand behind it: they come later,
-or not at all.
+When a call gets a new place, steps, effects and child runs that the body has not come to by then stand behind it: they
+come later, or not at all.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ BEHIND = 1 << 60  # added to the place of a call that the body had not come to w
 REWOUND = "rewound"  # what was decided of a step that was set aside
 LINES = "@lines"  # after the id of a `foreach`: the note of the lines that were read for it
 BY_THE_FLOW = "flow"  # the mark of what a flow file notes of itself
+PLACED = ("step", "effect", "spawn")  # kinds that stay behind when others get new places
 FORGOTTEN = ("value", "sleep", "emit", "wait")
 NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that the flow was given: it did not happen
 
@@ -59,7 +60,7 @@ def _beginning(ledger: Ledger, call: Call) -> int:
 def leave_behind(ledger: Ledger, after: int, over: Collection[list[str]]) -> None:
     """The body got new places from here on: what it had not come to stands behind them, in the order that it had."""
     for call, past in ledger.calls.items():
-        if past.kind in ("step", "effect") and past.first < BEHIND and (past.first > after or list(call) in over):
+        if past.kind in PLACED and past.first < BEHIND and (past.first > after or list(call) in over):
             past.first += BEHIND
 
 

@@ -27,11 +27,12 @@ from outlast.handoffs import recover as recovering
 from outlast.handoffs import store as storing
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.find import HandoffQuery
+from outlast.handoffs.handoff import anchor_of
 from outlast.handoffs.recover import Recovering
 from outlast.handoffs.recovered import TaskRun
 from outlast.handoffs.run_summary import command_of
 from outlast.handoffs.store import Storing
-from outlast.handoffs.task_state import TaskEntry, refuse_completed, unfinished
+from outlast.handoffs.task_state import FIRST, State, TaskEntry, refuse_completed, unfinished
 from outlast.handoffs.unfinished import of_scope as runs_of_tasks
 from outlast.home import once as operations
 from outlast.home.once import Operation, check_id
@@ -39,7 +40,7 @@ from outlast.runs import decisions
 from outlast.runs.look import record_now
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
-from outlast.tasks.task import FIRST, State, Task, TaskEvent, TaskPaused, TaskResumed, anchor_of
+from outlast.tasks.task import Task, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode, pack_json
 from outlast.values.frozen import NamedTuple, dataclass
 

@@ -1,52 +1,22 @@
 """A task as a host sees it: its state, what happened to it, and what may be done with it now.
 
-The states and the moves between them are one table; CHECKs and docs/tasks.md repeat it.
+Its states, and the moves between them, are in `handoffs/task_state.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime
-from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 from outlast.handoffs.handoff import Handoff, HandoffClaim
 from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
-from outlast.handoffs.task_anchor import PREFIX as PREFIX
-from outlast.handoffs.task_anchor import anchor_of as anchor_of
-from outlast.handoffs.task_anchor import task_of as task_of
+from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.codec import encode
 from outlast.values.frozen import dataclass
 
-State = Literal["active", "paused", "resumed", "completed"]
-STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
-FIRST: State = "active"
-
-# A task moves to its own state again when it is paused anew, or taken over from somebody.
-MOVES: dict[State, tuple[State, ...]] = {
-    "active": ("paused", "resumed", "completed"),
-    "paused": ("paused", "resumed", "completed"),
-    "resumed": ("paused", "resumed", "completed"),
-    "completed": ("active",),
-}
-
-# What is written down about a task: each move under its own name, and what a host records.
-KINDS = ("opened", "paused", "resumed", "completed", "reopened", "event")
-STATE_AFTER: dict[str, State] = {
-    "opened": "active",
-    "paused": "paused",
-    "resumed": "resumed",
-    "completed": "completed",
-    "reopened": "active",
-}
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
-
-
-def may_move(before: State, after: State) -> bool:
-    """Whether a task may go from one state to another."""
-    return after in MOVES[before]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +137,3 @@ class TaskCompleted:
 
 
 # -- the chain ---------------------------------------------------------------------------------------
-
-
-def genesis_of_task(scope: str, task: str) -> bytes:
-    """The hash before the first event: it ties the chain to its task."""
-    return sha256(b"outlast task\n" + encode([scope, task])).digest()
-
-
-def event_header(seq: int, kind: str, name: str, digest: bytes, masked: int, actor: str, at: int) -> bytes:
-    """What the chain proves about an event."""
-    return encode([seq, kind, name, masked, actor, at, digest.hex()])

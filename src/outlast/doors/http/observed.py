@@ -9,7 +9,7 @@ import msgspec
 from outlast.doors.http.calls import Body
 from outlast.errors import RequestInvalid
 from outlast.handoffs.given_observer import NOBODY, RequestObserver
-from outlast.handoffs.handoff import Binding, Form, Mode
+from outlast.handoffs.handoff import Binding, BoundMode, Form
 from outlast.handoffs.observer import Eyes
 from outlast.handoffs.reported import Ran, Sighting
 from outlast.handoffs.verdict import Relation
@@ -18,7 +18,7 @@ from outlast.handoffs.verdict import Relation
 class FoundFile(Body):
     """One file as it was found."""
 
-    mode: Mode
+    mode: BoundMode
     digest: str = ""
     blob: str = ""
     size: int = 0

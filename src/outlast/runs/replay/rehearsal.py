@@ -278,8 +278,7 @@ class Rehearsal(OnReceipts):
         facts = decode_payload(spawned.payload).facts if spawned.payload else {}
         executor = self.rehearsing.executor
         row = executor.home.store.read(lambda look: look.run_by_id(str(facts.get("child", ""))))
-        is_given = spawned.last.status in ("succeeded", "failed") and not spawned.decided
-        if row is None or is_given or row.status == "aborted":
+        if row is None or spawned.given or row.status == "aborted":
             return False
         if row.status in FINISHED:
             return True
