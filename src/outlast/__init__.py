@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.commands.logs import CommandLog
     from outlast.errors import NotDone, OutlastError, StepFailed
+    from outlast.files.binding import Binding
     from outlast.flows.spec import KEY
     from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Difference
-    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
+    from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, HandoffClaim, Lint
     from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
     from outlast.home.keys import ApiKey, Keys
     from outlast.ledger.verdict import Reason, Verdict
@@ -156,8 +157,8 @@ _PLACES = {
     "handoffs.carry": ("Applied",),
     "handoffs.compose": ("StepHandoff",),
     "handoffs.difference": ("Difference",),
+    "files.binding": ("Binding",),
     "handoffs.handoff": (
-        "Binding",
         "Contract",
         "Evidence",
         "Form",

@@ -167,6 +167,12 @@ def weighed(home: Home, known: HandoffFacts) -> HandoffFacts:
     linked = bool(known.handoff.refs) or bool(home.store.read(lambda look: look.links_after(0, 1)))
     if known.broken or not linked:
         return known
-    from outlast.workspace.why import against_handoff
+    from outlast.workspace.why import Spoilt, fallen, is_here, spoilt
 
-    return against_handoff(home, known)
+    handoff = known.handoff
+    refs, own = handoff.refs, () if known.composed else (f"handoff:{handoff.id}",)
+    gone = home.store.read(lambda look: [ref for ref in refs if not is_here(look, ref)])
+    there = [ref for ref in refs if ref not in gone]
+    down = home.store.read(lambda look: fallen(look, [*own, *there]))
+    lost = [Spoilt("artifact_missing", ref, "it is not in this home") for ref in gone]
+    return replace(known, fallen=down, lost=(*lost, *spoilt(home, there)))

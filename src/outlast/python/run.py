@@ -146,7 +146,7 @@ class _Run:
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        from outlast.workspace.checkpoint import pin_from_run
+        from outlast.runs.workspace import pin_from_run
 
         return pin_from_run(self._execution, self._frame(), name, summary, refs)
 

@@ -200,7 +200,7 @@ class RemoteWorkspace(Workspace):
     def checkpoint(self, given: Given) -> Checkpoint:
         given["refs"] = _listed(given["refs"])
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
-        checkpoint.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
+        checkpoint.draft(scope, given["task"], given["name"], given["summary"], given["refs"], who)
         return value_of(write(self._line, f"{SPACE}/checkpoints", given).raw, Checkpoint)
 
     @like(Workspace.get_checkpoint)

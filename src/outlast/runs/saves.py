@@ -34,7 +34,7 @@ from outlast.runs.attempt import Answered
 from outlast.runs.call import Call
 from outlast.runs.claim import refuse_lost
 from outlast.store.contract import RunRow, Writing
-from outlast.store.contract.workspace import ArtifactRow, WorkspaceKeys
+from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import open_file
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-NOTHING = WorkspaceKeys()
 
 
 class SavedCall(NamedTuple):
@@ -241,7 +240,7 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
         return artifacts.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
 
     added = write_in_step(execution, work)
-    fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else WorkspaceKeys()
+    fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else NOTHING
     keep(execution, attempt, fresh, what, refs=(artifacts.ref_of(added.row),))
     attempt.saved = (*attempt.saved, about(added.row))
     return artifacts.artifact_of(caller.home, added.row, replayed=not added.is_new)
@@ -356,7 +355,7 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
     for saved in _noted(folder / FILE):
         row = execution.executor.home.store.read(methodcaller("artifact_by_key", saved.key))
         if row is not None and (not saved.is_new or _is_of(row, execution)):
-            fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else WorkspaceKeys()
+            fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else NOTHING
             keep(execution, attempt, fresh, repr(row.name), refs=(artifacts.ref_of(row),))
             attempt.saved = (*attempt.saved, about(row))
             if saved.operation:

@@ -1,6 +1,6 @@
 """Records: say what was observed, decided or found, once and for good; look them up; pin them.
 
-How a record belongs to a run is the same as for an artifact: runs/saves.py.
+How one is made by a run is runs/workspace.py.
 
 Many records at once, in one transaction: all of them, or none.
 """
@@ -8,7 +8,6 @@ Many records at once, in one transaction: all of them, or none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,11 @@ import msgspec
 from outlast.clock import micros, moment
 from outlast.errors import NameInvalid, NotFound, RecordNotFound, SecretFound, ValueRefused
 from outlast.home import once as operations
-from outlast.home.find import run_row
 from outlast.home.once import Operation
 from outlast.home.place import check_name
-from outlast.runs.saves import NOTHING, keep, kept_by, refuse_over, remember, source_in, told, write_in_step
 from outlast.secrets import find as secrets
-from outlast.store.contract import Reading, RunRow, Writing, below, every_row
-from outlast.store.contract.workspace import RecordRow, WorkspaceKeys
+from outlast.store.contract import Reading, Writing, below, every_row
+from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
@@ -34,11 +31,7 @@ from outlast.workspace.record import PREFIX, REFS, Record, check_at, check_kind,
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.runs.attempt import Attempt, Frame
-    from outlast.runs.execution import Execution
 
-
-RECORD = "run.workspace.record"
 PAGE = 200
 
 
@@ -117,46 +110,6 @@ def record(home: Home, given: RecordDraft, operation_id: str | None) -> Record:
     done = operations.once(home, operation, work, lambda answer: answer)
     keep_up(home, given.scope)
     return record_of(done) if isinstance(done, RecordRow) else get(home, done, replayed=True)
-
-
-def record_from_run(execution: Execution, frame: Frame, said: RecordFields) -> Record:
-    """The record that this call made. On replay it is the first one; in a step others see it with the receipt."""
-    home = execution.executor.home
-    run = run_row(home, execution.id)
-    given = _of_run(home, run, said)
-    if frame.attempt is not None:
-        return _record_in_step(execution, frame.attempt, given)
-    call, answer = told(execution, frame, RECORD, f"{given.kind} {given.text}")
-    if answer is not None:
-        return get(home, answer)
-    given = given._replace(source=replace(given.source, run_id=run.id))
-    home.store.read(lambda look: refs.all_whole(look, given.refs, given.scope))  # refused to the flow, not the run
-
-    def work(tx: Writing) -> tuple[RecordRow, str]:
-        row = add(home, tx, given)
-        return row, row.id
-
-    made = remember(execution, call, work)
-    keep_up(home, given.scope)
-    return record_of(made)
-
-
-def _of_run(home: Home, run: RunRow, said: RecordFields) -> RecordDraft:
-    return draft(home, run.scope, said._replace(task=run.task if said.task is None else said.task), run.actor)
-
-
-def _record_in_step(execution: Execution, attempt: Attempt, given: RecordDraft) -> Record:
-    what = f"a record: {refs.line(given.text)}"
-    refuse_over(attempt, what)
-    given = given._replace(source=source_in(execution, attempt, given.source))
-
-    def work(tx: Writing) -> RecordRow:
-        return add(execution.executor.home, tx, given, execution.hold.epoch, kept_by(attempt))
-
-    row = write_in_step(execution, work)
-    keep(execution, attempt, WorkspaceKeys(records=(row.key,)), what)
-    keep_up(execution.executor.home, given.scope)  # with what the steps before recorded: of this one nobody sees it yet
-    return record_of(row)
 
 
 def add(home: Home, tx: Writing, given: RecordDraft, pending: int = 0, kept: WorkspaceKeys = NOTHING) -> RecordRow:

@@ -19,9 +19,8 @@ from outlast.errors import (
     RunNotFound,
     ValueRefused,
 )
-from outlast.runs.saves import NOTHING
 from outlast.store.contract import Reading
-from outlast.store.contract.workspace import RecordRow, WorkspaceKeys
+from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import artifact, record

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -29,7 +29,6 @@ from outlast.workspace.link import into, out_of
 from outlast.workspace.refs import whole
 
 if TYPE_CHECKING:
-    from outlast.handoffs.verdict import HandoffFacts
     from outlast.home.home import Home
 
 
@@ -232,18 +231,7 @@ def against_run(home: Home, run: RunRow) -> list[Reason]:
     return found + [_spoilt(each, accept) for each in spoilt(home, refs)]
 
 
-def against_handoff(home: Home, known: HandoffFacts) -> HandoffFacts:
-    """The recorded facts about a handoff, with what became of what it refers to and rests on."""
-    handoff = known.handoff
-    refs, own = handoff.refs, () if known.composed else (f"handoff:{handoff.id}",)
-    gone = home.store.read(lambda look: [ref for ref in refs if not _is_here(look, ref)])
-    there = [ref for ref in refs if ref not in gone]
-    down = home.store.read(lambda look: fallen(look, [*own, *there]))
-    lost = [Spoilt("artifact_missing", ref, "it is not in this home") for ref in gone]
-    return replace(known, fallen=down, lost=(*lost, *spoilt(home, there)))
-
-
-def _is_here(look: Reading, ref: str) -> bool:
+def is_here(look: Reading, ref: str) -> bool:
     try:
         return whole(look, ref, "refs", "") == ref
     except OutlastError:

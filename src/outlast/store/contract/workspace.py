@@ -117,6 +117,9 @@ class WorkspaceKeys(NamedTuple):
     links: tuple[int, ...] = ()
 
 
+NOTHING = WorkspaceKeys()
+
+
 class CountedRecords(NamedTuple):
     """How many records and links everybody sees."""
 

@@ -8,14 +8,13 @@ the same pack: no clock and no chance has a say, and no other scope.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
-from outlast.errors import HandoffNotFound, ValueRefused
-from outlast.handoffs import find as handoffs
-from outlast.handoffs.handoff import label_of
+from outlast.errors import ValueRefused
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import RecordRow
@@ -60,6 +59,15 @@ class RecallQuery(NamedTuple):
     limit: int | None = None
 
 
+class Must(NamedTuple):
+    """What the open handoff of a task asks for: it is recalled whatever the goal."""
+
+    ref: str
+    text: str
+    at: datetime
+    actor: str
+
+
 def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> RecallQuery:
     """Raises ValueRefused for what cannot be asked so."""
     if not isinstance(goal, str):
@@ -76,10 +84,14 @@ def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, lim
 
 
 def recall(
-    home: Home, asked: RecallQuery, tokens_of: TokensOf | None = None, embed: Embed | None = None
+    home: Home,
+    asked: RecallQuery,
+    musts: Sequence[Must] = (),
+    tokens_of: TokensOf | None = None,
+    embed: Embed | None = None,
 ) -> ContextPack:
-    """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
-    query, hard = query_of(asked.goal), _hard(home, asked)
+    """What matters for the goal, never over the budget; the musts always. Raises BudgetTooSmall, ValueRefused."""
+    query, hard = query_of(asked.goal), [*_asked_for(asked, musts), *_pinned(home, asked)]
     # what is there anyway must crowd nothing out; the index looks at a third as many passages, each with its neighbours
     limit = min(max(asked.budget // ENTRY, FEWEST), FOUND) + 3 * len(hard)
     found = search(home, asked.scope, query, asked.kinds, limit)
@@ -94,8 +106,7 @@ def recall(
         for one in order
         if (one.family, one.key) in rest
     ]
-    musts = sum(one.kind == MUST for one in hard)  # the index does not know them
-    considered = max(found.documents + musts, len(hard) + len(chosen))
+    considered = max(found.documents + len(musts), len(hard) + len(chosen))  # the index does not know the musts
     known = {*own, *(one.ref for one in chosen)}
     others = [ref for ref in seen.newest if ref not in known]
     return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit, others)
@@ -253,8 +264,13 @@ def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
     )
 
 
-def _hard(home: Home, asked: RecallQuery) -> list[Ranked]:
-    """What must not be missing: musts of the task's open handoff, and the scope's pinned records, the oldest first."""
+def _asked_for(asked: RecallQuery, musts: Sequence[Must]) -> Iterator[Ranked]:
+    why = (f"must of task {asked.task}",)
+    return (Ranked(one.ref, MUST, one.text, one.at, 1.0, one.actor, why=why, hard=True) for one in musts)
+
+
+def _pinned(home: Home, asked: RecallQuery) -> list[Ranked]:
+    """The pinned records of the scope, the oldest first."""
 
     def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
         pinned = every_row(lambda before: look.pinned_records(asked.scope, before, PAGE), lambda row: below(row.key))
@@ -262,10 +278,10 @@ def _hard(home: Home, asked: RecallQuery) -> list[Ranked]:
         return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
 
     rows, states = home.store.read(look_at)
-    return [*_musts(home, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
+    return [_of_pin(record_of(row), states) for row in reversed(rows)]
 
 
-def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
+def _of_pin(record: Record, states: Mapping[str, str]) -> Ranked:
     return Ranked(
         ref=record.ref,
         kind=record.kind,
@@ -277,16 +293,3 @@ def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
         why=("pinned",),
         hard=True,
     )
-
-
-def _musts(home: Home, asked: RecallQuery) -> Iterator[Ranked]:
-    if asked.task is None:
-        return
-    try:
-        handoff = handoffs.get(home, handoffs.HandoffQuery(asked.scope, anchor=f"task:{asked.task}"))
-    except HandoffNotFound:
-        return
-    ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)
-    for name, form in handoff.musts:
-        text = f"{name.replace('_', ' ')}: {label_of(form)}"
-        yield Ranked(ref, MUST, text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)
