@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from outlast.errors import NotDone, OutlastError, StepFailed
     from outlast.files.binding import Binding
     from outlast.flows.spec import KEY
-    from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.difference import Difference
+    from outlast.handoffs.difference import Applied, Difference
     from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, HandoffClaim, Lint
     from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
     from outlast.home.keys import ApiKey, Keys
     from outlast.ledger.verdict import Reason, Verdict
+    from outlast.python.async_outlast import AsyncOutlast
     from outlast.python.backups import restore
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
-    from outlast.python.outlast import AsyncOutlast, Outlast
+    from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
@@ -136,132 +136,48 @@ __all__ = [
 
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
-    "care.audit.flow": (
-        "Audit",
-        "AuditQuestion",
-    ),
-    "care.gc.gc": ("Swept",),
-    "care.travel.export_run": ("Exported",),
-    "care.travel.handoff": (
-        "BundleArrived",
-        "Bundled",
-    ),
-    "care.travel.import_run": ("Imported",),
-    "commands.logs": ("CommandLog",),
-    "errors": (
-        "NotDone",
-        "OutlastError",
-        "StepFailed",
-    ),
-    "flows.spec": ("KEY",),
-    "handoffs.carry": ("Applied",),
-    "handoffs.compose": ("StepHandoff",),
-    "handoffs.difference": ("Difference",),
-    "files.binding": ("Binding",),
-    "handoffs.handoff": (
-        "Contract",
-        "Evidence",
-        "Form",
-        "Handoff",
-        "HandoffClaim",
-        "Lint",
-    ),
-    "handoffs.recovered": (
-        "HandoffEvent",
-        "Listed",
-        "Recovered",
-        "Settlement",
-    ),
-    "home.keys": (
-        "ApiKey",
-        "Keys",
-    ),
-    "ledger.verdict": (
-        "Reason",
-        "Verdict",
-    ),
-    "python.backups": ("restore",),
-    "python.decorators": (
-        "Flow",
-        "FlowFile",
-        "Step",
-        "effect",
-        "flow",
-        "flow_file",
-        "inject",
-        "resource",
-        "step",
-    ),
-    "python.outlast": (
-        "AsyncOutlast",
-        "Outlast",
-    ),
-    "python.run": (
-        "AsyncRun",
-        "Run",
-        "current",
-    ),
-    "runs.displaced": ("Displaced",),
-    "runs.due": ("Due",),
-    "runs.effect": (
-        "Happened",
-        "NOT_DONE",
-        "UNKNOWN",
-    ),
-    "runs.inbox": ("InboxItem",),
-    "runs.item": (
-        "Failed",
-        "Ok",
-        "unwrap_all",
-    ),
-    "runs.outputs": ("Output",),
-    "runs.plan": (
-        "Plan",
-        "PlanStep",
-    ),
-    "runs.receipt": (
-        "Event",
-        "Receipt",
-    ),
-    "runs.restored_outputs": ("RestoredOutputs",),
-    "runs.run": (
-        "Outcome",
-        "RunRecord",
-        "STATUSES",
-    ),
-    "runs.timeline": ("TimelineItem",),
-    "runs.waits.interrupt": (
-        "INTERRUPT_TYPES",
-        "Interrupt",
-    ),
-    "runs.waits.signal": ("Signal",),
-    "sessions.session": (
-        "Memo",
-        "Message",
-        "Session",
-        "Window",
-    ),
-    "tasks.task": (
-        "Task",
-        "TaskCompleted",
-        "TaskContext",
-        "TaskEvent",
-        "TaskPaused",
-        "TaskResumed",
-    ),
-    "workspace.artifact": ("Artifact",),
-    "workspace.checkpoint": (
-        "Checkpoint",
-        "StateChange",
-    ),
-    "workspace.link": ("Link",),
-    "workspace.recall.pack": (
-        "ContextPack",
-        "LeftOut",
-    ),
-    "workspace.record": ("Record",),
+    "care.audit.flow": "Audit AuditQuestion",
+    "care.gc.gc": "Swept",
+    "care.travel.export_run": "Exported",
+    "care.travel.handoff": "BundleArrived Bundled",
+    "care.travel.import_run": "Imported",
+    "commands.logs": "CommandLog",
+    "errors": "NotDone OutlastError StepFailed",
+    "files.binding": "Binding",
+    "flows.spec": "KEY",
+    "handoffs.compose": "StepHandoff",
+    "handoffs.difference": "Applied Difference",
+    "handoffs.handoff": "Contract Evidence Form Handoff HandoffClaim Lint",
+    "handoffs.recovered": "HandoffEvent Listed Recovered Settlement",
+    "home.keys": "ApiKey Keys",
+    "ledger.verdict": "Reason Verdict",
+    "python.async_outlast": "AsyncOutlast",
+    "python.backups": "restore",
+    "python.decorators": "Flow FlowFile Step effect flow flow_file inject resource step",
+    "python.outlast": "Outlast",
+    "python.run": "AsyncRun Run current",
+    "runs.displaced": "Displaced",
+    "runs.due": "Due",
+    "runs.effect": "NOT_DONE UNKNOWN Happened",
+    "runs.inbox": "InboxItem",
+    "runs.item": "Failed Ok unwrap_all",
+    "runs.outputs": "Output",
+    "runs.plan": "Plan PlanStep",
+    "runs.receipt": "Event Receipt",
+    "runs.restored_outputs": "RestoredOutputs",
+    "runs.run": "STATUSES Outcome RunRecord",
+    "runs.timeline": "TimelineItem",
+    "runs.waits.interrupt": "INTERRUPT_TYPES Interrupt",
+    "runs.waits.signal": "Signal",
+    "sessions.session": "Memo Message Session Window",
+    "tasks.task": "Task TaskCompleted TaskContext TaskEvent TaskPaused TaskResumed",
+    "workspace.artifact": "Artifact",
+    "workspace.checkpoint": "Checkpoint StateChange",
+    "workspace.link": "Link",
+    "workspace.recall.pack": "ContextPack LeftOut",
+    "workspace.record": "Record",
 }
-_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

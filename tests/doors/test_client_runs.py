@@ -158,7 +158,7 @@ def test_the_twin_awaits_the_same(server: Served, tmp_path: Path) -> None:
                 (tmp_path / "go").write_text("awaited")
             outcome = await started
             asked = await outlast.run(http_flows.asking, "awaited?")
-            outlast.answer(asked.interrupts[0].id, {"approved": True})
+            await outlast.answer(asked.interrupts[0].id, {"approved": True})
             return outcome.unwrap(), names.count("told"), (await outlast.resume(asked.run_id)).unwrap()
 
     assert asyncio.run(story()) == ("awaited", 3, True)
@@ -168,7 +168,8 @@ def test_who_cancels_the_waiting_cancels_no_run(server: Served, tmp_path: Path) 
     async def story() -> str:
         async with AsyncOutlast(url(server), store_options={"poll_seconds": 0.1}) as outlast:
             waiting = asyncio.ensure_future(outlast.run(http_flows.patient, str(tmp_path / "never")))
-            there = lambda: [each for each in outlast.runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
+            runs = outlast.blocking.runs
+            there = lambda: [each for each in runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
             await asyncio.to_thread(until, there)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

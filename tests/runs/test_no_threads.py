@@ -128,7 +128,7 @@ def test_a_plain_flow_on_a_loop_is_given_back(tmp_path: Path) -> None:
         async with AsyncOutlast(tmp_path / "home") as outlast:
             with no_threads(), pytest.raises(NoThread):
                 await outlast.run(doubling, 4)
-            return outlast.runs()[0].id
+            return (await outlast.runs())[0].id
 
     run_id = asyncio.run(main())
     with Outlast(tmp_path / "home") as outlast:

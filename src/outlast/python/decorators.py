@@ -22,6 +22,7 @@ from outlast.flows.spec import (
     seconds,
     types_of,
 )
+from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
 from outlast.values.text import duration
@@ -77,9 +78,7 @@ class Step(Generic[P, T]):
     def _call(self) -> Callable[..., Any]:
         if not self.spec.is_async:
             return call_plain
-        from outlast.runs.call_async import call_async  # late: a plain program never loads asyncio
-
-        return call_async
+        return rooms.call_async.call_async
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -215,7 +214,7 @@ class Flow(Generic[P, T]):
 
     def audit(self) -> Audit:
         """The six acceptance questions, answered from its code. Nothing is run."""
-        return _audit_of(self.spec)
+        return rooms.audit.audit_flow(self.spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -309,7 +308,7 @@ class FlowFile:
 
     def audit(self) -> Audit:
         """The six acceptance questions, answered from the file. Nothing is run."""
-        return _audit_of(self.spec)
+        return rooms.audit.audit_flow(self.spec)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
@@ -321,14 +320,6 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
     return steps_of(spec)
 
 
-def _audit_of(spec: FlowSpec) -> Audit:
-    from outlast.care.audit.audit import audit_flow
-
-    return audit_flow(spec)
-
-
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    from outlast.flows.yaml.flow import find_recipe
-
-    return FlowFile(find_recipe(str(path), *folders))
+    return FlowFile(rooms.flow.find_recipe(str(path), *folders))

@@ -1,9 +1,14 @@
-"""Handoffs in Python: `outlast.handoff`, blocking, and its twin on an event loop."""
+"""Handoffs in Python: `outlast.handoff`, blocking, and its twin on an event loop.
+
+The inbox as callers get it: every open wait and, looked at only when it is asked for, what is contested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +22,14 @@ from outlast.handoffs.observer import observer_of
 from outlast.handoffs.reads import note_looked
 from outlast.handoffs.recover import Recovering, claim, recover, renew
 from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Recovered, Settlement, Standing
+from outlast.handoffs.renames import refused
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
 from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
+from outlast.python import rooms
 from outlast.python.awaited import awaited
+from outlast.runs.inbox import InboxItem
 
 if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled
@@ -299,9 +307,7 @@ class Handoffs:
 
     def not_kept(self, handoff: Handoff) -> str:
         """The files of a handoff whose content is not kept, how many, the first by name, and why; "" without any."""
-        from outlast.handoffs.difference import not_kept
-
-        return not_kept(handoff.binding)
+        return rooms.difference.not_kept(handoff.binding)
 
     def output(self, evidence: Evidence) -> bytes:
         """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
@@ -337,13 +343,11 @@ class Handoffs:
         scope: str | None = None,
     ) -> Difference:
         """What changed since a handoff was stored; or between two of its revisions."""
-        from outlast.handoffs import carry as carrying
-
         if revisions is not None:
             before, after = (self.get(anchor=anchor, revision=number, scope=scope) for number in revisions)
-            return carrying.diff_revisions(self._executor.home, before, after)
+            return rooms.carry.diff_revisions(self._executor.home, before, after)
         handoff = self.get(anchor=anchor, scope=scope)
-        return carrying.diff(self._executor.home, handoff, self._place(handoff, repo_root))
+        return rooms.carry.diff(self._executor.home, handoff, self._place(handoff, repo_root))
 
     def apply(
         self,
@@ -362,54 +366,40 @@ class Handoffs:
         What was changed here too is merged. `force` puts the handoff's in place of what later commits have changed;
         `leave_conflicts` writes files that do not merge with the conflicts in them. Raises NotApplicable, OtherPlace.
         """
-        from outlast.handoffs import carry as carrying
-
         handoff, eyes = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
         root = eyes.place(self._executor.caller, handoff, repo_root)
         if root is None:
-            from outlast.handoffs.renames import refused
-
             raise refused(handoff, eyes.elsewhere(self._executor.caller, handoff))
-        return carrying.apply(
+        return rooms.carry.apply(
             self._executor.home, handoff, root, dry_run=dry_run, force=force, leave_conflicts=leave_conflicts
         )
 
     def step(self, run_id: str, step: str) -> StepHandoff:
         """What a step of a run hands over: its envelope. Raises RunNotFound, StepNotFound, StepAmbiguous."""
-        from outlast.handoffs.compose import step_handoff
-
-        return step_handoff(self._executor.home, run_id, step)
+        return rooms.compose.step_handoff(self._executor.home, run_id, step)
 
     def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
         """An anchor with its history, evidence, content and patch as one verified file."""
-        from outlast.care.travel.handoff import export_handoff
-
-        return export_handoff(self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force)
+        return rooms.handoff.export_handoff(
+            self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force
+        )
 
     def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
         """Bring in a file that `export` wrote. It keeps its scope: naming another one is refused.
 
         Raises ArchiveInvalid, HandoffExists, HandoffClaimed.
         """
-        from outlast.care.travel.handoff import import_handoff
-
-        return import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
+        return rooms.handoff.import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
 
     def relative(
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
     ) -> Sequence[str]:
         """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
-        import os
-
-        from outlast.handoffs.binding import relative_to, root_of
-
-        root = root_of(self._executor.caller, repo_root) if paths else Path()
-        return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
+        root = rooms.binding.root_of(self._executor.caller, repo_root) if paths else Path()
+        return [rooms.binding.relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
 
     def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:
         """A must whose path is from the current folder as handoffs name it: from the root; prose stays as it is."""
-        import os
-
         is_prose = "://" in text or any(map(str.isspace, text))
         if is_prose or not (is_pattern(text) or os.path.lexists(text)):
             return text
@@ -488,9 +478,7 @@ _FIELDS = (
 
 def lint_fields(fields: Mapping[str, Any]) -> Lint:
     """What would make a handoff of these fields better; this needs no home. Raises HandoffInvalid."""
-    from outlast.handoffs.lint import lint
-
-    return lint(draft_of(**fields))
+    return rooms.lint.lint(draft_of(**fields))
 
 
 def _number(name: str, value: int | None) -> int | None:
@@ -534,11 +522,39 @@ def _refuse_two(**names: Any) -> None:
         raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
 
 
+MOST = 50  # so many of the newest handoffs are judged
+
+
+class Inbox(list[InboxItem]):
+    """The open waits: questions for people first. `contested` has the handoffs that something contests."""
+
+    def __init__(self, waits: Iterable[InboxItem], look: Callable[[], list[Listed]] = list) -> None:
+        super().__init__(waits)
+        self._look = look
+
+    @cached_property
+    def contested(self) -> list[Listed]:
+        """Of the newest handoffs those that something contests here and now: checks, files, rivals.
+
+        They are judged when this is read first; none where only some waits were asked for.
+        """
+        return self._look()
+
+
+def inbox_of(waits: Iterable[InboxItem], handoffs: Handoffs, *asked_for: str | None) -> Inbox:
+    """The waits, with what is contested unless only some of them were asked for."""
+
+    def look() -> list[Listed]:
+        return [*handoffs.list("contested", limit=MOST)]
+
+    return Inbox(waits) if any(each is not None for each in asked_for) else Inbox(waits, look)
+
+
 class AsyncHandoffs:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, executor: Executor) -> None:
-        self.blocking = Handoffs(executor)
+    def __init__(self, blocking: Handoffs) -> None:
+        self.blocking = blocking
 
     store = awaited(Handoffs.store)
     recover = awaited(Handoffs.recover)

@@ -1,15 +1,25 @@
-"""Homes as doors and hooks ask about them. Hooks load this at every event: it imports next to nothing.
+"""Homes as doors and hooks ask about them, and one opened for a short use in which nothing runs.
 
 What gets past a gate: where work waits for a person, these let it go on. Doors ask for the right to use them.
+Hooks load this at every event: it imports next to nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from outlast.home.ours import check_found, remember, why_not
 from outlast.values import private
+
+if TYPE_CHECKING:
+    from outlast.home.caller import Caller as Caller
+    from outlast.home.home import Home as Home
+    from outlast.runs.live import Executor as Executor
+
+BUSY_SECONDS = 30.0  # that is waited for others who write
 
 
 def why_unused(home: str) -> str:
@@ -27,6 +37,24 @@ def make_home(home: str) -> None:
     """The folder of a home; that it was made here is remembered. Raises OSError."""
     if private.make_home(home):
         remember(home, "made")
+
+
+@contextmanager
+def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[Executor]:
+    """The home, for one short use; nothing runs here, so there is nothing to end. Raises OutlastError."""
+    from outlast.handoffs.observer import HERE
+    from outlast.home.caller import Caller
+    from outlast.home.home import open_home
+    from outlast.home.place import check_name
+    from outlast.runs.live import Executor, Live
+
+    who = check_name("actor", actor)
+    place = open_home(home, store_options={"busy_seconds": busy_seconds})
+    claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
+    try:
+        yield Executor(Caller(place, who, "default", HERE, tokens=claims, door="hook"), Live(place))
+    finally:
+        place.store.close()
 
 
 # Fields of a call, by whatever door, that take something upon oneself which stopped the work. Calls that do so by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,6 +12,7 @@ from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
 from outlast.flows.spec import seconds
 from outlast.ids import chance
+from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
 from outlast.runs import map as waiting
 from outlast.runs.attempt import CURRENT, Frame, StepCall
@@ -97,7 +99,7 @@ class _Run:
 
     def uuid(self) -> UUID:
         """A random UUID, the same on replay."""
-        import uuid
+        import uuid  # late: few flows ask for one
 
         return uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(uuid.uuid4())))
 
@@ -130,9 +132,7 @@ class _Run:
 
         It takes what `outlast.handoff.store` takes. In the body it is stored once: on replay it gives that revision.
         """
-        from outlast.handoffs.from_run import store_from_run
-
-        return store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+        return rooms.from_run.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
 
     @property
     def workspace(self) -> RunWorkspace:
@@ -146,9 +146,7 @@ class _Run:
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        from outlast.runs.workspace import pin_from_run
-
-        return pin_from_run(self._execution, self._frame(), name, summary, refs)
+        return rooms.workspace.pin_from_run(self._execution, self._frame(), name, summary, refs)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""
@@ -185,8 +183,6 @@ class _Run:
     def _frame(self) -> Frame:
         frame = CURRENT.get()
         if frame is None or frame.execution is not self._execution:
-            import threading
-
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
 
@@ -347,18 +343,16 @@ class Run(_Run):
         `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
         Raises DeadlinePassed without one, WaitCancelled.
         """
-        from outlast.runs.waits.ask import ask_plain, question
-
-        return ask_plain(self._frame(), question(type, payload, schema, deadline, default, assignee))
+        return rooms.ask.ask_plain(
+            self._frame(), rooms.ask.question(type, payload, schema, deadline, default, assignee)
+        )
 
     def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
         """The body of the next signal of that name to this run or its task; one that came before counts.
 
         Raises DeadlinePassed, WaitCancelled.
         """
-        from outlast.runs.waits import ask as questions
-
-        return questions.ask_plain(self._frame(), questions.signal(signal, deadline, default))
+        return rooms.ask.ask_plain(self._frame(), rooms.ask.signal(signal, deadline, default))
 
     def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
@@ -422,9 +416,7 @@ class AsyncRun(_Run):
         frame = self._frame()
         if frame.attempt is not None:
             return _plain_call(spec, args, kwargs)
-        from outlast.runs.call_async import call_async
-
-        return call_async(frame, spec, args, kwargs, call_id, depth=4)
+        return rooms.call_async.call_async(frame, spec, args, kwargs, call_id, depth=4)
 
     def _noted(self, made: Coroutine[Any, Any, T], what: str) -> Coroutine[Any, Any, T]:
         """What is to be awaited: the run fails, naming the line, if it never is."""
@@ -489,11 +481,11 @@ class AsyncRun(_Run):
     async def _map(
         self, function: Callable[[I], Any], items: Iterable[I], key: Key[I], concurrency: int, on_error: OnError
     ) -> list[Any]:
-        from outlast.runs.call_async import drive_async
-
         collect = _check_map(concurrency, on_error)
         asked = self._asked(function, items, key)
-        return await waiting.map_async(self._execution, asked, concurrency, drive_async, collect=collect)
+        return await waiting.map_async(
+            self._execution, asked, concurrency, rooms.call_async.drive_async, collect=collect
+        )
 
     def pause_for(
         self,
@@ -509,9 +501,7 @@ class AsyncRun(_Run):
         return self._noted(self._pause_for(type, payload, schema, deadline, default, assignee), "pause_for")
 
     async def _pause_for(self, *asked: Any) -> Any:
-        from outlast.runs.waits.ask import ask_async, question
-
-        return await ask_async(self._frame(), question(*asked))
+        return await rooms.ask.ask_async(self._frame(), rooms.ask.question(*asked))
 
     def wait_for(
         self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT
@@ -520,9 +510,7 @@ class AsyncRun(_Run):
         return self._noted(self._wait_for(signal, deadline, default), "wait_for")
 
     async def _wait_for(self, signal: str, deadline: Deadline, default: Any) -> Any:
-        from outlast.runs.waits import ask as questions
-
-        return await questions.ask_async(self._frame(), questions.signal(signal, deadline, default))
+        return await rooms.ask.ask_async(self._frame(), rooms.ask.signal(signal, deadline, default))
 
     def sleep(self, duration: float | str) -> Coroutine[Any, Any, None]:
         """Wait, also over restarts; other branches go on meanwhile."""
@@ -541,7 +529,5 @@ def current() -> Run | AsyncRun:
     """The run that the calling code belongs to, anywhere below its body. Raises StepOutsideRun."""
     frame = CURRENT.get()
     if frame is None:
-        import threading
-
         raise StepOutsideRun("current", threading.current_thread().name)
     return Run(frame.execution) if frame.execution.branches is None else AsyncRun(frame.execution)

@@ -158,8 +158,8 @@ class Sessions:
 class AsyncSessions:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.blocking = Sessions(caller)
+    def __init__(self, blocking: Sessions) -> None:
+        self.blocking = blocking
 
     open = awaited(Sessions.open)
     append = awaited(Sessions.append)

@@ -1,4 +1,4 @@
-"""The steps of a flow as its file or its code shows them, before anything of it has run."""
+"""The steps of a flow as its file or its code shows them, before anything of it has run; what a call of it would do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import signature
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
+from outlast.runs.dry_run import CONTINUE as CONTINUE
+from outlast.runs.dry_run import GIVE as GIVE
+from outlast.runs.dry_run import START as START
+from outlast.runs.dry_run import DryRun as DryRun
 from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:

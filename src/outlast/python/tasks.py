@@ -295,8 +295,8 @@ class AsyncTaskSession:
 class AsyncTasks:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, executor: Executor) -> None:
-        self.blocking = Tasks(executor)
+    def __init__(self, blocking: Tasks) -> None:
+        self.blocking = blocking
 
     async def open(self, task_id: str, **how: Any) -> AsyncTaskSession:
         """A session at a task, opened as `Tasks.open` does."""

@@ -316,8 +316,8 @@ class Workspace:
 class AsyncWorkspace:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.blocking = Workspace(caller)
+    def __init__(self, blocking: Workspace) -> None:
+        self.blocking = blocking
 
     save = awaited(Workspace.save)
     get = awaited(Workspace.get)

@@ -16,9 +16,10 @@ from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.python.awaited import AsyncStarted, Started, _to_its_end
+from outlast.python.async_outlast import AsyncOutlast
+from outlast.python.awaited import AsyncStarted, Started, signed_like, to_its_end
 from outlast.python.decorators import Flow, FlowFile
-from outlast.python.outlast import AsyncOutlast, Outlast
+from outlast.python.outlast import Outlast
 from outlast.python.shared import Shared, url_of
 from outlast.remote import events as client_events
 from outlast.remote.calls import (
@@ -47,11 +48,7 @@ if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
-    from outlast.python.handoffs import AsyncHandoffs
-    from outlast.python.inbox import Inbox
-    from outlast.python.sessions import AsyncSessions
-    from outlast.python.tasks import AsyncTasks
-    from outlast.python.workspace import AsyncWorkspace
+    from outlast.python.handoffs import Inbox
     from outlast.remote.handoffs import RemoteHandoffs
     from outlast.remote.sessions import RemoteSessions
     from outlast.remote.tasks import RemoteTasks
@@ -67,6 +64,7 @@ T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 RUN = "/v1/runs/{run_id}"
 AT_HOME = "do it where the home is: Outlast(PATH), or the command of the same name there"
+FOLLOW = "logs(RUN) gives what was printed so far; follow_events(RUN) tells when there is more"
 ON_SERVER = "flows run at the server: `outlast serve --flows MODULE`, then outlast.run(flow)"
 
 
@@ -220,7 +218,7 @@ class RemoteShared(Shared):
 
     @like(Shared.inbox)
     def inbox(self, given: Given) -> Inbox:
-        from outlast.python.inbox import inbox_of
+        from outlast.python.handoffs import inbox_of
         from outlast.remote.handoffs import RemoteHandoffs
         from outlast.runs.inbox import InboxItem
 
@@ -271,9 +269,7 @@ class RemoteShared(Shared):
 
     # -- what needs the home ---------------------------------------------------------------------
 
-    follow_logs = embedded_only(
-        Shared.follow_logs, "logs(RUN) gives what was printed so far; follow_events(RUN) tells when there is more"
-    )
+    follow_logs = embedded_only(Shared.follow_logs, FOLLOW)
     mirror = embedded_only(Shared.mirror, AT_HOME)
     export = embedded_only(Shared.export, AT_HOME)
     import_ = embedded_only(Shared.import_, AT_HOME)
@@ -429,119 +425,49 @@ class RemoteOutlast(RemoteShared, Outlast):
         self._let_go()
 
 
-class AsyncRemoteOutlast(RemoteShared, AsyncOutlast):
+class AsyncRemoteOutlast(AsyncOutlast):
     """A home behind a URL, on an event loop."""
 
-    @property
-    def handoff(self) -> AsyncHandoffs:
-        """Contracts for whoever continues; each call is awaited."""
-        from outlast.python.handoffs import AsyncHandoffs
-        from outlast.remote.handoffs import RemoteHandoffs
-
-        return _twin(AsyncHandoffs, RemoteHandoffs(self._line, self._executor))
-
-    @property
-    def sessions(self) -> AsyncSessions:
-        """Conversations; each call is awaited."""
-        from outlast.python.sessions import AsyncSessions
-        from outlast.remote.sessions import RemoteSessions
-
-        return _twin(AsyncSessions, RemoteSessions(self._line, self._executor.caller))
-
-    @property
-    def workspace(self) -> AsyncWorkspace:
-        """Artifacts, records and checkpoints; each call is awaited."""
-        from outlast.python.workspace import AsyncWorkspace
-        from outlast.remote.workspace import RemoteWorkspace
-
-        return _twin(AsyncWorkspace, RemoteWorkspace(self._line, self._executor.caller))
-
-    @property
-    def tasks(self) -> AsyncTasks:
-        """Tasks of a host; each call is awaited."""
-        from outlast.python.tasks import AsyncTasks
-        from outlast.remote.tasks import RemoteTasks
-
-        return _twin(AsyncTasks, RemoteTasks(self._line, self._executor))
-
-    async def run(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> Outcome[T]:
-        """Run a flow at the server and wait; cancelling ends the waiting, not the run. See Outlast.run."""
-        return await self._run(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
+    blocking: RemoteOutlast
+    _answers_go_on = True  # at the server, in its background
 
     async def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
-        begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options))
-        return await _to_its_end(lambda: self._runs.finish(begun, flow.spec.decode, options))
-
-    async def start(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> AsyncStarted[T]:
-        """Like run, without waiting. The run is durable before this returns."""
-        return await self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        runs = self.blocking._runs
+        begun = await to_its_end(lambda: runs.begin(flow, args, kwargs, options))
+        return await to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
 
     async def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> AsyncStarted[T]:
         import asyncio
 
-        begun = await _to_its_end(lambda: self._runs.begin(flow, args, kwargs, options, look=0.0))
-        waiting = _to_its_end(lambda: self._runs.finish(begun, flow.spec.decode, options))
+        runs = self.blocking._runs
+        begun = await to_its_end(lambda: runs.begin(flow, args, kwargs, options, look=0.0))
+        waiting = to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        accept: Iterable[str] = (),
-        why: str = "",
-        partial: str | None = None,
-        flow: Flow[..., Any] | FlowFile | str | None = None,
-        take: bool = False,
-    ) -> Outcome[Any]:
+    @signed_like(AsyncOutlast.resume)
+    async def resume(self, run_id: str, **how: Any) -> Outcome[Any]:
         """Continue a run at the server, and wait. See Outlast.resume."""
-        begun = await _to_its_end(lambda: self._runs.resume(run_id, accept, why, partial, flow, take))
-        return await _to_its_end(lambda: self._runs.until_over(begun))
+        return await to_its_end(lambda: self.blocking.resume(run_id, **how))
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run of the server stands once nobody runs it. See Outlast.wait."""
-        return await _to_its_end(lambda: self._runs.wait(run_id, timeout))
+        return await to_its_end(lambda: self.blocking.wait(run_id, timeout=timeout))
 
     replay = embedded_only(AsyncOutlast.replay, AT_HOME)
     open = embedded_only(AsyncOutlast.open, ON_SERVER)
+    follow_logs = embedded_only(AsyncOutlast.follow_logs, FOLLOW)
 
     def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
-        return client_events.follow_async(self._line, run_id, after)
+        return client_events.follow_async(self.blocking._line, run_id, after)
 
     async def close(self) -> None:
         """Let go of the line. Runs of the server go on."""
-        await _to_its_end(self._let_go)
-
-
-def _twin(kind: type[T], blocking: Any) -> T:
-    """The awaited surface of something blocking."""
-    made = object.__new__(kind)
-    vars(made)["blocking"] = blocking
-    return made
+        await to_its_end(self.blocking._let_go)
 
 
 def _patience(given: Mapping[str, Any]) -> ClientPatience:

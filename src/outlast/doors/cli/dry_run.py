@@ -9,8 +9,8 @@ from outlast.doors.cli.audit import say_rest, say_steps
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.render import emit, say
 from outlast.errors import EmbeddedOnly, HomeNotFound
-from outlast.python.dry_run import CONTINUE, GIVE, START, DryRun
 from outlast.python.shared import url_of
+from outlast.python.steps import CONTINUE, GIVE, START, DryRun
 
 if TYPE_CHECKING:
     from outlast import Outlast, Plan

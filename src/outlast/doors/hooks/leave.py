@@ -29,7 +29,7 @@ from outlast.handoffs import anchor as anchors
 from outlast.handoffs import binding
 from outlast.handoffs.handoff import MAX_FILES, Handoff
 from outlast.handoffs.store import Storing, store
-from outlast.python.opening import opened
+from outlast.python.homes import opened
 from outlast.values.codec import encode
 from outlast.values.digest import digest
 from outlast.values.text import one_line
@@ -37,7 +37,7 @@ from outlast.values.text import one_line
 if TYPE_CHECKING:
     from outlast.files.git import GitChange
     from outlast.handoffs.anchor import FoundHandoff
-    from outlast.python.opening import Caller, Executor
+    from outlast.python.homes import Caller, Executor
 
 
 EDITED = 100  # files of the session itself that are named, the last edited first

@@ -24,11 +24,11 @@ from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason, judge
 from outlast.operations.reading import PROMPT_TOKENS, prompt, tokens_of
-from outlast.python.opening import opened
+from outlast.python.homes import opened
 from outlast.values.text import carry
 
 if TYPE_CHECKING:
-    from outlast.python.opening import Executor
+    from outlast.python.homes import Executor
 
 WAIT_SECONDS = 2.0  # for somebody else who takes the waiting events in
 BUSY_SECONDS = 1.0  # for others who write
