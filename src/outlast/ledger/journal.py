@@ -26,6 +26,11 @@ from outlast.values.frozen import NamedTuple
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
 NOTES = ("interrupt", "artifact")  # kinds that tell who watches, and steer nothing
+# Types of interrupts that no flow may call its own questions: answers to the first decide about a call of the run, of
+# the next no person is asked.
+OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")
+BY_THEMSELVES = ("timer", "child", "signal")
+RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")
 TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside receipts, never taken for one
 
 

@@ -19,14 +19,14 @@ from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.acceptance import supposed
 from outlast.home.caller import Caller
 from outlast.home.find import run_row
-from outlast.home.home import Home, nobody, open_home
+from outlast.home.home import nobody, open_home
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.live import Executor, Guard, Live
+from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
@@ -83,11 +83,6 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
     return AsyncRun(execution) if is_async else Run(execution)
 
 
-def make_guard(home: Home) -> Guard:
-    """Ends the commands of this process should it die."""
-    return rooms.guard.Guard(home.settings.patience_seconds)
-
-
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
@@ -110,7 +105,7 @@ class Shared:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
-        live = Live(opened, facade=make_run, make_guard=lambda: make_guard(opened), mirrors=Mirrors(opened))
+        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
         self._executor = Executor(Caller(opened, who, where, HERE), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
