@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
+    from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Inbox
     from outlast.python.project import Flows
