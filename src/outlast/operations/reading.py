@@ -24,6 +24,7 @@ from outlast.errors import HandoffInvalid
 from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, label_of
 from outlast.handoffs.musts import SAYS, meaning_of
 from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason
 from outlast.values.codec import encode
 from outlast.values.frozen import dataclass
@@ -253,6 +254,15 @@ def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS, options: Sequence[
         if shown[at] != part.show(part.size):
             break  # what comes after it in rank is left out before this is cut
     return "\n\n".join(shown.values())
+
+
+def prompt_or_headline(recovered: Recovered, tokens: int, options: Sequence[str] = ()) -> str:
+    """The prompt; where what must not be left out of it is longer than that, one line, and where all of it is."""
+    try:
+        return prompt(recovered, tokens, options)
+    except HandoffInvalid:
+        whole = carry(command(recovered.handoff, "recover", "--prompt"), options)
+        return f"# Verdict: {recovered.headline}\nAll of it: {whole}"
 
 
 def ready(recovered: Recovered, options: Sequence[str]) -> Recovered:

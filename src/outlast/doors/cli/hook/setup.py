@@ -11,13 +11,16 @@ import click
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import SUCCEEDED
 from outlast.doors.cli.render import counted, emit, note, say
-from outlast.doors.hooks.events import CLIENTS, Client
+from outlast.doors.hooks import install as installing
+from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks.events import CLIENTS, Client, HookEvent
+from outlast.python.work_tree import work_tree_of
 from outlast.values.plain import read_plain
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.doors.hooks.install import Installed
-    from outlast.doors.hooks.place import WorkPlace
+    from outlast.python.work_tree import WorkTree
 
 SHOWN = 20  # automatic revisions
 LOG_LINES = 5
@@ -39,8 +42,6 @@ def install(door: Door, client: Client, user: bool, only_print: bool) -> int:
     By default in this project: .claude/settings.local.json, .codex/hooks.json,
     .cursor/hooks.json.
     """
-    from outlast.doors.hooks import install as installing
-
     if door.home is not None:
         raise click.UsageError("hooks use the home of the main worktree; set OUTLAST_HOME for the agent instead")
     place = _here() if user or only_print else _our_place()
@@ -77,8 +78,6 @@ def uninstall(door: Door, client: Client, user: bool) -> int:
     """Take our hooks out of a coding agent's settings. What others configured
     stays, and so does everything that was stored.
     """
-    from outlast.doors.hooks import install as installing
-
     found = installing.uninstall(client, Path(_here().top), user=user)
     if door.json:
         return _emit(found)
@@ -131,8 +130,7 @@ def _say_status(told: dict[str, Any]) -> None:
         say(f"hooks.log: {line}")
 
 
-def _listed(client: Client, place: WorkPlace, user: bool) -> dict[str, Any]:
-    from outlast.doors.hooks import install as installing
+def _listed(client: Client, place: WorkTree, user: bool) -> dict[str, Any]:
     from outlast.errors import SettingsInvalid
 
     file, error = installing.file_of(client, Path(place.top), user=user), ""
@@ -144,28 +142,22 @@ def _listed(client: Client, place: WorkPlace, user: bool) -> dict[str, Any]:
     return {"client": client, "file": str(file), "user": user, "events": events, "error": error}
 
 
-def _sessions(place: WorkPlace) -> list[dict[str, Any]]:
-    from outlast.doors.hooks.sessions import all_of
-
+def _sessions(place: WorkTree) -> list[dict[str, Any]]:
     return [
         {"client": each.event.client, "session": each.event.session, "anchor": each.anchor, "folder": each.top}
-        for each in all_of(place.home)
+        for each in sessions.all_of(place.home)
     ]
 
 
-def _anchor(place: WorkPlace) -> str:
-    from outlast.doors.hooks.place import anchor_of
-
-    return anchor_of(place, os.environ.get("OUTLAST_TASK", ""))
+def _anchor(place: WorkTree) -> str:
+    return HookEvent("claude", "start", task=os.environ.get("OUTLAST_TASK", "")).anchor_on(place.branch)
 
 
 def _waiting(home: str) -> list[str]:
-    from outlast.doors.hooks.spool import waiting
-
-    return waiting(home)
+    return spool.waiting(home)
 
 
-def _revisions(place: WorkPlace) -> list[dict[str, Any]]:
+def _revisions(place: WorkTree) -> list[dict[str, Any]]:
     """The last automatic revisions under the anchor of this place, the newest first."""
     from outlast import Outlast
     from outlast.errors import NotFound
@@ -190,10 +182,8 @@ def _revisions(place: WorkPlace) -> list[dict[str, Any]]:
 
 
 def _log(home: str) -> list[str]:
-    from outlast.doors.hooks.place import LOG
-
     try:
-        return read_plain(Path(home, LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
+        return read_plain(Path(home, spool.LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
     except OSError:
         return []
 
@@ -203,15 +193,14 @@ def drain(door: Door) -> int:
     """Store what hooks noted and nobody stored yet. This happens by itself;
     hooks.log says why it did not.
     """
-    from outlast.doors.hooks import leave as leaving
-    from outlast.doors.hooks import spool
+    from outlast.doors.hooks.leave import drain as drain_spool
 
     place = _our_place()
     before = len(spool.waiting(place.home))
     if before:
         with spool.alone(place.home, 30.0) as granted:
             if granted:
-                leaving.drain(place.home)
+                drain_spool(place.home)
     left = len(spool.waiting(place.home))
     if door.json:
         emit({"home": place.home, "drained": before - left, "waiting": left})
@@ -220,13 +209,11 @@ def drain(door: Door) -> int:
     return SUCCEEDED
 
 
-def _here() -> WorkPlace:
-    from outlast.doors.hooks.place import place_of
-
-    return place_of(os.getcwd())
+def _here() -> WorkTree:
+    return work_tree_of(os.getcwd())
 
 
-def _our_place() -> WorkPlace:
+def _our_place() -> WorkTree:
     """The same, if its home is ours or becomes so now. Raises HomeNotOurs."""
     from outlast.python.homes import check_home
 
