@@ -1,7 +1,7 @@
 """A handoff: an execution-ready contract for whoever continues. Frozen values only.
 
 Turning what a caller gave into a `Contract` is `contract.py`; what to think of one is `lint.py` and `verdict.py`; how
-it is read, in the one order that every door shares, is `reading.py`.
+it is read, in the one order that every door shares, is `operations/reading.py`.
 """
 
 from __future__ import annotations
