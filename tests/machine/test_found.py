@@ -385,3 +385,17 @@ def test_another_flow_that_goes_on_stands_where_the_flow_came_to_it(rig: Rig, ho
     rig.go(run_id, "inner", how)
     plan = rig.plan(run_id, from_step="sub")
     assert ("then" in plan.of("retry"), plan.of("reuse")) == (True, ("look",))
+
+
+def test_items_that_the_flow_came_to_stand_before_a_call_that_it_did_not_come_to(rig: Rig) -> None:
+    rig.write([FIRST[0], EACH])
+    assert rig.go("", "send@b", "fail") == "waiting"
+    run_id = rig.newest()
+    rig.touch("look.in", "two")
+    assert rig.go(run_id, "", "") == "waiting"
+    rig.outlast.rewind(run_id, "each[a]/item", why=WHY)
+    rig.touch("look.in", "one")
+    assert rig.plan(run_id).of("retry") == ("look", "each[a]/item", "each[b]/item")
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "waiting"
+    assert rig.diary()[before:] == ["look", "item@a", "item@b"]

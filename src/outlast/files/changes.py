@@ -176,7 +176,7 @@ class LeftFiles:
     git_more: int = 0  # and how many there are beyond those
     exit: int | None = None
     error: str = ""
-    shared: str = ""  # the `foreach` whose items, several at once, declare these files: they may be another's
+    shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares them: they may be its
 
     @property
     def doubt(self) -> str:

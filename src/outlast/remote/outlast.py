@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid
+from outlast.errors import EmbeddedOnly, NameInvalid, ValueRefused
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
@@ -159,10 +159,10 @@ class RemoteShared(Shared):
 
     @like(Shared.runs)
     def runs(self, given: Given) -> list[RunRecord]:
-        limit, before = given.pop("limit"), given.pop("before")
+        limit, last = given.pop("limit"), given.pop("cursor")
         if given["status"] not in (None, *STATUSES):
-            return []  # no run has it
-        cursor = cursor_at(before) if before is not None else ""
+            raise ValueRefused("status", f"{given['status']!r:.100} is none", f"use one of {', '.join(STATUSES)}")
+        cursor = cursor_at(last) if last is not None else ""
         return [value_of(each, RunRecord) for each in items(self._line, "/v1/runs", given, limit, cursor)]
 
     @like(Shared.receipts)

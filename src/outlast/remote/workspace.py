@@ -21,12 +21,12 @@ from outlast.sessions.drafts import number
 from outlast.values.tokenizer import TokensOf, counter
 from outlast.workspace import checkpoint
 from outlast.workspace.artifact import Artifact
-from outlast.workspace.artifacts import draft
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import pieces_of, stream_of
 from outlast.workspace.link import Link
 from outlast.workspace.recall.pack import ContextPack, line_of
 from outlast.workspace.record import Record
+from outlast.workspace.save import draft
 from outlast.workspace.why import Why
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class RemoteWorkspace(Workspace):
 
     @like(Workspace.record)
     def record(self, given: Given) -> Record:
-        from outlast.workspace import records
+        from outlast.workspace import record as records
 
         names = ("kind", "text", "refs", "tags", "pinned", "task", "at", "source", "redact")
         given |= {name: _listed(given[name]) for name in ("refs", "tags")}
@@ -157,7 +157,7 @@ class RemoteWorkspace(Workspace):
 
     @like(Workspace.record_many)
     def record_many(self, given: Given) -> Any:
-        from outlast.workspace import records as record_many
+        from outlast.workspace import record as record_many
 
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
         if not record_many.drafts(self._caller.home, scope, given["records"], who, redact=given["redact"]):

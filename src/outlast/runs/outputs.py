@@ -82,7 +82,7 @@ class _Writer(NamedTuple):
     seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
-    shared: str  # the `foreach` whose items, several at once, declare the same: the files are of no item for certain
+    shared: str  # the map, `foreach` or `parallel` of which another declares the same: nobody knows whose they are
     before: Mapping[str, SeenFile]  # how the files were
     files: Mapping[str, SeenFile] | None  # None: it has not succeeded
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
-from outlast.files.restore import put_back
+from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
 from outlast.home.find import run_row
 from outlast.ledger.journal import JournalEntry, decode_header

@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from outlast.clock import moment
-from outlast.errors import AmbiguousPrefix, CheckpointNotFound, RunRemoved, ValueRefused
-from outlast.home.find import run_row
+from outlast.errors import AmbiguousPrefix, CheckpointNotFound, ValueRefused
 from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
@@ -20,7 +19,7 @@ from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
 from outlast.workspace import refs as refs_of
-from outlast.workspace.artifact import SUMMARY_LENGTH, check_text, proof_of
+from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -94,22 +93,6 @@ def _change(key: str, before: dict[str, Any], after: dict[str, Any]) -> StateCha
     return None if before[key] == after[key] else StateChange(key, before[key], after[key])
 
 
-def check_refs(refs: Any, limit: int = REFS) -> tuple[str, ...]:
-    """Refs as they were given, each once. Raises ValueRefused for what is none."""
-    if isinstance(refs, str) or not hasattr(refs, "__iter__"):
-        raise ValueRefused("refs", f"{type(refs).__qualname__} is no list of refs", "give a list: refs=[draft.ref]")
-    given = list(refs)
-    for place, ref in enumerate(given):
-        if not isinstance(ref, str):
-            raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
-    found = tuple(dict.fromkeys(given))
-    if len(found) > limit:
-        raise ValueRefused(
-            "refs", f"they are {len(found):,}; the limit is {limit:,}", "save a list of them as an artifact"
-        )
-    return found
-
-
 class CheckpointDraft(NamedTuple):
     """A checkpoint to pin, checked."""
 
@@ -134,7 +117,7 @@ def draft(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str)
     """What was given, checked. Raises NameInvalid, ValueRefused."""
     told = check_text("summary", summary, SUMMARY_LENGTH)
     return CheckpointDraft(
-        scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs), actor
+        scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs, REFS), actor
     )
 
 
@@ -204,10 +187,7 @@ def of_task(home: Home, scope: str, task: str, limit: int, before: str | None = 
 def of_run(home: Home, run: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
     key = _key(home, before)
-    try:
-        run_id = run_row(home, run).id
-    except RunRemoved:
-        run_id = run
+    run_id = run_id_of(home, run)
     return _all(home.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))
 
 

@@ -21,8 +21,7 @@ from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple, dataclass
 from outlast.workspace import refs
-from outlast.workspace.artifact import ArtifactSource, check_text, proof_of
-from outlast.workspace.records import without_secrets
+from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

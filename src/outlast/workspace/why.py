@@ -22,8 +22,7 @@ from outlast.store.contract.workspace import ArtifactRow, LinkRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import parse_ref
-from outlast.workspace.artifacts import ref_of, taken_of
+from outlast.workspace.artifact import parse_ref, ref_of, taken_of
 from outlast.workspace.evidence import LINKS, RESTS_IN, RESTS_OUT, STANDS, Around, Edge, RefStanding, reach
 from outlast.workspace.link import into, out_of
 from outlast.workspace.refs import whole

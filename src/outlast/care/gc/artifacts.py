@@ -22,7 +22,7 @@ from outlast.clock import moment
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.frozen import NamedTuple
-from outlast.workspace.artifacts import ref_of
+from outlast.workspace.artifact import ref_of
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

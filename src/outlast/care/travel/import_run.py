@@ -19,7 +19,7 @@ from outlast.care.travel.archive import Archive, ArchivedInterrupt, Manifest, Pa
 from outlast.errors import IntegrityBroken, Invalid, RunExists
 from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
-from outlast.runs.journal import differences, standing_digest
+from outlast.runs.journal import differences, standing_digest, tags_of
 from outlast.runs.look import interrupt_of, record_now, run_record
 from outlast.runs.receipt import events_of
 from outlast.runs.recovery import is_mark
@@ -291,6 +291,7 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[ArrivedRun]) -> li
         if place == "new":
             key = tx.add_arrived(one.run, one.lease.epoch + 1, one.lease.head, one.lease.hash)
             tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
+            tx.add_run_tags(key, tags_of(one.rows))
         elif place == "further":
             _go_further(tx, one)
         _add_operations(tx, one)

@@ -39,7 +39,7 @@ from outlast.doors.cli.steps import (
 )
 
 if TYPE_CHECKING:
-    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord
+    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord, RunStatus
 
 SEALS = {"moved": "moved", "copy": "{status}, copy (read-only)", "testimony": UNPROVEN}
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -53,7 +53,7 @@ RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
     help="Only these: running, waiting, failed, interrupted, crashed, succeeded or aborted.",
 )
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def runs(door: Door, status: str | None, limit: int) -> int:
+def runs(door: Door, status: RunStatus | None, limit: int) -> int:
     """List the newest runs first."""
     from outlast import STATUSES
     from outlast.values.codec import jsonable

@@ -23,7 +23,7 @@ from outlast.doors.http.calls import (
     page_of,
     place_in,
 )
-from outlast.doors.http.shapes import RunOutcome, RunPlan
+from outlast.doors.http.shapes import RunOutcome, RunPlan, ShownRun
 from outlast.doors.http.streams import EVENTS, Follower
 from outlast.errors import (
     AmbiguousPrefix,
@@ -55,7 +55,7 @@ from outlast.python import awaited as answered
 from outlast.python.homes import GATES_OF_RESUME
 from outlast.python.outlast import Options, acceptance_of, taken_because
 from outlast.python.project import inputs_of
-from outlast.python.shown import outcome_json, plan_json
+from outlast.python.shown import failed_below, outcome_json, plan_json
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import Outcome, RunRecord
@@ -360,12 +360,13 @@ async def _while_running(exchange: Exchange, outlast: Outlast, run_id: str, seco
 def _list(outlast: Outlast, asked: CallRequest) -> Page:
     query: RunsQuery = asked.query
     limit, place = limit_of(query), place_in(query.cursor, str)
-    found = outlast.runs(status=query.status, limit=limit + 1, before=place[0] if place else None)
+    found = outlast.runs(status=query.status, limit=limit + 1, cursor=place[0] if place else None)
     return page_of(found, limit, lambda last: cursor_of(last.id))
 
 
-def _get(outlast: Outlast, asked: CallRequest) -> RunRecord:
-    return outlast.get(asked.path["run_id"])
+def _get(outlast: Outlast, asked: CallRequest) -> dict[str, Any]:
+    run = outlast.get(asked.path["run_id"])
+    return {**jsonable(run), "failed_below": failed_below(outlast, run)}
 
 
 def _receipts(outlast: Outlast, asked: CallRequest) -> Page:
@@ -515,7 +516,7 @@ OUTCOME = _look(
 CALLS = (
     _look("", "run_list", "The newest runs", does=_list, query=RunsQuery, gives=RunRecord, shows=jsonable, page=True),
     START,
-    _look("/{run_id}", "run_get", "A run", does=_get, gives=RunRecord, shows=jsonable, errors=MISSING),
+    _look("/{run_id}", "run_get", "A run", does=_get, gives=ShownRun, shows=jsonable, errors=MISSING),
     OUTCOME,
     EVENTS,
     _look(

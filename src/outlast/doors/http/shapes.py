@@ -14,7 +14,7 @@ from outlast.handoffs.handoff import Evidence, Handoff
 from outlast.handoffs.recovered import Listed, Recovered
 from outlast.ledger.verdict import Reason
 from outlast.runs.plan import Plan
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
@@ -94,6 +94,16 @@ RunOutcome = shape(
     "How a run stands.",
     fields_of(Outcome, "exception", "inputs_changed")
     | {"run_id": str | None, "result": Any, "interrupts": many(Wait), "verdict": Judgement | None},
+)
+FailedBelow = shape(
+    "FailedBelow",
+    "A child run in which a failed run went wrong, and the step that failed there.",
+    {"run_id": str, "flow": str, "step": str, "error": dict[str, Any] | None},
+)
+ShownRun = shape(
+    "ShownRun",
+    "A run; of a failed one the child runs in which it went wrong.",
+    fields_of(RunRecord) | {"failed_below": many(FailedBelow)},
 )
 RunPlan = shape(
     "RunPlan",
