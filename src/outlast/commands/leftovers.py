@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from posixpath import relpath
 
+from msgspec import Struct
+
 from outlast.errors import DiskFull, EditedSince, NotRestorable
 from outlast.files.ask_git import ask
 from outlast.files.changes import (
@@ -36,7 +38,6 @@ from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.files.staging import folder_at, is_folder, reached, remove_empty, write_new
 from outlast.store.contract.blobs import Blobs
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 GIT_SECONDS = 5.0
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
@@ -93,8 +94,7 @@ def _git(root: Path, *command: str) -> str:
 # -- putting back ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFiles:
+class RestoredFiles(Struct, frozen=True):
     """What was put back."""
 
     restored: tuple[FileChange, ...]  # the changes that were undone

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 from functools import cache, lru_cache
 
+from msgspec import Struct
+
 from outlast.errors import NameInvalid
-from outlast.values.frozen import dataclass
 
 Place = frozenset[tuple[int, int]]  # how far each glob has been read: (which glob, which of its parts is next)
 FOLDERS = "**"
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
+class Patterns(Struct, frozen=True):
     """Patterns ready to be walked along a path, one name at a time."""
 
     globs: tuple[tuple[str, ...], ...]

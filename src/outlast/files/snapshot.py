@@ -14,10 +14,11 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha1, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
 
 from outlast.files.binding import ABSENT, Bound
 from outlast.files.changes import Mode, SeenFile

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git

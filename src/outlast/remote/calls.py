@@ -10,11 +10,11 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.clock import micros
 from outlast.errors import (
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_HANDOFF = {each.name for each in fields(Handoff)}
-_RECOVERED = {each.name for each in fields(Recovered)}
+_HANDOFF = set(Handoff.__struct_fields__)
+_RECOVERED = set(Recovered.__struct_fields__)
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
 _SHOWN = 300  # characters of what is wrong
 

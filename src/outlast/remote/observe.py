@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
@@ -29,7 +30,6 @@ from outlast.handoffs.verdict import edited_in
 from outlast.ledger.verdict import Verdict, judge
 from outlast.remote.calls import Given, reading, write
 from outlast.remote.place import send_blobs
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line, Reply
@@ -39,8 +39,7 @@ LOOKS = 12  # while a handoff changes as fast as it is looked at, somebody else 
 When = Literal["store", "recover", "verify", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveQuery:
+class ObserveQuery(Struct, frozen=True):
     """What the caller asked for himself: which handoff, where its files are, and whether its checks may run."""
 
     asked: HandoffQuery

@@ -474,5 +474,5 @@ def _patience(given: Mapping[str, Any]) -> ClientPatience:
     try:
         return ClientPatience(**given)
     except TypeError as error:
-        known = ", ".join(ClientPatience.__dataclass_fields__)
+        known = ", ".join(ClientPatience.__struct_fields__)
         raise NameInvalid("store_options", str(dict(given))[:200], f"over HTTP it may have {known}") from error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of

@@ -9,9 +9,10 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.errors import BudgetTooSmall, EmbeddedOnly, IntegrityBroken, ValueRefused
 from outlast.python.workspace import Workspace

@@ -75,7 +75,7 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 def _set_aside(ledger: Ledger, call: Call, past: Past) -> None:
     if past.kind == "step":
-        past.decided, past.open = REWOUND, False
+        past.decided, past.open, past.went_back = REWOUND, False, True
         past.failures = past.crashes = past.shared = 0
         ledger.in_flight.pop(call, None)
     elif past.kind == "effect" and past.last.delivered and past.last.status in NOT_DONE:

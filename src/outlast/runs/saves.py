@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
 from outlast.home.find import run_row

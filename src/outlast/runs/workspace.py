@@ -6,8 +6,9 @@ run, is `saves.py`; what each noun is and how it is added is workspace/.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.errors import Refused
 from outlast.home import once as operations

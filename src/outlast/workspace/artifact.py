@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import field, replace
 from datetime import datetime
 from io import BufferedReader
 from itertools import islice
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refused, ValueRefused
@@ -25,7 +25,8 @@ from outlast.store.contract import Reading
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 from outlast.workspace.content import StoredContent
 from outlast.workspace.entry import ArtifactSource, newest_first, proof_of, run_id_of
 
@@ -74,8 +75,7 @@ class ArtifactContent(Protocol):
     def open(self) -> BufferedReader: ...
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(Compared, frozen=True, dict=True):
     """Saved content: what is known of it, and the way to it. It is checked whenever it is read."""
 
     ref: str
@@ -89,7 +89,7 @@ class Artifact:
     tags: tuple[str, ...]
     source: ArtifactSource
     stored_at: datetime
-    replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
+    replayed: bool = False  # nothing was written: it was there
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """The content, or a part of it: from one byte up to another, as a slice would have it.
@@ -127,7 +127,7 @@ class Artifact:
 
     def opened(self, content: ArtifactContent) -> Artifact:
         """The same, with the way to its content."""
-        object.__setattr__(self, "_content", content)
+        self.__dict__["_content"] = content
         return self
 
     def _reach(self) -> ArtifactContent:

@@ -6,9 +6,10 @@ Where a task stands when one is pinned is for its runs to say: runs/workspace.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import AmbiguousPrefix, CheckpointNotFound, ValueRefused
@@ -17,7 +18,8 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs as refs_of
 from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
 REFS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Compared, frozen=True):
     """A boundary as it was pinned: the run's state then, what it refers to, and where in the journal it is."""
 
     id: str
@@ -44,11 +45,10 @@ class Checkpoint:
     position: int  # seq in the run's journal: what came before belongs to it
     actor: str
     at: datetime
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(Struct, frozen=True):
     """A key of the state that is not what it was: absent on the side where it is not."""
 
     key: str
@@ -57,8 +57,7 @@ class StateChange:
     kind: str = "changed"  # added, removed, changed
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDiff:
+class CheckpointDiff(Struct, frozen=True):
     """What is different at the second of two checkpoints."""
 
     before: Checkpoint

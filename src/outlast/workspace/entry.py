@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct
+
 from outlast.errors import RunRemoved, ValueRefused
 from outlast.home.find import run_row
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import ArtifactRow, RecordRow
 from outlast.values.codec import encode
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -27,8 +28,7 @@ PAGE = 200
 Row = TypeVar("Row", ArtifactRow, RecordRow)
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactSource:
+class ArtifactSource(Struct, frozen=True):
     """Who saved an artifact, and where: outside of any run, in the body of one, or in a step."""
 
     actor: str

@@ -7,7 +7,6 @@ is made by a run is runs/workspace.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
+from outlast.values.compared import Compared
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
 from outlast.workspace.entry import (
@@ -49,8 +49,7 @@ _FIELDS = ("kind", "text", "refs", "tags", "pinned", "task", "at", "source")
 _FORM = '{"kind": …, "text": …}, and if you like "refs", "tags", "pinned", "task", "at", "source"'
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Compared, frozen=True):
     """A record as it was stored. Nothing of it ever changes, but for the pin."""
 
     ref: str
@@ -67,7 +66,7 @@ class Record:
     stored_at: datetime
     masked: tuple[str, ...] = ()  # paths of what was masked as a secret
     pinned_by: str = ""  # who pinned it last, or took the pin away
-    replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
+    replayed: bool = False  # nothing was written: it was there
 
 
 def check_kind(kind: Any) -> str:

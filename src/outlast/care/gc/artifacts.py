@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from outlast.care.gc.blobs import Mentions
 from outlast.clock import moment
@@ -93,8 +94,7 @@ PAGE = 200
 BATCH = 50  # versions removed in one transaction
 
 
-@dataclass(frozen=True, slots=True)
-class SweptVersion:
+class SweptVersion(Struct, frozen=True):
     """A version that goes, and how large its content is."""
 
     ref: str

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from outlast.doors.cli.exits import MAKE_A_HOME
 from outlast.doors.cli.group import Context
 from outlast.doors.cli.render import RAW, note
 from outlast.errors import HomeNotFound, OutlastError
-from outlast.values.frozen import dataclass
 from outlast.values.text import carry, looks_at_files, named
 
 if TYPE_CHECKING:
@@ -144,6 +143,8 @@ class Door:
 
     def advised(self, verdict: Verdict | None) -> dict[str, Any] | None:
         """A verdict as data, every command that it advises ready to be copied, also by who is elsewhere."""
+        from msgspec.structs import replace
+
         from outlast.python.shown import verdict_json
 
         if verdict is None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +79,8 @@ def run(
         return _say_flows(door, flow, error)
     given = inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    repeats = Options(task, fresh, again=again, yes=yes, effects=named)
-    options = replace(repeats, operation_id=operation_id, wait=wait, returns=True)
+    asked: dict[str, Any] = {"operation_id": operation_id, "wait": wait, "returns": True}
+    options = Options(task, fresh, again=again, yes=yes, effects=named, **asked)
     if dry_run:
         from outlast.doors.cli.dry_run import say_dry_run
 
@@ -121,6 +120,8 @@ def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], optio
 
 def agreed(options: Options, error: RepeatsEffects) -> Options:
     """The same, with what was shown agreed to. What a removed run did has no name."""
+    from msgspec.structs import replace
+
     names = tuple(effect["step"] for effect in error.effects)
     return replace(options, effects=(*options.effects, *names), yes=not all(names))
 

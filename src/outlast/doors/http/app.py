@@ -9,10 +9,10 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
+from msgspec.structs import replace
 from starlette.routing import Route
 
 from outlast.doors.http import (

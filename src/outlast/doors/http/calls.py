@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
 from outlast.home.keys import Role as Role
@@ -44,8 +45,7 @@ class Nothing(Body):
     """What a call takes that takes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some items of a list, and where the next ones begin; None: there are no more."""
 
     items: list[Any]
@@ -54,8 +54,7 @@ class Page:
     beside: Mapping[str, Any] = field(default_factory=dict)  # what is no item of the list
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
+class CallRequest(Struct, frozen=True):
     """What a request asks for, decoded and checked."""
 
     state: ServerState
@@ -98,8 +97,7 @@ Does = Callable[["Outlast", CallRequest], Any]
 Serves = Callable[["Exchange"], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpCall:
+class HttpCall(Struct, frozen=True, kw_only=True):
     """One thing that can be asked over HTTP.
 
     `does` is the one call of the SDK, made in a worker thread: it gets an Outlast that acts for who asks, and what was

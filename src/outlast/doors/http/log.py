@@ -13,11 +13,11 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 Write = Callable[[bytes], None]
 WINDOW_SECONDS = 10.0
@@ -35,8 +35,7 @@ def to_stderr(line: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-@dataclass
-class _Kind:
+class _Kind(Struct):
     """What was written of one kind within the window, and what was not."""
 
     level: str
@@ -45,8 +44,7 @@ class _Kind:
     left_out: int = 0
 
 
-@dataclass
-class _Window:
+class _Window(Struct):
     """A while of the log."""
 
     began: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import datetime
 from typing import Any, get_type_hints
 
@@ -29,10 +28,11 @@ def shape(name: str, doc: str, fields: Fields) -> Any:
     return msgspec.defstruct(name, list(fields.items()), namespace={"__doc__": doc}, kw_only=True)
 
 
-def fields_of(kind: type, *leave_out: str) -> Fields:
+def fields_of(kind: type[msgspec.Struct] | type[Outcome[Any]], *leave_out: str) -> Fields:
     """A value's own fields, but for some."""
     hints = get_type_hints(kind)
-    return {each.name: hints[each.name] for each in dataclasses.fields(kind) if each.name not in leave_out}
+    names = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind.__dataclass_fields__
+    return {name: hints[name] for name in names if name not in leave_out}
 
 
 def many(kind: Any) -> Any:

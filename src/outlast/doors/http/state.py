@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct, field
 
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
@@ -111,8 +112,7 @@ class Waker:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True, kw_only=True):
     """How a server is set up. Defaults fit nearly everyone; tests shorten the times."""
 
     home: Path

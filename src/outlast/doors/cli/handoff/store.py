@@ -5,7 +5,6 @@ The fields of a handoff on the command line: options, files, and one JSON object
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -198,7 +197,7 @@ def _value(name: str, raw: bytes) -> Any:
 
 def _names() -> list[str]:
     """Of every field of a handoff."""
-    return [each.name for each in dataclasses.fields(outlast.Contract)]
+    return [*outlast.Contract.__struct_fields__]
 
 
 def _refuse_unknown(fields: Mapping[str, Any]) -> None:
