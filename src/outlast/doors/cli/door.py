@@ -145,7 +145,7 @@ class Door:
         """A verdict as data, every command that it advises ready to be copied, also by who is elsewhere."""
         from msgspec.structs import replace
 
-        from outlast.python.shown import verdict_json
+        from outlast.operations.shown import verdict_json
 
         if verdict is None:
             return None

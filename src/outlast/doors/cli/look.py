@@ -96,7 +96,7 @@ def standing(run: RunRecord) -> str:
 def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     from outlast.doors.cli.outputs import say_displaced
-    from outlast.python.shown import displaced_json, failed_below
+    from outlast.operations.shown import displaced_json, failed_below
 
     with door.open() as outlast:
         run = outlast.get(run_id)
@@ -152,7 +152,7 @@ def _whole(outlast: Outlast, run_id: str) -> Sequence[Receipt]:
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
-    from outlast.python.shown import verdict_json, wait_json
+    from outlast.operations.shown import verdict_json, wait_json
     from outlast.values.codec import jsonable
 
     return {

@@ -10,7 +10,7 @@ from outlast.doors.cli.door import Door
 from outlast.doors.cli.render import STYLES, brief, emit, say, table
 from outlast.doors.cli.ways import say_waits, say_ways, step_ways
 from outlast.errors import RunSealed
-from outlast.python.shown import plan_json
+from outlast.operations.shown import plan_json
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Plan, PlanStep, Reason, RunRecord, Verdict

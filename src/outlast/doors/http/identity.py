@@ -25,12 +25,12 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from outlast.errors import Forbidden, NameInvalid, OutlastError, RequestMalformed, Unauthenticated
-from outlast.home.keys import ROLES, ApiKey, Role, allows, unproven
+from outlast.operations.operation import ROLES, ApiKey, Role, allows, unproven
 
 if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
-    from outlast.home.keys import Keys
+    from outlast.operations.operation import Keys
 
 
 LOCAL = "local"

@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from outlast.operations.shown import mask
+
 Write = Callable[[bytes], None]
 WINDOW_SECONDS = 10.0
 OF_A_KIND = 300  # lines within a window
@@ -66,8 +68,6 @@ class RequestLog:
 
     def failed(self, error: BaseException, **fields: Any) -> None:
         """An error that nobody foresaw, with where it came from."""
-        from outlast.secrets.find import mask
-
         if isinstance(error, OSError):  # of a connection, or for want of files: where it came from is the loop
             self.line("error", **fields, error=mask(f"{type(error).__name__}: {error}"))
             return
@@ -130,8 +130,6 @@ class Handler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        from outlast.secrets.find import mask
-
         said, kind = mask(record.getMessage()[:TEXT_LENGTH]), str(record.msg)[:60]
         if record.exc_info and record.exc_info[1] is not None:
             self._log.failed(record.exc_info[1], logger=record.name, kind=kind, message=said)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from outlast.python.homes import GATES
+from outlast.operations.operation import GATES
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
