@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.restored_outputs import RestoredOutputs
-    from outlast.runs.run import STATUSES, Outcome, RunRecord
+    from outlast.runs.run import STATUSES, Outcome, RunRecord, RunStatus
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import INTERRUPT_TYPES, Interrupt
     from outlast.runs.waits.signal import Signal
@@ -106,6 +106,7 @@ __all__ = [
     "RestoredOutputs",
     "Run",
     "RunRecord",
+    "RunStatus",
     "Session",
     "Settlement",
     "Signal",
@@ -165,7 +166,7 @@ _PLACES = {
     "runs.plan": "Plan PlanStep",
     "runs.receipt": "Event Receipt",
     "runs.restored_outputs": "RestoredOutputs",
-    "runs.run": "STATUSES Outcome RunRecord",
+    "runs.run": "STATUSES Outcome RunRecord RunStatus",
     "runs.timeline": "TimelineItem",
     "runs.waits.interrupt": "INTERRUPT_TYPES Interrupt",
     "runs.waits.signal": "Signal",

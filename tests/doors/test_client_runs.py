@@ -111,7 +111,7 @@ def test_everything_that_is_known_of_a_run_is_the_same(outlast: Outlast, server:
         every = outlast.events(shell)
         assert outlast.events(shell, after=2, limit=3) == every[2:5] == there.events(shell, after=2, limit=3)
         first = outlast.runs(limit=1)
-        assert outlast.runs(limit=2, before=first[0].id) == there.runs(limit=2, before=first[0].id)
+        assert outlast.runs(limit=2, cursor=first[0].id) == there.runs(limit=2, cursor=first[0].id)
         assert outlast.runs(status="no such status") == []
 
 

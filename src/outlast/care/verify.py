@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
@@ -21,13 +22,13 @@ from outlast.handoffs.anchor_journal import name_of
 from outlast.home.find import run_row
 from outlast.home.keys import Keys
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
-from outlast.runs.journal import differences
+from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
 from outlast.runs.outputs import Output, outputs
 from outlast.runs.recovery import FoundRun, find, is_mark
 from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -74,8 +75,7 @@ UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedRecord:
+class DamagedRecord(Struct, frozen=True):
     """A record that is not what was stored."""
 
     run_id: str
@@ -83,8 +83,7 @@ class DamagedRecord:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What a check of the store found."""
 
     runs: int
@@ -224,6 +223,7 @@ class _Looked(NamedTuple):
     waits: list[InterruptRow]
     unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
     unproven: list[Break]
+    tags: list[str]  # by which it is found
 
     @property
     def rows(self) -> list[Row]:
@@ -243,7 +243,8 @@ def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     keys = [("runs", row.key), ("chains", lease.key), *(("interrupts", wait.key) for wait in waits)]
     unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
     stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
-    return _Looked(found, waits, sorted(named - refs) + stray, unproven), {name for _, name in named | refs}
+    tags = look.tags_of(row.key)
+    return _Looked(found, waits, sorted(named - refs) + stray, unproven, tags), {name for _, name in named | refs}
 
 
 def _blob(payload: bytes | None) -> str:
@@ -276,6 +277,8 @@ def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
         yield Break(record, f"its mark says entry {row.mark}, which is no mark that a resume may start from")
     if found.lease.epoch < max((decode_header(entry.header).epoch for entry in found.rows[-1:]), default=0):
         yield Break(f"lease run:{row.id}", "its epoch was set back: entries of a later one are in the journal")
+    if looked.tags != tags_of(found.rows):
+        yield Break(record, "the index of its tags was changed")
     for seq, name in looked.unkept:
         yield Break(record, f"the reference that keeps blob {name[:12]} for its entry {seq} is missing, or is none")
 

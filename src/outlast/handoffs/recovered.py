@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim
 from outlast.ledger.verdict import Reason, Verdict
-from outlast.values.frozen import dataclass
 from outlast.values.text import written_out
 
 Standing = Literal["open", "claimed", "contested", "finished", "expired"]
 STANDINGS: tuple[Standing, ...] = ("open", "claimed", "contested", "finished", "expired")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRun:
+class TaskRun(Struct, frozen=True):
     """The unfinished run of a handoff's task, and the command that continues it."""
 
     run_id: str
@@ -28,8 +27,7 @@ class TaskRun:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """A handoff as it was stored, and how far it may be trusted here and now."""
 
     verdict: Verdict
@@ -101,8 +99,7 @@ def _on_one_line(text: str, length: int = 80) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One line of the list of handoffs."""
 
     anchor: str
@@ -122,8 +119,7 @@ class Listed:
     verdict: Verdict | None = None  # only when somebody looked
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Struct, frozen=True):
     """An open handoff that may be meant, and where it was stored: whoever has the files can tell."""
 
     anchor: str
@@ -138,8 +134,7 @@ class Near:
     run: str = ""  # how the run stands that it is composed from; "" when it was stored
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """How the work under an anchor was settled."""
 
     anchor: str
@@ -157,8 +152,7 @@ class Settlement:
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffEvent:
+class HandoffEvent(Struct, frozen=True):
     """One entry of an anchor's history."""
 
     seq: int

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
 from outlast.flows.spec import seconds
+from outlast.home.find import run_row
 from outlast.ids import chance
 from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
@@ -20,6 +22,7 @@ from outlast.runs.call_plain import call_plain, drive_plain
 from outlast.runs.child import Child, spawn
 from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT
+from outlast.values.codec import decode
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from outlast.python.workspace import RunWorkspace
     from outlast.runs.item import Failed, Ok
     from outlast.runs.waits.ask import Deadline
+    from outlast.store.contract import RunRow
     from outlast.workspace.checkpoint import Checkpoint
 
 NAME_LENGTH = 200
@@ -49,6 +53,51 @@ class _Run:
     def id(self) -> str:
         """The run's id."""
         return self._execution.id
+
+    @property
+    def task(self) -> str:
+        """The task that this run is of, named by who started it or made of the flow and its inputs."""
+        return self._row.task
+
+    @property
+    def trace_id(self) -> str:
+        """What the caller traces the run by; empty when nothing was given."""
+        return self._row.trace_id
+
+    @property
+    def session_id(self) -> str:
+        """The session that it was started for; empty when there is none."""
+        return self._row.session
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What was given with it as `meta`: a copy."""
+        return dict(decode(self._row.meta))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it was tagged with at its start."""
+        home, key = self._execution.executor.home, self._row.key
+        return tuple(home.store.read(lambda look: look.tags_of(key)))
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose home it runs in."""
+        return self._execution.executor.home.tenant
+
+    @property
+    def scope(self) -> str:
+        """The scope that it was started in."""
+        return self._row.scope
+
+    @property
+    def actor(self) -> str:
+        """Who started it, however often it was resumed by others."""
+        return self._row.actor
+
+    @cached_property
+    def _row(self) -> RunRow:
+        return run_row(self._execution.executor.home, self._execution.id)
 
     @property
     def state(self) -> MutableMapping[str, Any]:

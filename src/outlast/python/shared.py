@@ -19,18 +19,19 @@ from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.acceptance import supposed
 from outlast.home.caller import Caller
 from outlast.home.find import run_row
-from outlast.home.home import nobody, open_home
+from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
-from outlast.home.settings import Settings
+from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
+from outlast.runs.find_runs import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live
-from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
+from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
-from outlast.runs.run import FINISHED, STATUSES, Outcome, RunRecord
+from outlast.runs.run import UNFINISHED, Outcome, RunRecord, RunStatus
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -251,23 +252,49 @@ class Shared:
     # -- looking ---------------------------------------------------------------------------------
 
     def get(self, run_id: str) -> RunRecord:
-        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
-        return record_now(self._caller, self._row(run_id))
+        """A run by its id or a unique prefix of it, with its `state`, also once it has finished.
+
+        Raises RunNotFound, AmbiguousPrefix.
+        """
+        return record_with_state(self._caller, self._row(run_id))
 
     def _outcome(self, run_id: str) -> Outcome[Any]:
         """How a run stands, without running anything."""
         return outcome_now(self._caller, self._row(run_id))
 
-    def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
-        """The newest runs first; `before`, the id of the last one, gives those that come after it."""
-        return list_runs(self._caller, status, limit, before)
+    def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        flow: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        session: str | None = None,
+        trace: str | None = None,
+        actor: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> list[RunRecord]:
+        """The newest runs first, of those that are all that is asked for.
+
+        `flow` is its name, or the whole source that a run says. `since` and `until` are when the run began: a datetime,
+        ISO text, or how long ago (`"90m"`, `"7d"`). `text` stands somewhere in its id, flow, task, phase, tags, inputs,
+        meta or error, in whatever case. `cursor`, the id of the last one, gives the next page.
+        Raises ValueRefused for a status, a time or a number that is none.
+        """
+        named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
+        asked = run_query(self._home.clock.now(), status=status, since=since, until=until, text=text, **named)
+        return find_runs(self._caller, asked, limit, cursor)
 
     def resumable(self) -> list[RunRecord]:
         """The runs that nobody has finished and nobody holds here, the one touched last first.
 
         A child goes on with its parent, and is not among them; nor is a run that was sealed.
         """
-        unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
+        unfinished = [status for status in UNFINISHED if status != "running"]
         found = [run for status in unfinished for run in self.runs(status=status, limit=10_000)]
         own = [run for run in found if not (run.parent or run.seal)]
         return sorted(own, key=lambda run: run.updated_at, reverse=True)

@@ -53,6 +53,7 @@ def new_run(
         actor=caller.actor,
         at=caller.home.clock.now(),
         named=int(options.named),
+        tags=tuple(sorted({check_name("tag", tag) for tag in options.tags})),
         **known._asdict(),
     )
 

@@ -61,7 +61,8 @@ def add(
     """Add a run that this process owns from the start."""
     _sign_in(home, tx)
     hold = tx.add_run(run, start, home.process.id)
-    began = facts | ({"named": True} if run.named else {}) | {"row": row_digest(run)}
+    began = facts | ({"named": True} if run.named else {}) | ({"tags": list(run.tags)} if run.tags else {})
+    began |= {"row": row_digest(run)}
     tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
     row = tx.run_by_id(run.id)
     assert row is not None

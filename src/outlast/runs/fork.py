@@ -262,6 +262,7 @@ def _new_run(caller: Caller, look: Reading, draft: ForkDraft, new_id: str, input
         identity=run.identity,
         source=run.source,
         worktree=run.worktree,
+        tags=tuple(look.tags_of(run.key)),
     )
 
 

@@ -96,6 +96,13 @@ def row_digest(run: NewRun | RunRow) -> str:
     return identity(encode([*(getattr(run, name) for name in BEGUN), at]))
 
 
+def tags_of(rows: Sequence[Row]) -> list[str]:
+    """What a run was tagged with, by its first entry."""
+    first = rows[0].payload if rows else None
+    facts = decode_payload(first).facts if first and b'"tags":' in first else None
+    return [str(tag) for tag in facts.get("tags", ())] if isinstance(facts, dict) else []
+
+
 def wait_digest(wait: InterruptRow) -> str:
     """What a wait asks, for the entry with which its run comes to wait."""
     return identity(encode([getattr(wait, name) for name in ASKED]))[:32]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
 from outlast.home.find import run_row
 from outlast.ledger.journal import decode_payload
-from outlast.runs import stops
+from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
 from outlast.runs.claim import holder_of
+from outlast.runs.plan import state_of
 from outlast.runs.run import FORK, Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
@@ -43,13 +45,25 @@ def record_now(caller: Caller, row: RunRow) -> RunRecord:
     return caller.home.store.read(lambda look: record_in(caller, look, row.id))
 
 
+def record_with_state(caller: Caller, row: RunRow) -> RunRecord:
+    """The same with its state, as of the last entry of its journal; none where that cannot be read."""
+    found = record_now(caller, row)
+    if found.status == DAMAGED:
+        return found
+    try:
+        rows, _, _ = caller.home.store.read(lambda look: journal.read(look, row))
+        return replace(found, state=state_of(rows))
+    except UNREADABLE:
+        return found
+
+
 def record_in(caller: Caller, look: Reading, run_id: str) -> RunRecord:
     """The same inside a transaction."""
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if row is None or lease is None:
         raise RunNotFound(run_id)
-    holder = holder_of(caller, look, run_id, lease)
-    return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row))
+    holder, tags = holder_of(caller, look, run_id, lease), tuple(look.tags_of(row.key))
+    return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row), tags)
 
 
 def outcome_now(caller: Caller, row: RunRow) -> Outcome[Any]:
@@ -65,30 +79,6 @@ def result_of(home: Home, row: RunRow) -> Any:
     """What a run gave."""
     kept = decode(row.result) if row.result else {}
     return decode(home.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
-
-
-def list_runs(caller: Caller, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
-    """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
-    from heapq import merge
-
-    start = 0 if before is None else run_row(caller.home, before).key
-    stored = ("running", "crashed") if status == "crashed" else (status,)
-    page = max(1, min(limit, PAGE))
-    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    lists = [_records(caller, each, page, start) for each in stored] if limit > 0 else []
-    for _, record in merge(*lists, key=lambda pair: -pair[0]):
-        if record is not None and status in (None, record.status):
-            found[record.id] = record
-        if len(found) >= limit:  # before the next one, which may need another page
-            break
-    return list(found.values())
-
-
-def _records(caller: Caller, status: str | None, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
-    """The same as `each_run`, as records with their keys: a page is read at one moment."""
-    while found := caller.home.store.read(lambda look: rows_with_leases(caller, look, status, page, before)):  # noqa: B023
-        yield from ((held.row.key, listed(caller, held)) for held in found)
-        before = below(found[-1].row.key)
 
 
 def each_run(home: Home, status: str | None = None, page: int = PAGE, before: int = 0) -> Iterator[RunRow]:
@@ -174,30 +164,31 @@ class ListedRun(NamedTuple):
     lease: LeaseRow | None
     holder: str = ""
     origin: tuple[str, str] = ("", "")
+    tags: tuple[str, ...] = ()
 
 
-def rows_with_leases(caller: Caller, look: Reading, status: str | None, page: int, before: int) -> list[ListedRun]:
-    """A page of runs, the newest first, in as few statements as can be."""
-    rows = look.newest_runs(status, page, before)
+def held_rows(caller: Caller, look: Reading, rows: list[RunRow]) -> list[ListedRun]:
+    """Runs of a list with what is read beside their rows, in as few statements as can be."""
     leases = look.leases_of([row.id for row in rows if not damage_of(row)])
     return [_held(caller, look, row, leases.get(row.id)) for row in rows]
 
 
 def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None) -> ListedRun:
     try:
-        return ListedRun(row, lease, holder_of(caller, look, row.id, lease) if lease else "", origin_of(look, row))
+        holder = holder_of(caller, look, row.id, lease) if lease else ""
+        return ListedRun(row, lease, holder, origin_of(look, row), tuple(look.tags_of(row.key)))
     except UNREADABLE:
         return ListedRun(row, None)
 
 
 def listed(caller: Caller, held: ListedRun) -> RunRecord | None:
     """A run of a list; None when it was removed since. What cannot be read is shown as damaged."""
-    row, lease, holder, origin = held
+    row, lease, holder, origin, tags = held
     if damage_of(row):
         return damaged(row, damage_of(row))
     try:
         if lease is not None:
-            return run_record(row, lease, holder, result_of(caller.home, row), origin)
+            return run_record(row, lease, holder, result_of(caller.home, row), origin, tags)
     except UNREADABLE:
         pass  # it may have been removed since
     return caller.home.store.read(lambda look: _looked_at_again(caller, look, row.id))
@@ -220,7 +211,14 @@ def damaged(row: RunRow, why: str) -> RunRecord:
     return replace(found, status=DAMAGED, error={"type": DAMAGED, "message": f"{why}; {SEE}"})
 
 
-def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: tuple[str, str] = ("", "")) -> RunRecord:
+def run_record(
+    row: RunRow,
+    lease: LeaseRow,
+    holder: str,
+    result: Any,
+    origin: tuple[str, str] = ("", ""),
+    tags: tuple[str, ...] = (),
+) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
     return RunRecord(
@@ -249,6 +247,7 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: t
         worktree=row.worktree,
         origin=origin[0],
         origin_step=origin[1],
+        tags=tags,
     )
 
 

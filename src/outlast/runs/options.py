@@ -6,10 +6,10 @@ What starting over would repeat: effects that runs have done, or may have, in wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import OptionInvalid, RepeatsEffects
@@ -18,14 +18,13 @@ from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import UNREADABLE
 from outlast.store.contract import Reading, RunRow
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.store.contract import FinishedRow
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a caller says of the run that is to be started, continued or repeated."""
 
     task: str | None = None  # None: the caller names none, and it is made of the flow and its inputs
@@ -38,6 +37,7 @@ class Options:
     effects: tuple[str, ...] = field(default=())  # or only those, by the names of their steps
     operation_id: str | None = None
     wait: bool | float = False  # while somebody else runs it, wait for its end: for so many seconds, or until it comes
+    tags: tuple[str, ...] = ()  # by which the run is found
     returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
 
     @property
@@ -51,10 +51,12 @@ class Options:
 
 
 AS_EVER = Options()
+_LISTS = ("effects", "tags")
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "again": ("bool", (bool,)),
     "effects": ("list of names", (list, tuple)),
     "operation_id": ("text", (str, type(None))),
+    "tags": ("list of names", (list, tuple)),
     "wait": ("bool or number of seconds", (bool, int, float)),
     "yes": ("bool", (bool,)),
 }
@@ -68,11 +70,11 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
             raise OptionInvalid(name, "there is no such option", known)
         if not _fits(name, value):
             raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
-    return {name: tuple(value) if name == "effects" else value for name, value in given.items()}
+    return {name: tuple(value) if name in _LISTS else value for name, value in given.items()}
 
 
 def _fits(name: str, value: Any) -> bool:
-    if name == "effects":
+    if name in _LISTS:
         return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     if name == "wait":
         return isinstance(value, int | float) and value >= 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
@@ -28,11 +28,10 @@ from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
 from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """What a step hands to whoever comes next."""
 
     done: str
@@ -41,8 +40,7 @@ class Envelope:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """The durable record of one attempt of one step."""
 
     run_id: str
@@ -77,8 +75,7 @@ class Receipt:
     interrupt: str = ""  # the wait whose answer settled it
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One item of a run's journal: a `fact`, or `progress` that the work reported."""
 
     run_id: str

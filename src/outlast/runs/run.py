@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.flows.loading import is_recipe
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import dataclass
 
 T = TypeVar("T")
 
-STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
-FINISHED = ("succeeded", "aborted")
+RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
+FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
+STATUSES = (*UNFINISHED, *FINISHED)
 FORK = "~fork-"  # between a task and the number of its fork
 
 # `crashed` is what a running run is called once its owner is dead; the next owner records it.
@@ -36,8 +39,7 @@ def may_move(before: str, after: str) -> bool:
     return after in MOVES[before]
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """A run as the ledger knows it."""
 
     id: str
@@ -65,6 +67,8 @@ class RunRecord:
     worktree: str = ""  # the linked work tree of git's that it belongs to
     origin: str = ""  # the run that it was forked from
     origin_step: str = ""  # and from which step on it goes its own way
+    tags: tuple[str, ...] = ()  # given at its start
+    state: dict[str, Any] | None = None  # small values by name; None where runs are listed: `get` looks
     replayed: bool = False
 
     @property

@@ -14,13 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from outlast.doors.cli import late
 from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table, terminal_columns, wrapped
 from outlast.doors.cli.runs import RUN_HEADS, run_row
-from outlast.doors.cli.waits import APPROVAL as APPROVAL_SCHEMA
 from outlast.doors.cli.waits import Schema, asks, died_in, hints, kinds_of, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
-from outlast.values.schema import APPROVAL as APPROVAL
-from outlast.values.schema import resolved, wrong_with
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
@@ -248,7 +246,7 @@ def _approval(said: str) -> dict[str, Any] | None:
     if said[:1] != "{":
         note(f"  {said} is none of y, n, l")
         return None
-    given = read_answer(said, APPROVAL_SCHEMA)
+    given = read_answer(said, late.schema.APPROVAL)
     return given.value if given is not None else None
 
 
@@ -305,7 +303,7 @@ def ask_answer(schema: Schema | None) -> TypedValue | None:
     try:
         while True:
             found = _fill(schema or {})
-            wrong = wrong_with(schema or {}, found.value)
+            wrong = late.schema.wrong_with(schema or {}, found.value)
             if not wrong:
                 return found
             note(f"  {wrong}; once more")
@@ -326,7 +324,7 @@ def read_answer(text: str, schema: Schema | None) -> TypedValue | None:
 
 def is_answer(text: str, schema: Schema | None) -> bool:
     """Whether a word is one of those that the schema lists: then it is never taken for a command of ours."""
-    listed = resolved(schema, schema).get("enum", ()) if schema else ()
+    listed = late.schema.resolved(schema, schema).get("enum", ()) if schema else ()
     return bool(text) and text in listed
 
 
@@ -335,20 +333,20 @@ def _answer(text: str, schema: Schema) -> tuple[Any, str]:
     field = _one_field(schema) if wrong else ""
     if not field:
         return found, wrong
-    value, wrong = value_of(text, field, resolved(schema, schema)["properties"][field], schema)
-    return ({field: value}, wrong_with(schema, {field: value})) if not wrong else (None, wrong)
+    value, wrong = value_of(text, field, late.schema.resolved(schema, schema)["properties"][field], schema)
+    return ({field: value}, late.schema.wrong_with(schema, {field: value})) if not wrong else (None, wrong)
 
 
 def _one_field(schema: Schema) -> str:
     """The only field that an answer must have; empty when there is no such one."""
-    whole = resolved(schema, schema)
+    whole = late.schema.resolved(schema, schema)
     fields, needed = whole.get("properties", {}), [*whole.get("required", ())]
     names = needed or [*fields]
     return names[0] if len(names) == 1 and names[0] in fields else ""
 
 
 def _fill(schema: Schema) -> TypedValue:
-    whole = resolved(schema, schema)
+    whole = late.schema.resolved(schema, schema)
     fields = whole.get("properties")
     if not fields or "object" not in kinds_of(whole, schema):
         found = _ask("answer", schema, schema, needed=True)
@@ -360,7 +358,7 @@ def _fill(schema: Schema) -> TypedValue:
 
 def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> TypedValue | None:
     """One value, asked for until it fits; None when it was left out."""
-    schema = resolved(field, root)
+    schema = late.schema.resolved(field, root)
     said = field.get("description") or schema.get("description")
     if isinstance(said, str) and said:
         paragraph(said, "  ", "  ")
@@ -385,8 +383,8 @@ def value_of(text: str, name: str, field: Schema, root: Schema) -> tuple[Any, st
     """The first of the values that a text can stand for which fits; else what is wrong with it."""
     schema = {**field, "$defs": root.get("$defs", {})}
     first = ""
-    for value in _readings(text, kinds_of(resolved(field, root), root)):
-        wrong = wrong_with(schema, value, name)
+    for value in _readings(text, kinds_of(late.schema.resolved(field, root), root)):
+        wrong = late.schema.wrong_with(schema, value, name)
         if not wrong:
             return value, ""
         first = first or wrong

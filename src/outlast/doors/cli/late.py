@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from outlast.doors.mcp import install as install
     from outlast.doors.mcp import stdio as stdio
     from outlast.operations import reading as reading
+    from outlast.operations import shown as shown
     from outlast.python import backups as backups
     from outlast.python import door as door
     from outlast.python import handoffs as handoffs
     from outlast.python import named_flows as named_flows
     from outlast.python import project as project
     from outlast.python import shared as shared
-    from outlast.python import shown as shown
     from outlast.python import steps as steps
     from outlast.python import workspace as workspace
     from outlast.values import codec as codec
+    from outlast.values import schema as schema
 
 _PLACES = {
     "": "msgspec outlast",
@@ -46,9 +47,9 @@ _PLACES = {
     "outlast.doors.hooks": "leave",
     "outlast.doors.http": "listening serve state",
     "outlast.doors.mcp": "install stdio",
-    "outlast.operations": "reading",
-    "outlast.python": "backups door handoffs named_flows project shared shown steps workspace",
-    "outlast.values": "codec",
+    "outlast.operations": "reading shown",
+    "outlast.python": "backups door handoffs named_flows project shared steps workspace",
+    "outlast.values": "codec schema",
     "rich": "cells console text",
 }
 _PACKAGE_OF = {name: package for package, names in _PLACES.items() for name in names.split()}

@@ -34,16 +34,13 @@ from outlast.doors.cli.render import (
 )
 from outlast.doors.cli.waits import died_in, say_waits, say_ways, step_ways
 from outlast.errors import CommandFailed, EmbeddedOnly, HomeNotFound, OutlastError, RunSealed, StepTimedOut
-from outlast.python.shared import url_of
-from outlast.python.shown import outcome_json, plan_json
-from outlast.python.steps import CONTINUE, GIVE, START, DryRun
 from outlast.values.tracebacks import own_place
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, Plan, PlanStep, Reason, RunRecord, Verdict
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.shared import Options
-    from outlast.python.steps import FlowStep, FlowSteps
+    from outlast.python.steps import DryRun, FlowStep, FlowSteps
 
 
 def say_outcome(call: Invocation, outcome: Outcome[Any], signal: int = 0) -> int:
@@ -51,7 +48,7 @@ def say_outcome(call: Invocation, outcome: Outcome[Any], signal: int = 0) -> int
     if outcome.status == "interrupted" and signal and not outcome.stopped_by:  # it was ended by an exception
         outcome = replace(outcome, stopped_by="person" if signal == SIGINT else "shutdown")
     with suppress(OSError) if signal == SIGHUP else nullcontext():  # the terminal is gone, and nobody reads this
-        emit(outcome_json(outcome)) if call.json else _say(call, outcome)
+        emit(late.shown.outcome_json(outcome)) if call.json else _say(call, outcome)
         sys.stdout.flush()
     code = exit_code_of(outcome)
     return 128 + signal if signal and code in (1, INTERRUPTED) else code
@@ -177,7 +174,7 @@ def say_plan(
     """Render a plan. Nothing was run or written for it. `asked`: the other words of the command it is the plan of."""
     waits = tuple(waits)
     if call.json:
-        emit({**plan_json(plan, waits), "status": run.status})
+        emit({**late.shown.plan_json(plan, waits), "status": run.status})
         return 0
     say(f"resuming run {run.id} ({run.status}){' with ' + join(asked) if asked else ''} would:")
     say_actions(plan)
@@ -283,17 +280,17 @@ def say_dry_run(
     call: Invocation, flow: Flow[..., Any] | FlowFile, given: dict[str, Any], options: Options, words: Sequence[str]
 ) -> int:
     """Look, and say what would happen. Raises what the run would, EmbeddedOnly at a server."""
-    if url_of(call.home):
+    if late.shared.url_of(call.home):
         raise EmbeddedOnly("run --dry-run", "look at a run: `outlast resume RUN --dry-run`")
     try:
         opened = call.open()
     except HomeNotFound:  # nothing was ever run here
-        return _say_start(call, flow.steps(), DryRun(START, options.task or ""), words)
+        return _say_start(call, flow.steps(), late.steps.DryRun(late.steps.START, options.task or ""), words)
     with opened as outlast:
         found = outlast._dry_run(flow, (), given, options)
-        if found.action == CONTINUE:
+        if found.action == late.steps.CONTINUE:
             return _say_continue(call, outlast, flow.steps(), found)
-        if found.action == GIVE:
+        if found.action == late.steps.GIVE:
             return _say_given(call, outlast, found)
         return _say_start(call, flow.steps(), found, words)
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
 from outlast.doors.cli.exits import REFUSED, USAGE, is_declined
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import raw_option, run_argument
+from outlast.doors.cli.options import content, parsed, raw_option, run_argument
 from outlast.doors.cli.outcomes import say_dry_run, say_next, say_outcome, say_plan
 from outlast.doors.cli.progress import until_done as wait_here
 from outlast.doors.cli.progress import watched
@@ -46,6 +45,10 @@ until_done_option = click.option(
 @click.option(
     "--operation-id", metavar="ID", help="The same id again gives the run that it began, whatever became of it."
 )
+@click.option("--session", default="", metavar="SESSION", help="The session that it is started for.")
+@click.option("--trace-id", default="", metavar="ID", help="The trace that it belongs to.")
+@click.option("--meta", metavar="JSON", help="An object to keep beside it, or @FILE.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="What it is found by; may be repeated.")
 @click.option("--wait", is_flag=True, help="While somebody else runs it, wait for its end; if he dies, go on with it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run: of a new run, or of the one to continue.")
 @until_done_option
@@ -54,15 +57,11 @@ def run(
     call: Invocation,
     flow: str,
     inputs: Sequence[str],
-    task: str | None,
-    fresh: bool,
-    again: bool,
-    yes: bool,
     effects: str,
-    operation_id: str | None,
-    wait: bool,
+    meta: str | None,
     dry_run: bool,
     until_done: bool,
+    **asked: Any,
 ) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
@@ -83,8 +82,8 @@ def run(
         return _say_flows(call, flow, error)
     given = late.named_flows.inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    repeats = late.shared.Options(task, fresh, again=again, yes=yes, effects=named)
-    options = replace(repeats, operation_id=operation_id, wait=wait, returns=True)
+    beside = parsed(content(meta, "--meta"), "--meta") if meta is not None else None
+    options = late.shared.Options(effects=named, meta=beside, returns=True, **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
@@ -121,7 +120,7 @@ def _start(
 def agreed(options: Options, error: RepeatsEffects) -> Options:
     """The same, with what was shown agreed to. What a removed run did has no name."""
     names = tuple(effect["step"] for effect in error.effects)
-    return replace(options, effects=(*options.effects, *names), yes=not all(names))
+    return late.structs.replace(options, effects=(*options.effects, *names), yes=not all(names))
 
 
 @command("resume")

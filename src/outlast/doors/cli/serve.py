@@ -214,7 +214,7 @@ flows_option = click.option(
 
 def _places(function: Callable[..., Any]) -> Callable[..., Any]:
     """The shared options but --json: on stdout there is the protocol only."""
-    for option in reversed(SHARED[1:]):
+    for option in reversed(SHARED[1:-1]):
         function = option(function)
     return function
 

@@ -34,8 +34,8 @@ from outlast.doors.cli.render import (
     width,
 )
 from outlast.doors.cli.runs import UNPROVEN, standing
+from outlast.doors.cli.waits import left_line
 from outlast.errors import EmbeddedOnly, IntegrityBroken, StepNotFound
-from outlast.values.doubt import doubt_of
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ NOTES = 12
 WRITTEN = 5  # files that are named
 BAD = ("failed", "timed_out")
 BAD_SHOWN = 10  # steps that failed, of those with a line of their own
-WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
 
 
 @command("show")
@@ -457,11 +456,3 @@ def say_bad_steps(call: Invocation, run: RunRecord, steps: Sequence[Receipt]) ->
     if len(bad) > BAD_SHOWN:
         say(f"… and {len(bad) - BAD_SHOWN:,} more; `outlast receipts {run.id}` lists them all")
     return bool(bad)
-
-
-def left_line(left: dict[str, Any], most: int = 3) -> str:
-    """What an unfinished attempt left, in a line."""
-    files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
-    more = f" and {len(files) - most:,} more" if len(files) > most else ""
-    names = f": {', '.join(files[:most])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
-    return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"

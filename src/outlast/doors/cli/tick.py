@@ -13,10 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
@@ -179,8 +178,7 @@ class DueRun(Protocol):
     def reason(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class Woken:
+class Woken(NamedTuple):
     """What came of one run."""
 
     run_id: str
@@ -310,4 +308,4 @@ class RunWaker:
 def _told_left(woken: Woken, asked: dict[str, str]) -> Woken:
     step = asked.get(woken.run_id)
     why = f"it still asks whether {step} happened" if step else "it does not stop"
-    return replace(woken, status="left", error=None, code=SUCCEEDED, said=f"{why}; it goes on with the next tick")
+    return woken._replace(status="left", error=None, code=SUCCEEDED, said=f"{why}; it goes on with the next tick")

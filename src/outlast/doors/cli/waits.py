@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation
 from outlast.doors.cli.render import (
     ALL,
@@ -21,9 +22,7 @@ from outlast.doors.cli.render import (
     say,
     span,
 )
-from outlast.doors.cli.show import left_line
-from outlast.values.schema import APPROVAL as APPROVAL
-from outlast.values.schema import resolved
+from outlast.values.doubt import doubt_of
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast, PlanStep, RunRecord
@@ -41,6 +40,7 @@ TEXT, LONG = "TEXT", 60  # an example of a text, and from which length on there 
 MANY = 20  # items of an example
 DEEPEST = 20
 LIMITS = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
+WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
 
 
 def asks(wait: Interrupt) -> str:
@@ -208,7 +208,7 @@ def whose(wait: Interrupt, run_id: str) -> str:
 
 def hints(field: Schema, root: Schema, *, needed: bool) -> str:
     """What may be given, in words."""
-    schema = resolved(field, root)
+    schema = late.schema.resolved(field, root)
     if "enum" in schema:
         told = [f"one of {', '.join(map(_shown, schema['enum']))}"]
     else:
@@ -243,14 +243,14 @@ def limits(schema: Schema, root: Schema) -> list[str]:
 def kinds_of(schema: Schema, root: Schema) -> list[str]:
     """The types that a value may have; none when any will do."""
     if "anyOf" in schema:
-        return [kind for each in schema["anyOf"] for kind in kinds_of(resolved(each, root), root)]
+        return [kind for each in schema["anyOf"] for kind in kinds_of(late.schema.resolved(each, root), root)]
     kinds = schema.get("type", [])
     return list(kinds) if isinstance(kinds, list) else [kinds]
 
 
 def fields_line(schema: Schema) -> str:
     """What an answer is made of, in a line."""
-    whole = resolved(schema, schema)
+    whole = late.schema.resolved(schema, schema)
     fields, needed = whole.get("properties"), whole.get("required", ())
     if not fields:
         return hints(schema, schema, needed=True)
@@ -260,7 +260,7 @@ def fields_line(schema: Schema) -> str:
 def example_of(schema: Schema, root: Schema | None = None, depth: int = 0) -> Any:
     """A value that fits, to be changed; what nobody can guess is a placeholder: `<matches PATTERN>`."""
     root = root or schema
-    whole = resolved(schema, root)
+    whole = late.schema.resolved(schema, root)
     for name in ("default", "const"):
         if name in whole:
             return whole[name]
@@ -327,3 +327,11 @@ def top_of(outlast: Outlast, run: RunRecord) -> RunRecord:
 def died_in(step: PlanStep) -> str:
     """A step that was under way when its process died, in a line."""
     return f"step {step.label} did not end: its process died in attempt {step.attempts}"
+
+
+def left_line(left: dict[str, Any], most: int = 3) -> str:
+    """What an unfinished attempt left, in a line."""
+    files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
+    more = f" and {len(files) - most:,} more" if len(files) > most else ""
+    names = f": {', '.join(files[:most])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
+    return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"

@@ -5,7 +5,6 @@ The fields of a handoff on the command line: options, files, and one JSON object
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import outlast
 from outlast.doors.cli import late
 from outlast.doors.cli.exits import REFUSED
 from outlast.doors.cli.handoff.views import bound_to, checks_shown, command_for, outcome_of, say_lint
@@ -158,7 +156,7 @@ def _value(name: str, raw: bytes) -> Any:
 
 def _names() -> list[str]:
     """Of every field of a handoff."""
-    return [each.name for each in dataclasses.fields(outlast.Contract)]
+    return [*late.outlast.Contract.__struct_fields__]
 
 
 def _refuse_unknown(fields: Mapping[str, Any]) -> None:
@@ -183,7 +181,10 @@ def store(
     a JSON object is taken as the object form: '{"run": "make", "cwd": "ui"}', '{"file": "a.py", "contains": "x"}'.
     """
     fields = fields_of(given)
-    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")} | {"scope": call.scope}
+    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")} | {
+        "scope": call.scope,
+        "actor": call.actor,
+    }
     fields |= {name: value for name, value in said.items() if value is not None}
     options: dict[str, Any] = {"strict": strict, "redact": redact, "bind": not no_bind, "baseline": baseline}
     fields = fields if again else _whole(fields)

@@ -14,12 +14,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from outlast.clock import moment
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import TERMINATED
 from outlast.doors.cli.invocation import CLAIM, Invocation
 from outlast.doors.cli.outcomes import say_verdict, say_word
 from outlast.doors.cli.render import ago, at, brief, clean, counted, facts, fit, say, say_all, span
 from outlast.doors.cli.screen import Screen
-from outlast.operations.reading import labels_of
 from outlast.values.text import carry, last_lines
 
 if TYPE_CHECKING:
@@ -124,10 +124,10 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     say()
     _say_list("files", handoff.target_files)
     _say_list("files to make", handoff.creates)
-    labels = labels_of(handoff, "acceptance_checks")
+    labels = late.reading.labels_of(handoff, "acceptance_checks")
     _say_list("checks", [_checked(label, stored, recorded, now) for label in labels])
     for name, title in MUSTS.items():
-        _say_list(title, labels_of(handoff, name))
+        _say_list(title, late.reading.labels_of(handoff, name))
     _say_list("evidence", handoff.refs)
     facts(
         [

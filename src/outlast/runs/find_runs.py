@@ -1,0 +1,165 @@
+"""Finding runs: by what they are, page by page, the newest first. What is asked for is checked before anything is read.
+
+The store lists by one index, the narrowest that is asked for; what else is asked for is compared run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from outlast.clock import micros
+from outlast.errors import ValueRefused
+from outlast.home.find import run_row
+from outlast.home.place import check_name
+from outlast.runs.look import PAGE, held_rows, listed
+from outlast.runs.run import STATUSES, RunRecord
+from outlast.store.contract import Reading, RunRow, below
+from outlast.values.codec import encode
+from outlast.values.frozen import NamedTuple
+from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.home.caller import Caller
+
+Time = datetime | timedelta | str | float
+FOREVER = 1 << 62
+WHEN = "give a datetime with its time zone, a text such as 2026-11-17 or 2026-11-17T08:00:00Z, or how long ago: 90m, 7d"
+
+
+class RunQuery(Struct, frozen=True):
+    """Which runs: None asks for nothing. Times are microseconds."""
+
+    status: str | None = None
+    flow: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    session: str | None = None
+    trace: str | None = None
+    actor: str | None = None
+    since: int | None = None
+    until: int | None = None
+    text: str | None = None
+
+
+class _List(NamedTuple):
+    """One index to walk: which, and what to find there."""
+
+    by: str
+    values: tuple[Any, ...]
+
+
+def run_query(now: int, *, status: str | None, since: Time | None, until: Time | None, **named: str | None) -> RunQuery:
+    """What is asked for, checked. Raises ValueRefused, NameInvalid."""
+    if status is not None and status not in STATUSES:
+        raise ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
+    for name, value in named.items():
+        if value is not None:
+            check_name(name, value)
+    return RunQuery(status=status, since=_time("since", since, now), until=_time("until", until, now), **named)
+
+
+def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = None) -> list[RunRecord]:
+    """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
+    if type(limit) is not int or limit < 0:
+        raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
+    start = 0 if cursor is None else run_row(caller.home, cursor).key
+    page = max(1, min(limit, PAGE))
+    lists = [_records(caller, each, page, start) for each in _lists(asked)] if limit else []
+    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
+    for _, record in merge(*lists, key=lambda pair: -pair[0]):
+        if record is not None and is_so(record, asked):
+            found[record.id] = record
+        if len(found) >= limit:  # before the next one, which may need another page
+            break
+    return list(found.values())
+
+
+def _lists(asked: RunQuery) -> list[_List]:
+    for name in ("session", "trace", "tag", "task"):
+        if (value := getattr(asked, name)) is not None:
+            return [_List(name, (value,))]
+    if asked.flow is not None:
+        names = [_List("identity", (f"{kind}:{asked.flow}",)) for kind in ("name", "flow")]
+        return [_List("flow", (asked.flow.partition(":")[2] or asked.flow,)), *names]
+    if asked.since is not None or asked.until is not None:
+        return [_List("time", (asked.since or 0, FOREVER if asked.until is None else asked.until))]
+    if asked.actor is not None:
+        return [_List("actor", (asked.actor,))]
+    stored = ("running", "crashed") if asked.status == "crashed" else (asked.status,)
+    return [_List("status", (each,)) for each in stored]
+
+
+def _records(caller: Caller, wanted: _List, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
+    """The runs of a list with their keys; a page is read at one moment. One that was removed since is None."""
+
+    def look(reading: Reading) -> list[Any]:
+        return held_rows(caller, reading, _rows(reading, wanted, page, before))
+
+    while found := caller.home.store.read(look):
+        yield from ((held.row.key, listed(caller, held)) for held in found)
+        before = below(found[-1].row.key)
+
+
+def _rows(look: Reading, wanted: _List, page: int, before: int) -> list[RunRow]:
+    if wanted.by == "status":
+        return look.newest_runs(wanted.values[0], page, before)
+    return look.runs_where(wanted.by, wanted.values, page, before)
+
+
+def is_so(record: RunRecord, asked: RunQuery) -> bool:
+    """Whether a run is one of those that are asked for."""
+    at = micros(record.created_at)
+    return (
+        _is(asked.status, record.status)
+        and (asked.flow is None or asked.flow in _flow_names(record))
+        and _is(asked.task, record.task)
+        and (asked.tag is None or asked.tag in record.tags)
+        and _is(asked.session, record.session)
+        and _is(asked.trace, record.trace_id)
+        and _is(asked.actor, record.actor)
+        and (asked.since is None or at >= asked.since)
+        and (asked.until is None or at < asked.until)
+        and (asked.text is None or any(asked.text.casefold() in each.casefold() for each in _texts(record)))
+    )
+
+
+def _is(wanted: str | None, found: str) -> bool:
+    return wanted is None or wanted == found
+
+
+def _flow_names(record: RunRecord) -> tuple[str, ...]:
+    """What the flow of a run may be called: where it is written, its name there, the name that it was given."""
+    kind, _, name = record.identity.partition(":")
+    return (record.flow, record.flow.partition(":")[2] or record.flow, name if kind in ("name", "flow") else "")
+
+
+def _texts(record: RunRecord) -> Iterable[str]:
+    """What of a run a text is looked for in."""
+    said = (record.inputs, record.meta, record.error or {})
+    return (record.id, record.flow, record.task, record.phase, *record.tags, *(encode(each).decode() for each in said))
+
+
+def _time(name: str, given: Time | None, now: int) -> int | None:
+    """A moment in microseconds; a duration is so long ago. Raises ValueRefused."""
+    if given is None:
+        return None
+    ago = given.total_seconds() if isinstance(given, timedelta) else duration(given)
+    if ago is not None:
+        return now - round(ago * 1_000_000)
+    found = given if isinstance(given, datetime) else _read(str(given))
+    if found is None or found.tzinfo is None:
+        raise ValueRefused(name, f"{given!r:.100} is no time", WHEN)
+    return micros(found)
+
+
+def _read(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if len(text) == len("2026-11-17") else found
