@@ -29,8 +29,8 @@ GOOD = (
     *("--file", "app.py", "--check", CHECK),
 )
 for name in (  # what forked commands need not import any more
-    *(f"doors.cli.handoff.{name}" for name in ("carry", "look", "recover", "settle", "store", "views")),
-    *("doors.cli.handoff", "doors.cli.outcomes", "doors.cli.plans", "secrets.find", "care.travel.handoff"),
+    *(f"doors.cli.handoff.{name}" for name in ("look", "recover", "store", "views")),
+    *("doors.cli.handoff", "doors.cli.outcomes", "secrets.find", "care.travel.handoff"),
     "operations.reading",
     *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "settle", "store")),
 ):

@@ -14,7 +14,7 @@ from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
 
 from outlast import __version__
-from outlast.doors.cli.hook import setup as hook_setup
+from outlast.doors.cli import hook as hook_setup
 from outlast.doors.hooks import leave as leaving
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import Client

@@ -22,8 +22,7 @@ from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import emit, say
 
 FLOW = "report.py:daily"
-REPORT = '''\
-"""A daily report. Every function writes in diary.txt when it really runs."""
+REPORT = r'''"""A daily report. Every function writes in diary.txt when it really runs."""
 
 import time
 from pathlib import Path

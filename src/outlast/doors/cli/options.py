@@ -278,12 +278,12 @@ def text_of(word: str, name: str, *, files: bool = True, longest: int = -1, inst
         raise click.UsageError(f"{name}: it is no UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def parsed(text: str | bytes, name: str) -> Any:
-    """A JSON value. Raises UsageError for what is none."""
+def parsed(text: str | bytes, wrong: str) -> Any:
+    """A JSON value. Raises UsageError for what is none, which begins with what is `wrong`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{name} is not JSON: {error}") from error
+        raise click.UsageError(f"{wrong}: {error}") from error
 
 
 def strictly(text: str | bytes) -> Any:

@@ -82,7 +82,7 @@ def run(
         return _say_flows(call, flow, error)
     given = late.named_flows.inputs_of(found, inputs)
     named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    beside = parsed(content(meta, "--meta"), "--meta") if meta is not None else None
+    beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
     options = late.shared.Options(effects=named, meta=beside, returns=True, **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])

@@ -143,8 +143,8 @@ def append(
 ) -> int:
     """Append a message to SESSION, durable when this returns. `-` reads TEXT from standard input, whole."""
     whole = text_of(text, "TEXT", files=False)
-    content = parsed(whole, "TEXT") if as_value else whole
-    beside = parsed(meta, "--meta") if meta is not None else None
+    content = parsed(whole, "TEXT is not JSON") if as_value else whole
+    beside = parsed(meta, "--meta is not JSON") if meta is not None else None
     with call.open(make=True) as outlast:
         if given["run_id"]:
             given["run_id"] = outlast.get(given["run_id"]).id

@@ -301,7 +301,7 @@ def _say_completed(call: Invocation, done: TaskCompleted) -> None:
 @operation_option
 def event(call: Invocation, task_id: str, name: str, body: str | None, operation_id: str | None) -> int:
     """Record that NAME happened to TASK, with a JSON value or @FILE: durable, in order, never edited."""
-    value = parsed(content(body, "JSON"), "JSON: it") if body is not None else None
+    value = parsed(content(body, "JSON"), "JSON: it is no JSON") if body is not None else None
     with call.open() as outlast:
         recorded = outlast.tasks.session(task_id).record_event(name, value, operation_id=operation_id)
     if call.json:
