@@ -1,11 +1,8 @@
-"""What a clone's commit has, and what a patch makes of it, without touching the clone.
+"""What a patch makes of a clone's commit, without touching the clone; and two texts that began as one, merged by git.
 
 The patch is applied to a throw-away index, and what it makes is kept in a throw-away folder: neither the work tree nor
-the repository is written to. Putting the outcome in place is `place.py`.
-
-Two texts that began as one, merged by git: in a folder of its own, nothing of a repository is read or written.
-
-Line ends do not count: a text is merged with LF, and the outcome has those of the text that is here.
+the repository is written to. Putting the outcome in place is `place.py`. In a merge line ends do not count: a text is
+merged with LF, and the outcome has those of the text that is here.
 """
 
 from __future__ import annotations
