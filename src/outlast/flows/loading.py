@@ -142,6 +142,11 @@ def is_flow_file(source: str) -> bool:
     return source.endswith(FLOW_FILES) or source.rpartition(":")[0].endswith(FLOW_FILES)
 
 
+def names_a_flow(word: str) -> bool:
+    """Whether a word names a flow; else it can only be a run's id, or the beginning of one."""
+    return ":" in word or is_flow_file(word)
+
+
 def load(source: str, *folders: Path) -> Any:
     """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
     place, _, name = source.rpartition(":")

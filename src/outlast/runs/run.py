@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.flows.loading import is_flow_file
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.late import late
@@ -83,6 +84,11 @@ class RunRecord(Struct, frozen=True):
     @property
     def finished(self) -> bool:
         return self.status in FINISHED
+
+    @property
+    def is_of_commands(self) -> bool:
+        """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
+        return is_flow_file(self.flow)
 
 
 class _Unseen:

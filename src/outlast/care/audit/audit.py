@@ -17,7 +17,7 @@ from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answ
 from outlast.care.audit.python import seen_flow
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
 from outlast.errors import FlowNotFound
-from outlast.flows.loading import here, is_flow_file, load
+from outlast.flows.loading import here, is_flow_file, load, names_a_flow
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
 from outlast.flows.yaml.model import Command, FlowDefinition, Node, Pause, Repeat, Wait
@@ -117,11 +117,6 @@ def _secrets(node: Command) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def names_a_flow(target: str) -> bool:
-    """Whether a text names a flow; else it is a run's id, or the beginning of one."""
-    return ":" in target or is_flow_file(target)
-
-
 def audit(executor: Executor, target: Any) -> Audit:
     """The six questions of a flow (itself, or its name) or of a run (by its id). Raises FlowNotFound, RunNotFound."""
     spec = getattr(target, "spec", None)
@@ -146,7 +141,8 @@ def find_spec(source: str, *folders: Path) -> FlowSpec:
 def audit_flow(spec: FlowSpec, resources: Resources | None = None) -> Audit:
     """The six questions of a flow, from what its code or file shows. No step of it is run."""
     if isinstance(spec, FlowFileSpec):
-        seen = seen_files(spec.definition, [each.definition for each in spec.others()])
+        assert spec.definition is not None
+        seen = seen_files(spec.definition, [each.definition for each in spec.others() if each.definition is not None])
     else:
         seen = seen_flow(spec)
     keys = {key for unit in seen.units for key in unit.injected} | set(seen.needs)
