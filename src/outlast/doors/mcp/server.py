@@ -235,11 +235,11 @@ def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
 
 
 def _hints(tool: Tool, runs: bool) -> types.ToolAnnotations:
-    """What is other than a client takes for granted of a tool: that it writes, destroys, and reaches the world."""
+    """What a client asks its user about: whether a tool only reads, or may change anything anywhere."""
     if tool.reads:
-        return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return types.ToolAnnotations(read_only_hint=True, open_world_hint=False, idempotent_hint=True)
     if runs:
-        return types.ToolAnnotations(destructive_hint=True)
+        return types.ToolAnnotations(destructive_hint=True, open_world_hint=True)
     again = True if tool.repeats else None
     return types.ToolAnnotations(destructive_hint=False, open_world_hint=False, idempotent_hint=again)
 
