@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid
-from outlast.operations.answers import PROMPT_TOKENS, label_of, prompt, rivals_of, unaccepted
+from outlast.operations.answers import label_of, rivals_of
+from outlast.operations.reading import PROMPT_TOKENS, prompt
 from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
@@ -107,7 +108,7 @@ def _ways(got: Recovered) -> Iterable[str]:
     elif running:
         yield "- Change nothing while its run goes on: it is not claimed before that has stopped"
     else:
-        once = "Once nothing contests it, before" if unaccepted(got.verdict, got.accepted) else "Before"
+        once = "Once nothing contests it, before" if got.verdict.unaccepted(got.accepted) else "Before"
         yield f"- {once} you change anything: {called('handoff_recover', **of, claim=True)}"
 
 
