@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outlast.care.audit.audit import audit_flow, names_a_flow
 from outlast.clock import Clock, moment
 from outlast.errors import EmbeddedOnly, NameInvalid
-from outlast.home.acceptance import supposed
+from outlast.home.caller import supposed
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id

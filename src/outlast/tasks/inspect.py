@@ -16,7 +16,7 @@ from outlast.handoffs.recover import Recovering
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
 from outlast.handoffs.verdict import label_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason, unaccepted
 from outlast.runs.look import interrupt_of, record_now
 from outlast.store.contract import Reading

@@ -23,7 +23,6 @@ from outlast.errors import (
     CommandFailed,
     Conflict,
     Contested,
-    Failed,
     HandoffAmbiguous,
     HandoffClaimed,
     HandoffContested,
@@ -47,6 +46,7 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
     Unavailable,
+    WorkFailed,
     filled,
 )
 
@@ -71,7 +71,7 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Refused: REFUSED,
     Invalid: USAGE,
     Unavailable: FAILED,
-    Failed: FAILED,
+    WorkFailed: FAILED,
 }
 
 OF_STATUS = {

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.doors.cli.door import Door
 from outlast.doors.cli.exits import trouble
 from outlast.doors.cli.render import STYLES, at, brief, clean, counted, emit, say, span, table, terminal_columns, took
-from outlast.values.doubt import doubt_of
-from outlast.values.text import ended_line
+from outlast.values.text import doubt_of, ended_line
 
 if TYPE_CHECKING:
     from outlast import Receipt, RunRecord, TimelineItem

@@ -30,8 +30,7 @@ from outlast.handoffs import binding
 from outlast.handoffs.handoff import MAX_FILES, Handoff
 from outlast.handoffs.store import Storing, store
 from outlast.python.homes import opened
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 from outlast.values.text import one_line
 
 if TYPE_CHECKING:
