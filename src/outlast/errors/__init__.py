@@ -90,11 +90,16 @@ def fact(*, default: Any) -> Any:
     return _Optional(default)
 
 
+_SHORT_CODES = {"OutlastError": "error", "WorkFailed": "failed"}
+
+
 class _Code:
     """The name of a kind in small letters; of a class that somebody made from it, the same."""
 
     def __get__(self, error: OutlastError | None, kind: type[OutlastError]) -> str:
-        name = _ours(kind).__name__.removeprefix("Outlast")
+        name = _ours(kind).__name__
+        if name in _SHORT_CODES:
+            return _SHORT_CODES[name]
         return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
