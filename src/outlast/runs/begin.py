@@ -24,8 +24,7 @@ from outlast.runs.effect import agreed
 from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import decode, jsonable, pack_small
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity, jsonable, pack_small
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 

@@ -26,8 +26,7 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 from outlast.values.late import late
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import IntegrityBroken
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import (
     BEYOND,
     OTHER_END,
@@ -29,7 +29,7 @@ from outlast.runs.call import Ledger, fold
 from outlast.runs.journal import differences_of_run
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
-from outlast.values.digest import digest, identity
+from outlast.values.codec import digest, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -37,8 +37,7 @@ from outlast.ledger.journal import (
 from outlast.runs.call import Call, Naming, id_of, label, labels
 from outlast.runs.run import FINISHED
 from outlast.store.contract import InterruptRow, NewRun, RunRow, Store
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest, identity
+from outlast.values.codec import decode, digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

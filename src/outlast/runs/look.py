@@ -1,6 +1,6 @@
 """Looking at runs and their open interrupts: what a home has of them, as the values people read.
 
-A row by its id: `home/find.py`.
+A row by its id: `home/home.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound, OutlastError, RunNotFound
-from outlast.home.find import interrupt_row, run_row
+from outlast.home.home import interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
@@ -28,7 +28,7 @@ from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, belo
 from outlast.store.contract.damaged import damage_of
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
-from outlast.values.compared import Compared
+from outlast.values.frozen import Compared
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

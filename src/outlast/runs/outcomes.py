@@ -21,7 +21,7 @@ from outlast import failpoints
 from outlast.clock import moment
 from outlast.errors import InputsConflict, OutlastError, RunFinished, RunHeld, RunRemoved, TaskAborted, TaskDeclined
 from outlast.flows.spec import FlowSpec
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.process import is_alive
 from outlast.ledger.journal import OF_A_CALL, decode_payload
 from outlast.ledger.lease import is_over

@@ -30,7 +30,7 @@ from outlast.runs.found import find_run
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from outlast.flows.loading import (
 from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
-from outlast.values.codec import decode
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 

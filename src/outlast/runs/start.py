@@ -16,9 +16,8 @@ from outlast.clock import moment
 from outlast.errors import NoThread, RunFinished, RunHeld
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.flows.yaml.flow import FlowFileSpec
-from outlast.home.acceptance import NOTHING_ACCEPTED
-from outlast.home.find import run_row
-from outlast.home.home import refuse_loop
+from outlast.home.caller import NOTHING_ACCEPTED
+from outlast.home.home import refuse_loop, run_row
 from outlast.home.place import restoration_of
 from outlast.runs import body as retrying
 from outlast.runs import body as runner
@@ -39,8 +38,7 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     import asyncio
 
-    from outlast.home.acceptance import Acceptance
-    from outlast.home.caller import Caller
+    from outlast.home.caller import Acceptance, Caller
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs import call_async

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels

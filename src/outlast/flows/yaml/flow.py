@@ -13,8 +13,7 @@ from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import FlowDefinition, SubFlow, code_of_definition
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 
 class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
