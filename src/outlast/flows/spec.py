@@ -186,6 +186,7 @@ class StepSpec:
     work: Any = None  # a command's own way of being made ready and run; None for a Python function
     is_async: bool = False
     is_effect: bool = False
+    record_inputs: bool | None = None  # whether receipts keep its inputs whole, or not at all; None: up to 2 KiB each
     prepares: bool = False  # something is to be done before its start is written
     signature: Signature = field(init=False)
     retry: Retry = field(init=False)
@@ -235,6 +236,8 @@ def _check_step(spec: StepSpec) -> None:
         raise StepInvalid(spec.name, wrong)
     if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
         raise StepInvalid(spec.name, _wrong_crashes(spec))
+    if spec.record_inputs not in (None, True, False):
+        raise StepInvalid(spec.name, f"record_inputs is True or False, not {spec.record_inputs!r}")
     if _is_method(spec.function):
         raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
     unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]

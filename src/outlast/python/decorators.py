@@ -102,6 +102,7 @@ def step(
     on_partial: str = "keep",
     ignore: Iterable[str] = (),
     crashes: int | None = None,
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -113,7 +114,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     attempt, `ignore` parameters that are no part of the call's identity. A step in which its
     process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
-    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person. Receipts keep
+    inputs, masked: up to 2 KiB each, all of them with `record_inputs=True`, none with `record_inputs=False`.
     """
     return _decorated(function, "step", options)
 
@@ -136,6 +138,7 @@ def effect(
     timeout: float | str | None = None,
     agent: str = "",
     ignore: Iterable[str] = (),
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 

@@ -60,7 +60,7 @@ class Pen:
             self._placed.add(code)
             file, qualname = spec.place
             payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
-        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
+        names: tuple[str, ...] = ((payload.blob,) if payload.blob else ()) + blobs_of(payload.inputs)
         if attempt.facts:
             payload = msgspec.structs.replace(payload, facts=attempt.facts)
             names += attempt.blobs

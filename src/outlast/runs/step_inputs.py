@@ -1,0 +1,106 @@
+"""What a call was given, as its receipts keep it: enough to answer "what did that call get?", and never a secret.
+
+An input that equals the result of an earlier call is kept as that call's id, whatever its size. Another one is kept
+itself, masked, up to `INLINE_BYTES`; what is larger by its digest, or whole as a blob where the step says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.errors import IntegrityBroken
+from outlast.ledger.journal import CALLS, Payload, decode_payload
+from outlast.runs.call import Call, Ledger, id_of
+from outlast.values.codec import decode, encode
+from outlast.values.digest import digest
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
+    from outlast.runs.attempt import StepCall
+
+INLINE_BYTES = 2 * 1024
+SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
+
+
+class StepInputs:
+    """What the calls of one execution were given. Results are known by their digests, to be told again."""
+
+    def __init__(self, home: Home, ledger: Callable[[], Ledger]) -> None:
+        self._home, self._ledger = home, ledger
+        self._results: dict[str, str] | None = None  # digest of a result, and the call that gave it
+
+    def note_result(self, call: Call, raw: bytes, blob: str) -> None:
+        """A call gave this."""
+        if self._results is not None and len(raw) > SHORT_BYTES:
+            self._results[blob or digest(raw)] = id_of(call)
+
+    def of(self, asked: StepCall) -> dict[str, Any]:
+        """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
+        whole = asked.spec.record_inputs
+        if whole is False or asked.spec.work is not None:
+            return {}
+        return {name: self._kept(name, value, whole is True) for name, value in asked.inputs.items()}
+
+    def _kept(self, name: str, value: Any, whole: bool) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return [value]
+        raw = encode(value)
+        if len(raw) > SHORT_BYTES and (of := self._known().get(named := digest(raw))):
+            return of
+        if len(raw) <= INLINE_BYTES or whole:
+            return self._inline(_masked(self._home, name, raw))
+        return {"digest": named, "bytes": len(raw)}
+
+    def _inline(self, value: Any) -> Any:
+        raw = encode(value)
+        if len(raw) <= INLINE_BYTES:
+            return [value]
+        return {"blob": self._home.blobs.put(raw), "bytes": len(raw)}
+
+    def _known(self) -> dict[str, str]:
+        """The results so far. Those of earlier processes are looked at when the first one is asked for."""
+        if self._results is None:
+            self._results = dict(_results(self._ledger()))
+        return self._results
+
+
+def _results(ledger: Ledger) -> Iterable[tuple[str, str]]:
+    for past in ledger.calls.values():
+        if past.kind in CALLS and past.payload:
+            kept = decode_payload(past.payload)
+            raw = b"" if kept.result is msgspec.UNSET else bytes(kept.result)
+            if kept.blob or len(raw) > SHORT_BYTES:
+                yield kept.blob or digest(raw), id_of(past.call)
+
+
+def _masked(home: Home, name: str, raw: bytes) -> Any:
+    """The value without its secrets; its name may tell that it is one."""
+    from outlast.secrets.find import counted  # late: it is dear, and calls without text never need it
+
+    return counted({name: decode(raw)}, home.secrets.rules)[0][name]
+
+
+def blobs_of(kept: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The blobs that hold inputs."""
+    return tuple(one["blob"] for one in (kept or {}).values() if isinstance(one, dict) and "blob" in one)
+
+
+def shown_inputs(payload: Payload, label_of: Callable[[str], str], blob: Callable[[str], bytes] | None) -> dict[str, Any]:
+    """What a receipt says of the inputs, by name: its `value`, or whose `result_of` it is, or only its `digest`."""
+    return {name: _shown(one, label_of, blob) for name, one in (payload.inputs or {}).items()}
+
+
+def _shown(kept: Any, label_of: Callable[[str], str], blob: Callable[[str], bytes] | None) -> dict[str, Any]:
+    if isinstance(kept, list):
+        return {"value": kept[0]}
+    if isinstance(kept, str):
+        return {"result_of": label_of(kept), "call": kept}
+    if "blob" in kept and blob is not None:
+        try:
+            return {"value": decode(blob(kept["blob"]))}
+        except IntegrityBroken as error:
+            return {**kept, "broken": str(error.why)}
+    return dict(kept)
