@@ -67,9 +67,7 @@ def test_a_body_knows_what_its_run_was_started_with(outlast: Outlast) -> None:
     }
 
 
-def test_the_state_of_a_run_is_seen_from_outside_also_of_a_finished_one(
-    outlast: Outlast, started: list[str]
-) -> None:
+def test_the_state_of_a_run_is_seen_from_outside_also_of_a_finished_one(outlast: Outlast, started: list[str]) -> None:
     assert outlast.get(started[0]).state == {"seen": "Bodø"}
     assert outlast.get(started[1]).state == {}
     assert [run.state for run in outlast.runs()] == [None, None, None]

@@ -6,11 +6,13 @@ flow itself writes are no part of that: a step is not done again because a later
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
 from posixpath import join, normpath
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from msgspec import UNSET
 
@@ -24,8 +26,8 @@ from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
 from outlast.files.partial import look
 from outlast.files.patterns import Patterns
-from outlast.flows.spec import StepSpec
-from outlast.flows.yaml.flow import find_recipe
+from outlast.flows.yaml.flow import RecipeSpec, find_recipe
+from outlast.flows.yaml.inputs import demand_secrets
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
 from outlast.flows.yaml.subflow import given_inputs
 from outlast.flows.yaml.surroundings import below_top
@@ -34,16 +36,15 @@ from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
 from outlast.runs.call_plain import drive_plain
 from outlast.runs.child import spawn
+from outlast.runs.decisions import decline
 from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
+from outlast.runs.step import StepSpec
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-
-if TYPE_CHECKING:
-    from outlast.commands.mirror import Mirror
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
 
@@ -262,7 +263,7 @@ class Performance:
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, True, BY_THE_FLOW, packed[1]))
+        self.execution.pen.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -420,8 +421,6 @@ class Performance:
 
     def _end_declined(self, node: Pause) -> NoReturn:
         """Nobody answered in time and the default is no: that ends the run as a person's no does."""
-        from outlast.runs.decisions import decline
-
         execution, pen = self.execution, self.execution.pen
         why = f"nobody answered {node.id} in time, and its default is no"
         with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
@@ -436,6 +435,20 @@ class Performance:
             return told
         self.execution.paused = self.execution.paused or not lane.beside
         raise Paused
+
+
+def perform(execution: Execution, spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Perform a flow file as the body of a run. Gives the results of its steps, by id."""
+    assert spec.recipe is not None
+    secrets = demand_secrets(spec.recipe, os.environ)
+    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
+    performance = Performance(execution, spec.recipe, setting, spec.source)
+    try:
+        return performance.perform()
+    finally:
+        performance.mirror.catch_up()
+        with suppress(OSError):  # it stays while something is in it
+            (execution.executor.home.folder / "work" / execution.id).rmdir()
 
 
 def default_of(node: Pause | Wait) -> Any:

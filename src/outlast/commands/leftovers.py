@@ -27,16 +27,16 @@ from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, changes,
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal
-from outlast.runs.attempt import Ask, Attempt, Ended, Raised, Returned, StepCall
+from outlast.runs.attempt import Ask, Attempt, Ended, Raised, StepCall
 from outlast.runs.call import DAMAGED, GOOD, Call, Past
 from outlast.values.codec import decode, encode
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.flows.spec import StepSpec
     from outlast.home.home import Home
     from outlast.runs.execution import Execution
+    from outlast.runs.step import ReadyWork, StepSpec
     from outlast.store.contract import Reading
 
 
@@ -116,21 +116,59 @@ ASKED = "the flow says that a person decides"
 ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
 
 
-def prepare(execution: Execution, attempt: Attempt) -> Raised | Ask | None:
-    """Make an attempt ready. Gives why it cannot begin, or what a person has to be asked first."""
-    spec = attempt.asked.spec
-    try:
-        ask = _deal_with_previous(execution, attempt)
-        if ask is not None:
-            return ask
-        if spec.work is not None:
-            attempt.work = spec.work.ready(execution, attempt)
-    except Unavailable as error:  # it is not the step that failed: nothing more can be kept
-        execution.pen.sever(error)
-    except (OutlastError, OSError) as error:
-        _pass_on(execution, attempt)
-        return Raised(error)
-    return None
+class DeclaredFiles:
+    """The work around a step that declares files: a Python function's. A command is that and more (`step.py`)."""
+
+    folder: Path | None = None  # that they are relative to; None: the project's
+    secrets: tuple[str, ...] = ()  # that no kept file has in it
+
+    def prepare(self, execution: Execution, attempt: Attempt) -> Raised | Ask | None:
+        """Make an attempt ready. Gives why it cannot begin, or what a person has to be asked first."""
+        try:
+            ask = _deal_with_previous(execution, attempt)
+            if ask is not None:
+                return ask
+            attempt.ready = self.ready(execution, attempt)
+        except Unavailable as error:  # it is not the step that failed: nothing more can be kept
+            execution.pen.sever(error)
+        except (OutlastError, OSError) as error:
+            _pass_on(execution, attempt)
+            return Raised(error)
+        return None
+
+    def ready(self, execution: Execution, attempt: Attempt) -> ReadyWork | None:
+        """What runs the attempt, held; None where that is a function, which is called."""
+        return None
+
+    def observe(self, execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+        """Note what an attempt did to the files it declared: all of it if it succeeded, what it left if it did not."""
+        try:
+            if isinstance(ended, Raised):
+                left = _left(execution, attempt, ended)
+                attempt.asked.left = left
+                _note_files(execution, attempt, "left", left.to_dict())
+            elif attempt.asked.spec.writes:
+                now = _kept_files(execution, attempt)
+                _note_files(execution, attempt, "files", outputs.digests_of(now))
+                _note(execution, attempt, "outputs", outputs.details_of(now))
+        except Unavailable as error:
+            execution.pen.sever(error)
+        except OSError as error:  # the files cannot be looked at: what it did is not known
+            return ended if isinstance(ended, Raised) else Raised(error)
+        return ended
+
+    def told(self, attempt: Attempt) -> tuple[str, int | None]:
+        """The end of what an attempt printed, and its exit."""
+        return "", None
+
+    def root(self, home: Home) -> Path:
+        """The folder that declared files are relative to: the command's own, or the project's."""
+        return self.folder or home.project or Path.cwd()
+
+
+def _work_of(spec: StepSpec) -> DeclaredFiles:
+    assert isinstance(spec.work, DeclaredFiles)
+    return spec.work
 
 
 def _pass_on(execution: Execution, attempt: Attempt) -> None:
@@ -138,25 +176,6 @@ def _pass_on(execution: Execution, attempt: Attempt) -> None:
     if attempt.previous is not None:
         attempt.asked.left = attempt.previous
         _note(execution, attempt, "left", attempt.previous.to_dict())
-
-
-def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
-    """Note what an attempt did to the files it declared: all of it if it succeeded, what it left if it did not."""
-    try:
-        if isinstance(ended, Returned):
-            if attempt.asked.spec.writes:
-                now = _kept_files(execution, attempt)
-                _note_files(execution, attempt, "files", outputs.digests_of(now))
-                _note(execution, attempt, "outputs", outputs.details_of(now))
-        else:
-            left = _left(execution, attempt, ended)
-            attempt.asked.left = left
-            _note_files(execution, attempt, "left", left.to_dict())
-    except Unavailable as error:
-        execution.pen.sever(error)
-    except OSError as error:  # the files cannot be looked at: what it did is not known
-        return ended if isinstance(ended, Raised) else Raised(error)
-    return ended
 
 
 def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
@@ -168,8 +187,8 @@ def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[s
 def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, SeenFile]:
     """The declared files as they are now, synced, and their content kept where that is small enough."""
     spec, blobs = attempt.asked.spec, execution.executor.home.blobs
-    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
-    now = partial.look_and_keep(root, spec.writes, blobs, secrets=secrets)
+    root = root_of(execution.executor.home, spec)
+    now = partial.look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
             _sync(root / path)
@@ -189,15 +208,15 @@ def _sync(path: Path) -> None:
 
 
 def _left(execution: Execution, attempt: Attempt, ended: Raised) -> LeftFiles:
-    work = attempt.work
+    tail, exit = _work_of(attempt.asked.spec).told(attempt)
     left = partial.judged(
         root_of(execution.executor.home, attempt.asked.spec),
         attempt.asked.spec.writes,
         attempt.before or {},
         attempt=attempt.number,
         status=ended.status,
-        tail=work.tail() if work is not None else "",
-        exit=work.exit if work is not None else None,
+        tail=tail,
+        exit=exit,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
     return replace(_as_told(left, said_done=False), shared=_shared_by(attempt.asked))
@@ -270,9 +289,10 @@ def _set_aside(
     execution: Execution, spec: StepSpec, before: dict[str, SeenFile], left: LeftFiles, *, keeps: bool
 ) -> tuple[dict[str, SeenFile], LeftFiles]:
     """How the files were before work that was set aside, and what is left of it."""
-    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
+    root = root_of(execution.executor.home, spec)
     if keeps:
-        now = partial.look_and_keep(root, spec.writes, execution.executor.home.blobs, secrets=secrets)
+        blobs = execution.executor.home.blobs
+        now = partial.look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     else:
         now = partial.look(root, spec.writes)
     before = _writers(execution).before(root, before, now)
@@ -416,7 +436,7 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
         found.before,
         execution.executor.home.blobs,
         **_known(execution, spec, found),
-        secrets=spec.work.secrets if spec.work is not None else (),
+        secrets=_work_of(spec).secrets,
         record=lambda saved: _displaced(execution, attempt, saved),
     )
     attempt.facts = {"restored": [text(change.path) for change in done.restored]}
@@ -470,10 +490,8 @@ def _remember(execution: Execution, attempt: Attempt) -> None:
     if not spec.writes:
         return
     if attempt.before is None:
-        secrets = spec.work.secrets if spec.work is not None else ()
-        attempt.before = partial.look_and_keep(
-            root_of(execution.executor.home, spec), spec.writes, execution.executor.home.blobs, secrets=secrets
-        )
+        secrets = _work_of(spec).secrets
+        attempt.before = partial.look_and_keep(root_of(home, spec), spec.writes, home.blobs, secrets=secrets)
     attempt.blobs += partial.blobs_of(attempt.before)
     attempt.asked.left_before = partial.to_facts(attempt.before)
     _note(execution, attempt, "before", attempt.asked.left_before)
@@ -512,8 +530,7 @@ def _whole(home: Home, value: Any) -> Any:
 
 def root_of(home: Home, spec: StepSpec) -> Path:
     """The folder that declared files are relative to: the command's own, or the project's."""
-    folder: Path = spec.work.folder if spec.work is not None else home.project or Path.cwd()
-    return folder
+    return _work_of(spec).root(home)
 
 
 def work_folder(home: Home, run_id: str, call: Call, attempt: int) -> Path:

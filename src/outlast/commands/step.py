@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
 from outlast.commands.fan_out import shown_item
-from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
+from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.process import HeldCommand, Straggler, hold
 from outlast.commands.shell import accepting, question_shell, work_shell
 from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
-from outlast.flows.spec import MAX_DELAY_SECONDS, StepSpec
+from outlast.flows.spec import MAX_DELAY_SECONDS
 from outlast.flows.yaml.model import Command, Recipe, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
 from outlast.runs.saves import take
+from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
@@ -80,23 +81,29 @@ class Setting(NamedTuple):
 class CommandSpec(StepSpec):
     """A step whose code is a command."""
 
+    work: CommandWork
+
+    @property
+    def command(self) -> str:
+        return self.work.command.run
+
     @property
     def code(self) -> str:
-        return str(self.work.code)
+        return self.work.code
 
     @property
     def place(self) -> tuple[str, str]:
-        return str(self.work.setting.file), str(self.work.id)
+        return str(self.work.setting.file), self.work.id
 
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
-        exits: tuple[int, ...] = self.work.command.retry_exits
+        exits = self.work.command.retry_exits
         if not exits or isinstance(error, StepTimedOut):
             return not exits
         return (error.exit if isinstance(error, CommandFailed) else (facts or {}).get("exit")) in exits
 
 
-def command_spec(command: Command, setting: Setting) -> StepSpec:
+def command_spec(command: Command, setting: Setting) -> CommandSpec:
     """A command of the flow as a step or effect."""
     work = CommandWork(setting, command, command.id, code_of_step(setting.recipe, command.id) or "")
     return CommandSpec(
@@ -116,14 +123,14 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
     )
 
 
-def condition_spec(place: str, command: str, setting: Setting, timeout: float | None, shell: str) -> StepSpec:
+def condition_spec(place: str, command: str, setting: Setting, timeout: float | None, shell: str) -> CommandSpec:
     """A condition (`<id>/when`, `<id>/until`) as a step: exit 0 says that it holds, any other that it does not."""
     owner, _, name = place.rpartition("/")
     node = Command(id=owner, line=0, run=command, timeout=timeout, shell=shell)
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, place, "", is_condition=True))
 
 
-def remark_spec(name: str, setting: Setting) -> StepSpec:
+def remark_spec(name: str, setting: Setting) -> CommandSpec:
     """What the flow notes of itself."""
     node = Command(id=name, line=0, run="")
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, name, ""))
@@ -133,8 +140,10 @@ def _stands_for_a_command(reads: dict[str, str]) -> Any:
     """A command's inputs: the digests of the files it reads."""
 
 
-class CommandWork:
+class CommandWork(DeclaredFiles):
     """How the attempts of one command are made."""
+
+    folder: Path
 
     def __init__(self, setting: Setting, command: Command, id: str, code: str, *, is_condition: bool = False) -> None:
         self.setting, self.command, self.id, self.code, self.is_condition = setting, command, id, code, is_condition
@@ -161,6 +170,10 @@ class CommandWork:
         made = CommandAttempt(self, execution, attempt, folder, env)
         attempt.facts = {**(attempt.facts or {}), **made.item, "group": made.held.group.to_facts()}
         return made
+
+    def told(self, attempt: Attempt) -> tuple[str, int | None]:
+        ran = attempt.ready
+        return (ran.tail(), ran.exit) if isinstance(ran, CommandAttempt) else ("", None)
 
     def confirm(self, key: str) -> Happened | ProbeAnswer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""

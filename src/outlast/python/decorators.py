@@ -17,7 +17,6 @@ from outlast.flows.spec import (
     FlowSpec,
     Inject,
     Retry,
-    StepSpec,
     flow_spec,
     seconds,
     types_of,
@@ -25,6 +24,7 @@ from outlast.flows.spec import (
 from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
+from outlast.runs.step import StepSpec, Work
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
     function = function.spec.function if isinstance(function, Step) else function
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", "")
-    timeout = given.pop("timeout", None)
+    timeout, writes = given.pop("timeout", None), _all_of(given.pop("writes", ()))
     return StepSpec(
         function,
         name,
@@ -172,11 +172,19 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         backoff=seconds(given.pop("backoff", BACKOFF_SECONDS), name),
         max_delay=seconds(given.pop("max_delay", MAX_DELAY_SECONDS), name),
         retry_on=types_of(given.pop("retry_on", ())),
-        writes=_all_of(given.pop("writes", ())),
+        writes=writes,
+        work=_declared_files() if writes else None,
         ignore=_all_of(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
         **given,
     )
+
+
+def _declared_files() -> Work:
+    """The work around a step that declares files; loaded with the first of those."""
+    from outlast.commands.leftovers import DeclaredFiles
+
+    return DeclaredFiles()
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -46,13 +46,15 @@ def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iter
     from outlast.home.caller import Caller
     from outlast.home.home import open_home
     from outlast.home.place import check_name
+    from outlast.python.rooms import load_commands
     from outlast.runs.live import Executor, Live
 
     who = check_name("actor", actor)
     place = open_home(home, store_options={"busy_seconds": busy_seconds})
     claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
     try:
-        yield Executor(Caller(place, who, "default", HERE, tokens=claims, door="hook"), Live(place))
+        caller = Caller(place, who, "default", HERE, tokens=claims, door="hook")
+        yield Executor(caller, Live(place, load_commands=load_commands))
     finally:
         place.store.close()
 

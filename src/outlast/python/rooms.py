@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from outlast.care.travel import export_run as export_run
     from outlast.care.travel import handoff as handoff
     from outlast.care.travel import import_run as import_run
-    from outlast.commands import guard as guard
     from outlast.commands import logs as logs
     from outlast.commands import mirror as mirror
+    from outlast.commands import room as room
     from outlast.flows.yaml import flow as flow
     from outlast.handoffs import binding as binding
     from outlast.handoffs import carry as carry
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from outlast.runs import same_flow as same_flow
     from outlast.runs import start as start
     from outlast.runs import workspace as workspace
+    from outlast.runs.live import Commands
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
     from outlast.runs.waits import signal as signal
@@ -57,7 +58,7 @@ _PLACES = {
     "care.audit": "audit",
     "care.gc": "gc",
     "care.travel": "export_run handoff import_run",
-    "commands": "guard logs mirror",
+    "commands": "logs mirror room",
     "flows.yaml": "flow",
     "handoffs": "binding carry compose from_run lint",
     "home": "claimer",
@@ -70,6 +71,12 @@ _PLACES = {
     "sessions": "drafts",
 }
 ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
+
+
+def load_commands() -> Commands:
+    """What runs commands: loaded with the first of them, or when somebody asks what one left."""
+    found: Commands = __getattr__("room").CommandRoom()
+    return found
 
 
 def __getattr__(name: str) -> ModuleType:

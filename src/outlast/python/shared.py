@@ -27,7 +27,7 @@ from outlast.python import rooms
 from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
 from outlast.runs.find_runs import Time, find_runs, run_query
-from outlast.runs.live import Executor, Guard, Live
+from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
@@ -84,11 +84,6 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
     return AsyncRun(execution) if is_async else Run(execution)
 
 
-def make_guard(home: Home) -> Guard:
-    """Ends the commands of this process should it die."""
-    return rooms.guard.Guard(home.settings.patience_seconds)
-
-
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
 
@@ -111,7 +106,7 @@ class Shared:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
-        live = Live(opened, facade=make_run, make_guard=lambda: make_guard(opened), mirrors=Mirrors(opened))
+        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
         self._executor = Executor(Caller(opened, who, where, HERE), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options

@@ -28,7 +28,8 @@ from outlast.home.place import check_name, check_tenant
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.runs.live import Executor, Guard, Live
+from outlast.python.rooms import load_commands
+from outlast.runs.live import Executor, Live
 from outlast.secrets.find import is_secret_file
 from outlast.secrets.own import SecretRules, read_own
 from outlast.store.blobs.folder import FolderBlobs
@@ -111,13 +112,7 @@ def open_client(
         process=this_process(ids),
         secrets=SecretRules(read_own(Path("/nonexistent"), chosen.secret_patterns)),
     )
-    return Executor(Caller(home, actor, scope, OwnEyes()), Live(home, make_guard=lambda: _guard(home)))
-
-
-def _guard(home: Home) -> Guard:
-    from outlast.commands.guard import Guard
-
-    return Guard(home.settings.patience_seconds)
+    return Executor(Caller(home, actor, scope, OwnEyes()), Live(home, load_commands=load_commands))
 
 
 def close_client(client: Executor) -> None:

@@ -18,8 +18,7 @@ from typing import Any
 
 from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from outlast.flows.spec import Inject, Signature
-from outlast.runs.attempt import CURRENT
-from outlast.values.ambient import calls_user_code
+from outlast.values.ambient import CURRENT, calls_user_code
 from outlast.values.frozen import dataclass
 
 Ask = Callable[[Any], Any]

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.flows.spec import StepSpec
 from outlast.runs.call import Call, NextCall, Past
+from outlast.runs.step import ReadyWork, StepSpec, Work
+from outlast.values import ambient
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles, SeenFile
     from outlast.runs.execution import Execution
+    from outlast.runs.journal_writer import Entries
     from outlast.store.contract.workspace import WorkspaceKeys
 
 
@@ -61,7 +63,7 @@ class Frame:
         return Frame(self.execution, f"{self.outer()}{name}/")
 
 
-CURRENT: ContextVar[Frame | None] = ContextVar("outlast_frame", default=None)
+CURRENT: ContextVar[Frame | None] = ambient.CURRENT
 
 
 class StepCall(Struct, eq=False):
@@ -120,14 +122,14 @@ class Attempt(Struct, eq=False):
     blobs: tuple[str, ...] = ()  # that these facts name
     before: dict[str, SeenFile] | None = None  # the declared files as they were
     previous: LeftFiles | None = None  # what the attempt before left
-    work: Any = None  # what runs it, if that is no Python function
+    ready: ReadyWork | None = None  # what runs it, if that is no Python function
     awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""
-        if self.work is not None:
-            self.work.drop()
-            self.work = None
+        if self.ready is not None:
+            self.ready.drop()
+            self.ready = None
 
 
 class Returned(Struct, frozen=True, eq=False):
@@ -153,9 +155,55 @@ class Ask(Struct, frozen=True, eq=False):
     payload: dict[str, Any]
 
 
-# What the drivers in call_plain.py do for the logic in execution.py.
-WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG, LISTEN = range(8)
-Do = tuple[int, Any]
+# -- what the drivers (call_plain.py, call_async.py) do for the logic (call_logic.py) ----------------
+
+
+class Write(Struct, frozen=True, gc=False):
+    """Make these entries durable."""
+
+    entries: Entries
+
+
+class Prepare(Struct, frozen=True, gc=False):
+    """Make the attempt's work ready. Answered by why it cannot begin, if it cannot."""
+
+    attempt: Attempt
+    work: Work
+
+
+class RunBody(Struct, frozen=True, gc=False):
+    """Run the body. Answered by how it ended."""
+
+    attempt: Attempt
+
+
+class AskProbe(Struct, frozen=True, gc=False):
+    """Ask what became of an effect. Answered by what its probe says, or what that raised."""
+
+    attempt: Attempt
+
+
+class WaitForRetry(Struct, frozen=True, gc=False):
+    """Wait for as long as comes between this attempt and the next."""
+
+    attempt: Attempt
+
+
+class ListenForStop(Struct, frozen=True, gc=False):
+    """Wait so long for a stop of this process that may explain a failure."""
+
+    seconds: float
+
+
+class Park(Struct, frozen=True, gc=False):
+    """The call waits for somebody outside: its branch goes no further."""
+
+
+class Hang(Struct, frozen=True, gc=False):
+    """The flow cancelled this call before: wait until it does so again."""
+
+
+Do = Write | Prepare | RunBody | AskProbe | WaitForRetry | ListenForStop | Park | Hang
 
 
 REMEMBERED = 1_000  # failures that a body caught long ago cannot end it any more

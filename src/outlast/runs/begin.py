@@ -10,7 +10,7 @@ from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
 from outlast.home.once import Operation, Repeated, check_id
 from outlast.home.place import check_name
-from outlast.ledger.journal import JournalEntry, genesis
+from outlast.ledger.journal import OF_A_CALL, JournalEntry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import delivery, same_flow
 from outlast.runs.beside import beside
@@ -18,7 +18,6 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.look import waits_now
 from outlast.runs.options import AS_EVER, Options, agreed
 from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.waits.interrupt import OF_A_CALL
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
 from outlast.values.codec import pack_small

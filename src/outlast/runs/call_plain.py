@@ -9,7 +9,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from outlast.errors import (
     EffectInsideStep,
@@ -24,28 +24,29 @@ from outlast.errors import (
     Stopped,
     Unavailable,
 )
-from outlast.flows.spec import StepSpec
 from outlast.runs.attempt import (
-    BODY,
     CURRENT,
-    HANG,
-    LISTEN,
-    PREPARE,
-    PROBE,
-    SLEEP,
-    WRITE,
+    AskProbe,
     Attempt,
     Ended,
     Frame,
+    Hang,
+    ListenForStop,
+    Park,
+    Prepare,
     Raised,
     Returned,
+    RunBody,
     StepCall,
+    WaitForRetry,
+    Write,
 )
 from outlast.runs.call import Replay
 from outlast.runs.call_logic import drive
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
+from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
@@ -124,54 +125,42 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
     answer: Any = None
     try:
         while True:
-            what, given = driven.send(answer)
+            do = driven.send(answer)
             answer = None
-            if what == WRITE:
-                execution.pen.write(given)
-            elif what == BODY:
-                answer = _body(execution, given)
-            elif what == PREPARE:
-                answer = prepare(execution, given)
-            elif what == PROBE:
-                with execution.asking(given):
-                    answer = _probe(execution, given)
-            elif what == SLEEP:
-                _nap(execution, execution.delay_of(given))
-            elif what == LISTEN:
-                listen(lambda: execution.stopping, given)
-            elif what == HANG:  # an async flow cancelled it before; a plain one cannot
-                raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
-            else:
-                execution.paused = execution.paused or park
-                raise Paused
+            match do:
+                case Write():
+                    execution.pen.write(do.entries)
+                case RunBody():
+                    answer = _body(execution, do.attempt)
+                case Prepare():
+                    answer = do.work.prepare(execution, do.attempt)
+                case AskProbe():
+                    with execution.asking(do.attempt):
+                        answer = _probe(execution, do.attempt)
+                case WaitForRetry():
+                    _nap(execution, execution.delay_of(do.attempt))
+                case ListenForStop():
+                    listen(lambda: execution.stopping, do.seconds)
+                case Hang():  # an async flow cancelled it before; a plain one cannot
+                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+                case Park():
+                    execution.paused = execution.paused or park
+                    raise Paused
+                case _:
+                    assert_never(do)
     except StopIteration as end:
         return end.value
 
 
-def prepare(execution: Execution, attempt: Attempt) -> Any:
-    """Make ready what must be on disk with the start: how files are, which processes will run."""
-    from outlast.commands import leftovers
-
-    return leftovers.prepare(execution, attempt)
-
-
-def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
-    """The same end, once what it did to the declared files is noted."""
-    from outlast.commands import leftovers
-
-    return leftovers.observe(execution, attempt, ended)
-
-
 def _body(execution: Execution, attempt: Attempt) -> Ended:
-    ended = _ended(execution, attempt)
-    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+    ended, work = _ended(execution, attempt), attempt.asked.spec.work
+    return work.observe(execution, attempt, ended) if work is not None else ended
 
 
-def _worked(execution: Execution, attempt: Attempt) -> Ended:
+def _worked(execution: Execution, ready: ReadyWork) -> Ended:
     """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
     try:
-        ended: Ended = attempt.work.run()
-        return ended
+        return ready.run()
     except Unavailable as error:
         execution.pen.sever(error)
     except Exception as error:
@@ -181,8 +170,8 @@ def _worked(execution: Execution, attempt: Attempt) -> Ended:
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
-    if attempt.work is not None:
-        return _worked(execution, attempt)
+    if attempt.ready is not None:
+        return _worked(execution, attempt.ready)
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
-from outlast.flows.spec import NO_RETRY, StepSpec
+from outlast.flows.spec import NO_RETRY
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure, journal
 from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
@@ -38,8 +38,9 @@ from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
 from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND
-from outlast.runs.step_inputs import StepInputs
 from outlast.runs.state import State
+from outlast.runs.step import StepSpec
+from outlast.runs.step_inputs import StepInputs
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
@@ -245,7 +246,7 @@ class Execution:
 
     def _look_elsewhere(self, asked: StepCall) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
-        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=asked.spec.work is not None)
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=bool(asked.spec.command))
         if asked.elsewhere is not None and self.branches is None:
             asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
 
@@ -390,7 +391,7 @@ class Execution:
         spec = attempt.asked.spec
         with self.pen.lock:
             self.open[id(attempt)] = attempt
-            if spec.is_effect or spec.prepares or self._sync_start:
+            if spec.is_effect or spec.work is not None or self._sync_start:
                 self._sync_start = bool(self.suspects)
                 return self.pen.queue(self._start_entry(attempt))
             if self.pen.owes:
@@ -419,12 +420,12 @@ class Execution:
         attempt.recorded = True
         if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
             attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
-        return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
+        return self.pen.receipt(attempt, "started", Payload(), mark=mark_of(attempt.asked.spec))
 
     def previous_of(self, asked: StepCall) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
         past = self.ledger.calls.get(asked.call)
-        if past is None and asked.spec.work is not None:
+        if past is None and asked.spec.command:
             past = self._begun_on_other_reads(asked.call)
         return past if past is not None and past.attempts and not past.finished else None
 
@@ -471,8 +472,13 @@ class Execution:
         told = list(attempt.artifacts)
         return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next, artifacts=told)
 
-    def close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
-        """The receipt of an attempt, queued with everything that waited to ride along."""
+    def close(
+        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
+    ) -> Entries:
+        """The receipt of an attempt, queued with everything that waited to ride along.
+
+        `delivered`: the flow is given this outcome, so it is final. `mark`: what its entry says besides.
+        """
         with self.pen.lock:
             attempt.closed = True
             self.open.pop(id(attempt), None)
@@ -489,7 +495,7 @@ class Execution:
                 self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":
                 self.endings.settled()
-            return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
+            return self.pen.queue_receipt(attempt, status, payload, delivered=delivered, mark=mark)
 
     def _let_go(self, attempt: Attempt) -> None:
         """Another attempt may be noted in its place."""
@@ -529,7 +535,7 @@ class Execution:
             return
         self.endings.cancelled(attempt.asked.call)
         mark = "not_done" if attempt.asked.spec.is_effect else ""
-        self.pen.write(self.close(attempt, "cancelled", True, mark, Payload()))
+        self.pen.write(self.close(attempt, "cancelled", Payload(), delivered=True, mark=mark))
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
@@ -735,8 +741,8 @@ def event_bytes(body: Any, path: str) -> bytes:
 
 def shown(asked: StepCall) -> dict[str, Any]:
     """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
-    if asked.spec.work is not None:
-        return {"inputs": {"run": asked.spec.work.command.run}}
+    if asked.spec.command:
+        return {"inputs": {"run": asked.spec.command}}
     raw = encode(asked.inputs)
     return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
 

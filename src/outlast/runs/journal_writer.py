@@ -22,6 +22,7 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
+from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
 from outlast.values.digest import digest
 
@@ -51,7 +52,9 @@ class Pen:
 
     # -- making entries --------------------------------------------------------------------------
 
-    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> JournalEntry:
+    def receipt(
+        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
+    ) -> JournalEntry:
         """The entry about an attempt: its start or its outcome."""
         asked = attempt.asked
         spec, call = asked.spec, asked.call
@@ -157,13 +160,13 @@ class Pen:
 
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
-    def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
+    def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
-        made = self.receipt(attempt, status, delivered, mark, payload)
+        made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
             from outlast.runs.saves import fate_of
 
-            fate = fate_of(attempt, status, delivered, mark)
+            fate = fate_of(attempt, status, delivered=delivered, mark=mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)

@@ -16,6 +16,7 @@ from outlast.values.frozen import NamedTuple, dataclass
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
 # person about them, or ends (or waits for) what still runs
+READS = "what it reads has changed"  # why a finished step of a flow file is done anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,13 @@ class Action(NamedTuple):
 
     word: str  # one of ACTIONS
     why: str = ""
+
+
+class Rehearsed(NamedTuple):
+    """What going through a flow file finds: of each call that the ledger knows, and which steps have no receipt yet."""
+
+    actions: dict[Call, Action]
+    ahead: tuple[str, ...]
 
 
 def plan_steps(

@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.commands.guard import orphans_of
-from outlast.commands.leftovers import asked_by_declaration, previous, previous_of, why_asked
 from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_recipe
 from outlast.flows.spec import FlowSpec
@@ -29,9 +27,8 @@ from outlast.runs.call import Call, Past, count_death, labels
 from outlast.runs.decisions import back_to
 from outlast.runs.heartbeat import death_of
 from outlast.runs.look import waits_now
-from outlast.runs.plan import SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
+from outlast.runs.plan import READS, SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
 from outlast.runs.recovery import BodySource, FoundRun
-from outlast.runs.replay.rehearsal import READS, rehearse
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
 from outlast.runs.start import flow_if_known, refuse_unfit
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.attempt import StepCall
-    from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
 
 
@@ -79,8 +74,8 @@ def outlook(
     given = recovery.reasons(executor, found, source, loaded=loaded)  # first: what is damaged is known from then on
     actions, ahead = _actions(executor, found, spec, silent_at, partial)
     given = [
-        *_with_leftovers(executor.home, found, given, actions),
-        *_alive(executor.home, found),
+        *_with_leftovers(executor, found, given, actions),
+        *_alive(executor, found),
         *_asked(executor.home, found),
     ]
     verdict = judge([*given, *_changed(found, actions), *more])
@@ -240,28 +235,27 @@ def _actions(
 ) -> tuple[dict[Call, Action], tuple[str, ...]]:
     """Of a flow file: what going through it finds. Else: where a person is asked, whatever the receipts say."""
     if isinstance(spec, RecipeSpec):
-        return rehearse(executor, found, spec, silent_at, _asks, partial)
+        return executor.live.commands.rehearse(executor, found, spec, silent_at, partial)
     waits = waits_now(executor.home, found.run.key)
     changed = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}
     known = {call: Action("decide", "it was done with other inputs") for call in changed}
-    return known if partial else known | _asked_about_files(executor.home, found), ()
+    return known if partial else known | _asked_about_files(executor, found), ()
 
 
-def _asks(execution: Execution, asked: StepCall) -> str:
-    return why_asked(execution, asked.spec, previous(execution, asked)) if asked.spec.prepares else ""
-
-
-def _asked_about_files(home: Home, found: FoundRun) -> dict[Call, Action]:
+def _asked_about_files(executor: Executor, found: FoundRun) -> dict[Call, Action]:
     """Steps of a Python flow that left something, and said when they began that a person decides about it."""
     unfinished = [past for past in found.ledger.calls.values() if past.attempts and not past.finished]
-    why = {past.call: asked_by_declaration(home, found.run.id, past) for past in unfinished}
+    asked = executor.live.commands.asked_about
+    why = {past.call: asked(executor.home, found.run.id, past) for past in unfinished}
     return {call: Action("decide", f"what it left: {text}") for call, text in why.items() if text}
 
 
 # -- reasons that only a look at the world gives -----------------------------------------------------
 
 
-def _with_leftovers(home: Home, found: FoundRun, given: list[Reason], actions: dict[Call, Action]) -> list[Reason]:
+def _with_leftovers(
+    executor: Executor, found: FoundRun, given: list[Reason], actions: dict[Call, Action]
+) -> list[Reason]:
     """The reasons, where those about partial work say what is in the files: after a failure as after a crash."""
     names = labels(found.rows)
     partial = {reason.subject: reason for reason in given if reason.code == "partial_work"}
@@ -269,7 +263,7 @@ def _with_leftovers(home: Home, found: FoundRun, given: list[Reason], actions: d
         label = names.get(past.call, "")
         if past.call in actions and actions[past.call].word == "leave":
             partial.pop(label, None)
-        elif (left := previous_of(home, found.run.id, past)) is not None:
+        elif (left := executor.live.commands.left_by(executor.home, found.run.id, past)) is not None:
             known = partial.get(label) or _failed_half_way(past, label, left)
             partial |= {label: _with_left(known, left)} if known is not None else {}
     return [*(reason for reason in given if reason.code != "partial_work"), *partial.values()]
@@ -292,17 +286,17 @@ def _with_left(reason: Reason, left: LeftFiles) -> Reason:
     return replace(reason, found=told, advice=advice if left.files else reason.advice)
 
 
-def _alive(home: Home, found: FoundRun) -> list[Reason]:
+def _alive(executor: Executor, found: FoundRun) -> list[Reason]:
     """Processes of unfinished attempts that still run."""
     return [
         Reason(
             "still_running",
-            orphan.label,
+            past.call.path,
             "ended",
-            f"process group {orphan.group.pgid}",
-            "resuming waits for it" if orphan.past.kind == "effect" else "resuming ends it first",
+            f"process group {pgid}",
+            "resuming waits for it" if past.kind == "effect" else "resuming ends it first",
         )
-        for orphan in orphans_of(home, found.ledger)
+        for past, pgid in executor.live.commands.still_running(executor.home, found.ledger)
     ]
 
 

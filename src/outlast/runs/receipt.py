@@ -26,7 +26,7 @@ from outlast.ledger.journal import (
 )
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
-from outlast.runs.step_inputs import shown_inputs
+from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple, dataclass
@@ -134,17 +134,19 @@ def receipts_of(
     """
     names = labels(rows) if names is None else names
     heard, label_of = attempts_of(rows, flaws, names), _labels_by_id(names)
-    return [_receipt(run_id, flow, each, blob, trace_id, label_of, flaws.get(each.row.seq, SOUND).why) for each in heard]
+    return [
+        _receipt(run_id, flow, each, blob, trace_id, label_of, flaws.get(each.row.seq, SOUND).why) for each in heard
+    ]
 
 
-def _labels_by_id(names: Mapping[Call, str]) -> Callable[[str], str]:
-    """What people call a call, by its id; made when the first one is asked for."""
-    known: dict[str, str] = {}
+def _labels_by_id(names: Mapping[Call, str]) -> LabelOf:
+    """Calls by the refs of them, made when the first one is asked for."""
+    known: dict[str, tuple[str, str]] = {}
 
-    def label_of(call: str) -> str:
+    def label_of(ref: str) -> tuple[str, str]:
         if not known:
-            known.update({id_of(each): label for each, label in names.items()})
-        return known.get(call, "")
+            known.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
+        return known.get(ref, (ref, ""))
 
     return label_of
 
@@ -176,7 +178,7 @@ def _receipt(
     heard: Heard,
     blob: ReadBlob | None,
     trace_id: str,
-    label_of: Callable[[str], str],
+    label_of: LabelOf,
     damage: str = "",
 ) -> Receipt:
     call, label, header, row, before = heard

@@ -145,7 +145,7 @@ def refuse_over(attempt: Attempt, what: str) -> None:
         raise Refused(detail=f"an attempt that is over cannot save {what}")
 
 
-def fate_of(attempt: Attempt, status: str, delivered: bool, mark: str) -> Callable[[Writing], None] | None:
+def fate_of(attempt: Attempt, status: str, *, delivered: bool, mark: str) -> Callable[[Writing], None] | None:
     """What becomes of what an attempt made, to be done with its receipt. None: nothing yet, or nothing was made."""
     kept = kept_by(attempt)
     if not any(kept) and not attempt.operations:

@@ -9,12 +9,14 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
 from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
+from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.home.acceptance import NOTHING_ACCEPTED
 from outlast.home.find import run_row
 from outlast.home.home import refuse_loop
@@ -82,13 +84,7 @@ def _run(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    run = executor.live.facade(execution, False)
-
-    @calls_user_code
-    def body() -> Any:
-        return spec.function(run, **inputs)
-
-    outcome = runner.run_plain(executor, execution, body, spec.decode)
+    outcome = runner.run_plain(executor, execution, _body(execution, spec, inputs), spec.decode)
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
@@ -136,14 +132,22 @@ async def _run_async(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    run = executor.live.facade(execution, True)
+    outcome = await runner.run_async(executor, execution, _body(execution, spec, inputs), spec.decode)
+    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
+
+
+def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+    """What is run: the flow's function, or the nodes of its file."""
+    live = execution.executor.live
+    if isinstance(spec, RecipeSpec):
+        return partial(live.commands.perform, execution, spec, inputs)
+    run = live.facade(execution, spec.is_async)
 
     @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 
-    outcome = await runner.run_async(executor, execution, body, spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
+    return body
 
 
 async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
@@ -312,8 +316,6 @@ def _loaded(home: Home, source: str) -> FlowSpec:
         raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
     folder = home.project or here()
     if is_recipe(source):
-        from outlast.flows.yaml.flow import find_recipe
-
         return find_recipe(source, folder)
     spec = getattr(load(source, folder), "spec", None)
     if not isinstance(spec, FlowSpec):

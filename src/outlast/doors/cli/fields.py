@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from outlast.doors.cli.render import as_json, clean, note, paragraph, terminal_columns, wrapped
-from outlast.runs.waits.schema import APPROVAL as APPROVAL
-from outlast.runs.waits.schema import resolved, wrong_with
+from outlast.values.schema import APPROVAL as APPROVAL
+from outlast.values.schema import resolved, wrong_with
 
 Schema = Mapping[str, Any]
 WORDS = {

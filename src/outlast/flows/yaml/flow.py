@@ -1,10 +1,9 @@
-"""A flow file as a flow: found by its path, bound to its inputs, performed as a run's body."""
+"""A flow file as a flow: found by its path and bound to its inputs. What runs it: `commands/flow.py`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from outlast.flows.loading import RECIPES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
-from outlast.runs.attempt import CURRENT
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
@@ -102,29 +100,11 @@ def _read(path: Path) -> Recipe:
 
 
 def recipe_spec(recipe: Recipe, path: str) -> RecipeSpec:
-    def body(run: Any, **inputs: Any) -> dict[str, Any]:
-        return _perform(spec, inputs)
-
-    source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
-    file = Path(os.path.realpath(path))
-    spec = RecipeSpec(body, recipe.name, source, False, signature, True, recipe=recipe, file=file)
-    return spec
+    """A flow file as a flow. Its body is not here: whoever runs it performs its nodes (`commands/flow.py`)."""
+    source, file = f"{path}:{recipe.name}", Path(os.path.realpath(path))
+    return RecipeSpec(_body, recipe.name, source, False, Signature(_body, skip=1), True, recipe=recipe, file=file)
 
 
-def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
-    from outlast.commands.flow import Performance
-    from outlast.commands.step import Setting
-
-    frame = CURRENT.get()
-    assert frame is not None
-    assert spec.recipe is not None
-    execution = frame.execution
-    secrets = demand_secrets(spec.recipe, os.environ)
-    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
-    performance = Performance(execution, spec.recipe, setting, spec.source)
-    try:
-        return performance.perform()
-    finally:
-        performance.mirror.catch_up()
-        with suppress(OSError):  # it stays while something is in it
-            (execution.executor.home.folder / "work" / execution.id).rmdir()
+def _body(run: Any, **inputs: Any) -> dict[str, Any]:
+    """What the body of every flow file takes and gives."""
+    raise AssertionError("a flow file is performed, not called")

@@ -15,10 +15,10 @@ from typing import Any
 from outlast.errors import StepInvalid
 from outlast.flows.loading import RECIPES
 from outlast.flows.spec import seconds
-from outlast.runs.waits.interrupt import RESERVED
-from outlast.runs.waits.schema import refuse_schema
+from outlast.ledger.journal import RESERVED
 from outlast.values.codec import doubled
 from outlast.values.frozen import NamedTuple
+from outlast.values.schema import refuse_schema
 from outlast.values.text import nearest
 from outlast.values.yaml_tree import FlowFileProblem, Tree
 

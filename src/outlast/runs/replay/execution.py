@@ -12,20 +12,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from outlast.commands.flow import Lane as Lane
-from outlast.commands.flow import Performance
 from outlast.errors import Paused
-from outlast.flows.spec import FlowSpec, StepSpec
-from outlast.flows.yaml.model import Pause
+from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, JournalEntry, decode_payload
 from outlast.runs import call_plain as calls
-from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
+from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.replay.model import OWN, Lacking
 from outlast.runs.rewind import REWOUND
+from outlast.runs.step import StepSpec
 from outlast.store.contract import Hold, Writing
 from outlast.values.codec import digest_inputs
 
@@ -288,40 +286,6 @@ def known_child(execution: Execution, spec: FlowSpec, call: Call, past: Past | N
     past.asked = True
     run_id = str(decode_payload(past.payload).facts["child"])
     return KnownChild(execution, spec, run_id, call, past)
-
-
-# -- flow files --------------------------------------------------------------------------------------
-
-
-class _NoMirror:
-    def catch_up(self) -> None:
-        """No receipt is new."""
-
-
-class OnReceipts(Performance):
-    """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
-
-    looks_at_files = False
-
-    def without_mirror(self) -> None:
-        self.__dict__["mirror"] = _NoMirror()
-
-    def perform(self) -> dict[str, Any]:
-        self.without_mirror()
-        frame = CURRENT.get()
-        assert frame is not None
-        return self._walk(Lane(frame, self.setting))
-
-    def _tidy(self, asked: StepCall) -> None:
-        """There is nothing to tidy up."""
-
-    def _close(self, path: str, number: int, last: StepCall | None) -> None:
-        """No marks are made."""
-
-    def _end_declined(self, node: Pause) -> NoReturn:
-        """The run was given up here: that is on record, and not done again."""
-        self.execution.paused = True
-        raise Paused
 
 
 @contextmanager

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from outlast.clock import moment
-from outlast.commands.step import Setting
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.inputs import bind_inputs
 from outlast.home.find import run_row
 from outlast.home.home import refuse_loop
 from outlast.ledger.journal import Row, decode_header, decode_payload
@@ -27,7 +25,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.finished import RESULT_PRUNED, proven
 from outlast.runs.look import record_now
 from outlast.runs.plan import state_of
-from outlast.runs.replay.execution import OnReceipts, Replaying, counted
+from outlast.runs.replay.execution import Replaying, counted
 from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.start import flow_of_run
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
 
-P = TypeVar("P", bound=OnReceipts)
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
 
@@ -207,17 +204,10 @@ def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:
     if isinstance(spec, RecipeSpec):
-        return recipe_body(execution, executor, recorded.inputs, spec, OnReceipts).perform
+        return executor.live.commands.on_receipts(execution, spec, recorded.inputs)
     inputs = spec.typed(recorded.inputs)
     run = executor.live.facade(execution, spec.is_async)
     return lambda: spec.function(run, **inputs)
-
-
-def recipe_body(execution: Replaying, executor: Executor, inputs: dict[str, Any], spec: RecipeSpec, kind: type[P]) -> P:
-    """A flow file's, gone through on receipts. Its secrets are not asked for: no command is run."""
-    assert spec.recipe is not None
-    setting = Setting(executor, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
-    return kind(execution, spec.recipe, setting, spec.source)
 
 
 def _plain_end(body: Callable[[], Any]) -> ReplayedEnd:

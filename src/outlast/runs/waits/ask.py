@@ -22,10 +22,10 @@ from outlast.runs.call import Call, Past
 from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
 from outlast.runs.waits.notes import Notes
-from outlast.runs.waits.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple
+from outlast.values.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.values.text import duration
 
 

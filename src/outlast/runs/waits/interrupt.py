@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from outlast.errors import AnswerInvalid
+from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
+from outlast.ledger.journal import RESERVED as RESERVED
 from outlast.values.codec import encode
 from outlast.values.digest import identity
 from outlast.values.frozen import dataclass
@@ -42,9 +44,6 @@ OF_THE_RUN: dict[str, str] = {
     DEADLINE: "the run is to be done by {due}",
 }
 
-OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
-BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
-RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
 NO_DEFAULT: Any = object()  # a wait without one
 BY_DEADLINE = "deadline"  # who answered, when nobody did in time
 
@@ -164,7 +163,7 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     if interrupt.type == "signal":
         send = f"outlast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
         raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
-    from outlast.runs.waits.schema import APPROVAL, wrong_with
+    from outlast.values.schema import APPROVAL, wrong_with
 
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from outlast.commands.flow import Lane, Performance
+from outlast.commands.leftovers import previous, why_asked
+from outlast.commands.step import CommandSpec, Setting
 from outlast.errors import OutlastError, Paused
-from outlast.flows.spec import StepSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Foreach, Node, Parallel, SubFlow
+from outlast.flows.yaml.inputs import bind_inputs
+from outlast.flows.yaml.model import Foreach, Node, Parallel, Pause, SubFlow
 from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_payload
 from outlast.runs import journal
@@ -22,43 +25,34 @@ from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.execution import Execution
 from outlast.runs.look import waits_now
-from outlast.runs.plan import Action
+from outlast.runs.plan import READS, Action, Rehearsed
+from outlast.runs.planning import plan
 from outlast.runs.recovery import FoundRun
-from outlast.runs.replay.execution import Lane, OnReceipts, Replaying
-from outlast.runs.replay.replay import recipe_body
+from outlast.runs.replay.execution import Replaying
 from outlast.runs.rewind import LINES
 from outlast.runs.run import FINISHED
+from outlast.runs.step import StepSpec
 from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
-Asks = Callable[[Execution, StepCall], str]  # why a person would be asked before this call is tried again
+P = TypeVar("P", bound="OnReceipts")
 STOPS = (Paused, OutlastError, OSError)  # what ends a flow file, or a branch of it: no mistake of ours
-READS = "what it reads has changed"
 OTHER_LINES = "the file has other lines"
 KEPT = "the run of another flow is kept as it is; to do it again, fork this run from before it, or go back in that run"
 OF_STEPS = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # questions that a plan names by their step: decide
 BACK = "a step that was left unfinished says resume_to"
 
 
-class Rehearsed(NamedTuple):
-    """What a resume will do: with each call that the ledger knows, and which steps follow that have no receipt."""
-
-    actions: dict[Call, Action]
-    ahead: tuple[str, ...]
-
-
 def rehearse(
-    executor: Executor, found: FoundRun, spec: RecipeSpec, silent_at: int, asks: Asks, partial_work: str = ""
+    executor: Executor, found: FoundRun, spec: RecipeSpec, silent_at: int, partial_work: str = ""
 ) -> Rehearsed:
     """Go through the flow file of a run. `partial_work`: keep, restore, as it is said for a resume."""
     execution = Rehearsing(executor, found, silent_at)
     execution.partial = partial_work
-    body = recipe_body(execution, executor, decode(found.run.inputs), spec, Rehearsal)
-    body.asks = asks
+    body = body_on_receipts(execution, spec, decode(found.run.inputs), Rehearsal)
     token = CURRENT.set(Frame(execution))
     try:
         body.perform()
@@ -68,6 +62,44 @@ def rehearse(
         CURRENT.reset(token)
         execution.over = True
     return Rehearsed(body.all_actions(found.ledger), tuple(dict.fromkeys(body.ahead)))
+
+
+def body_on_receipts(execution: Replaying, spec: RecipeSpec, inputs: dict[str, Any], kind: type[P]) -> P:
+    """A flow file's body, to be gone through on receipts. Its secrets are not asked for: no command is run."""
+    assert spec.recipe is not None
+    setting = Setting(execution.executor, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
+    return kind(execution, spec.recipe, setting, spec.source)
+
+
+class _NoMirror:
+    def catch_up(self) -> None:
+        """No receipt is new."""
+
+
+class OnReceipts(Performance):
+    """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
+
+    looks_at_files = False
+
+    def without_mirror(self) -> None:
+        self.__dict__["mirror"] = _NoMirror()
+
+    def perform(self) -> dict[str, Any]:
+        self.without_mirror()
+        frame = CURRENT.get()
+        assert frame is not None
+        return self._walk(Lane(frame, self.setting))
+
+    def _tidy(self, asked: StepCall) -> None:
+        """There is nothing to tidy up."""
+
+    def _close(self, path: str, number: int, last: StepCall | None) -> None:
+        """No marks are made."""
+
+    def _end_declined(self, node: Pause) -> NoReturn:
+        """The run was given up here: that is on record, and not done again."""
+        self.execution.paused = True
+        raise Paused
 
 
 class Rehearsing(Replaying):
@@ -113,7 +145,6 @@ class Rehearsing(Replaying):
 class Rehearsal(OnReceipts):
     """A flow file, gone through without running it."""
 
-    asks: Asks
     looks_at_files = True
 
     def __init__(self, execution: Rehearsing, *rest: Any) -> None:
@@ -146,7 +177,7 @@ class Rehearsal(OnReceipts):
             return self.execution.recorded(asked, asked.next.past)
         if found.word == "decide":
             raise Paused
-        return {"holds": self._would_hold(asked)} if asked.spec.work.is_condition else None
+        return {"holds": self._would_hold(asked)} if _is_condition(asked) else None
 
     def _would_hold(self, asked: StepCall) -> bool:
         """What a condition is taken to say: as it did, if it was set aside after it had said it."""
@@ -174,9 +205,9 @@ class Rehearsal(OnReceipts):
         same = _begun(self.execution.ledger, asked.call)
         found = _begun(self.rehearsing.found.ledger, asked.call)  # before anything was set aside here
         past = found or same or self._other_inputs(asked.call)
-        why = self.asks(self.execution, asked)
+        why = why_asked(self.execution, asked.spec, previous(self.execution, asked))
         if past is None:
-            if not asked.spec.work.is_condition:
+            if not _is_condition(asked):
                 self.ahead.append(asked.call.path)
             return Action("decide") if why else Action("retry")
         if why:
@@ -273,8 +304,6 @@ class Rehearsal(OnReceipts):
 
     def _goes_on(self, spawned: Past, scope: str) -> bool:
         """Whether a resume goes on with a run that this one began: what it runs there is ahead. Raises Paused."""
-        from outlast.runs.planning import plan
-
         facts = decode_payload(spawned.payload).facts if spawned.payload else {}
         executor = self.rehearsing.executor
         row = executor.home.store.read(lambda look: look.run_by_id(str(facts.get("child", ""))))
@@ -294,14 +323,16 @@ class Rehearsal(OnReceipts):
 
 def _waits(executor: Executor, row: RunRow) -> bool:
     """Whether a run waits for what its flow, or that of a child, asked for: what people decide of steps is planned."""
-    from outlast.runs.planning import plan
-
     waits = [wait for wait in waits_now(executor.home, row.key) if wait.type not in OF_STEPS]
     found = [run_row(executor.home, str(wait.payload["child"])) for wait in waits if wait.type == "child"]
     if len(found) < len(waits):
         return True
     going_on = [child for child in found if child.status not in FINISHED]
     return any(plan(executor, child).of("decide") or _waits(executor, child) for child in going_on)
+
+
+def _is_condition(asked: StepCall) -> bool:
+    return isinstance(asked.spec, CommandSpec) and asked.spec.work.is_condition
 
 
 def _begun(ledger: Ledger, call: Call) -> Past | None:
