@@ -4,11 +4,11 @@ import json
 import shutil
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, flow_file, inject, step
 from outlast.care.audit.flow import QUESTIONS, Audit

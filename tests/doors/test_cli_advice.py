@@ -1,12 +1,12 @@
 """What a verdict advises can be typed as it stands: the command line takes every command of it, for every anchor."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from shlex import shlex
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from outlast.doors.cli.group import cli
 from outlast.files.binding import Binding, Bound

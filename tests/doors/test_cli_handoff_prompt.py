@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+from msgspec.structs import replace
 from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
 from outlast import Outlast, Run, flow, step

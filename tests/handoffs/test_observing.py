@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast.files import snapshot as bound_files
 from outlast.files.binding import ABSENT
@@ -206,7 +206,7 @@ def watch(event, args):
 sys.addaudithook(watch)
 told = []
 bound = bind(home, contract, root)
-fields = {name: getattr(contract, name) for name in Contract.__dataclass_fields__}
+fields = {name: getattr(contract, name) for name in Contract.__struct_fields__}
 fields |= dict(id="h", scope="s", revision=1, actor="me", stored_us=1, expires_us=2, lint=Lint(100))
 handoff = Handoff(**fields, binding=bound)
 told.append([sorted(opened), listed[:], spawned[:]])

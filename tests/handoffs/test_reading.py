@@ -3,7 +3,6 @@
 import base64
 import json
 import time
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid

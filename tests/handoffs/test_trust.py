@@ -1,11 +1,11 @@
 """The verdict on a handoff as a pure rule: what can only make it worse, what clears it, and what never matters."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, key_of

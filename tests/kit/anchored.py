@@ -1,10 +1,10 @@
 """Handoffs as the ledger keeps them, written without looking at files, running checks or judging anything."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from outlast import Outlast
 from outlast.files.binding import Binding, Bound

@@ -19,7 +19,7 @@ def contract(*targets: str, **fields: Any) -> Contract:
 
 def stored(given: Contract, bound: Binding | None) -> Handoff:
     """A handoff that went through the store: encoded and read again."""
-    fields = {name: getattr(given, name) for name in Contract.__dataclass_fields__}
+    fields = {name: getattr(given, name) for name in Contract.__struct_fields__}
     fixed: dict[str, Any] = {"id": "h", "scope": "default", "revision": 1, "actor": "me"}
     made = Handoff(**fields, **fixed, stored_us=1, expires_us=2, lint=Lint(100), binding=bound)
     return decode_handoff(encode_handoff(made))

@@ -1,9 +1,9 @@
 """What the machine has found, each as a sentence."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from .oracle import FILE, Step
 from .rig import EACH, FIRST, LOOP, SUB, WHY, Rig
@@ -385,3 +385,31 @@ def test_another_flow_that_goes_on_stands_where_the_flow_came_to_it(rig: Rig, ho
     rig.go(run_id, "inner", how)
     plan = rig.plan(run_id, from_step="sub")
     assert ("then" in plan.of("retry"), plan.of("reuse")) == (True, ("look",))
+
+
+def test_items_that_the_flow_came_to_stand_before_a_call_that_it_did_not_come_to(rig: Rig) -> None:
+    rig.write([FIRST[0], EACH])
+    assert rig.go("", "send@b", "fail") == "waiting"
+    run_id = rig.newest()
+    rig.touch("look.in", "two")
+    assert rig.go(run_id, "", "") == "waiting"
+    rig.outlast.rewind(run_id, "each[a]/item", why=WHY)
+    rig.touch("look.in", "one")
+    assert rig.plan(run_id).of("retry") == ("look", "each[a]/item", "each[b]/item")
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "waiting"
+    assert rig.diary()[before:] == ["look", "item@a", "item@b"]
+
+
+def test_a_question_about_files_stays_asked_until_it_is_answered(rig: Rig) -> None:
+    with_files(rig, "restore")
+    assert rig.go("", "make", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "look", why=WHY)
+    rig.touch(FILE, "edited\n")
+    for _ in range(2):
+        assert rig.go(fork.id, "", "") == "waiting"
+        assert rig.plan(fork.id).of("decide") == ("make",)
+    (wait,) = (wait for wait in rig.outlast.interrupts(fork.id) if wait.status == "open")
+    rig.outlast.answer(wait.id, {"choice": "keep", "why": WHY})
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.files()[FILE] == "edited\nhalf\nwhole 0\n"

@@ -6,12 +6,13 @@ resume then does, the world outside, the receipts, and `verify`.
 
 from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from outlast import Plan, Receipt, failpoints
 from outlast.errors import OutlastError
@@ -321,6 +322,21 @@ class Machine(RuleBasedStateMachine):
         model.rewind(model.meant(call, receipt.label))
         known.pending = True
         event(f"rewound: {about(call, model, known)}")
+
+    @precondition(lambda self: self.rig.sees_ahead and self._has_groups())
+    @rule(run=st.integers(0, 9))
+    def rewind_to_another_flow(self, run: int) -> None:
+        """To one that is not over: it has no receipt, and is meant by its name."""
+        known = self._unfinished(run)
+        model = known.model if known else Model()
+        begun = [call for call in model.order if model.calls[call].kind == "spawn"]
+        left = [call for call in begun if Call(call.scope, "") not in model.calls]
+        if known is None or not left or known.is_out_of_order or model.damaged:
+            return
+        self.rig.outlast.rewind(known.id, left[0].scope, why=WHY)
+        model.rewind(left[0])
+        known.pending = True
+        event("rewound: to another flow")
 
     @rule(run=st.integers(0, 9), at=st.integers(0, 9))
     def from_(self, run: int, at: int) -> None:

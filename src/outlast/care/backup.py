@@ -27,6 +27,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
+
 from outlast import failpoints
 from outlast.care.gc.gc import alone
 from outlast.care.travel.archive import BACKUP, PIECE_BYTES, Backup, Packer
@@ -40,7 +42,7 @@ from outlast.store import open_keys, url_of
 from outlast.store.contract import Store
 from outlast.store.disk import sync_file, sync_folder, translated
 from outlast.store.sqlite.keys import FILE as KEYS
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 from outlast.values.plain import NotPlain, kind_of, open_plain
 
 if TYPE_CHECKING:
@@ -169,8 +171,7 @@ def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackedUp:
+class BackedUp(Struct, frozen=True):
     """A backup that was written."""
 
     path: str

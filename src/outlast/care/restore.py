@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from outlast import failpoints
 from outlast.care.backup import DATABASE, DIGEST_BYTES, INSIDE, digest_of, staging, sync_tree
@@ -34,15 +35,13 @@ from outlast.store import open_keys, url_of
 from outlast.store.disk import refuse_network, sync_folder
 from outlast.store.sqlite.file import inspect, remember
 from outlast.store.sqlite.keys import FILE as KEYS
-from outlast.values.frozen import dataclass
 from outlast.values.plain import open_plain
 from outlast.values.private import make_folder, write_file
 
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredHome:
+class RestoredHome(Struct, frozen=True):
     """A home that was made from a backup."""
 
     home: str
@@ -186,8 +185,7 @@ def _reached(point: str) -> None:
 LOST = ".lost"  # in a home: what was set aside
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Struct, frozen=True):
     """A home that was made of a mirror."""
 
     home: str
@@ -230,8 +228,7 @@ def _caller(home: Path, tenant: str, *, actor: str = "local", scope: str = "defa
 # -- beginning anew -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Struct, frozen=True):
     """What was left of a lost database, and where it is now. The next command begins anew."""
 
     home: str

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
@@ -27,7 +28,7 @@ from outlast.runs.outputs import Output, outputs
 from outlast.runs.recovery import FoundRun, find, is_mark
 from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -74,8 +75,7 @@ UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedRecord:
+class DamagedRecord(Struct, frozen=True):
     """A record that is not what was stored."""
 
     run_id: str
@@ -83,8 +83,7 @@ class DamagedRecord:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What a check of the store found."""
 
     runs: int

@@ -22,7 +22,9 @@ from outlast.store.contract.damaged import damage_of
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, Shown
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifacts, checkpoint, link, records
+from outlast.workspace import artifact as artifacts
+from outlast.workspace import checkpoint, link
+from outlast.workspace import record as records
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
+from itertools import chain
 from posixpath import join, normpath
 from typing import Any, NoReturn, cast
 
@@ -24,11 +25,11 @@ from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
-from outlast.files.partial import look
 from outlast.files.patterns import Patterns
+from outlast.files.snapshot import look
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import demand_secrets
-from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
+from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait, walk
 from outlast.flows.yaml.subflow import given_inputs
 from outlast.flows.yaml.surroundings import below_top
 from outlast.ledger.journal import Payload, decode_payload
@@ -45,8 +46,16 @@ from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
 from outlast.values.codec import encode
 from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
+
+
+class Beside(NamedTuple):
+    """What is done at once with the rest of a lane."""
+
+    path: str  # of a `foreach` or a `parallel`
+    writes: tuple[str, ...] | None = None  # what other branches declare; None of items: they declare the same
 
 
 class Lane:
@@ -57,27 +66,36 @@ class Lane:
         self.iteration, self.beside = 0, False
         self.answer: GivenAnswer | None = None  # the last one that a wait was given
         self.result: Any = None  # of the last step
-        self.shared = ""  # the outermost `foreach` around it whose items are done several at once
+        self.others: tuple[Beside, ...] = ()  # what is done at once with it, the outermost first
 
     def inner(self, name: str, iteration: int) -> Lane:
         made = self._made(self.frame.within(name))
         made.iteration = iteration
         return made
 
-    def branch(self) -> Lane:
+    def branch(self, *others: Beside) -> Lane:
         made = self._made(Frame(self.frame.execution, self.frame.scope))
-        made.beside = True
+        made.beside, made.others = True, self.others + others
         return made
 
-    def shares(self, node: Foreach, items: int) -> str:
-        """The path of a `foreach` if several items may be done at once."""
-        return f"{known_scope(self.frame.scope or '')}{node.id}" if node.limit != 1 and items > 1 else ""
+    def path_of(self, node: Node) -> str:
+        return f"{known_scope(self.frame.scope or '')}{node.id}"
 
-    def for_item(self, name: str, item: Any, shared: str) -> Lane:
+    def others_of(self, node: Foreach, items: int) -> tuple[Beside, ...]:
+        """The items of a `foreach` if several may be done at once."""
+        return (Beside(self.path_of(node)),) if node.limit != 1 and items > 1 else ()
+
+    def for_item(self, name: str, item: Any, others: tuple[Beside, ...]) -> Lane:
         made = self._made(self.frame.within(name))
         made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
-        made.shared = self.shared or shared
+        made.others = self.others + others
         return made
+
+    def shares(self, writes: tuple[str, ...]) -> str:
+        """Among whose branches or items others declare a file that these patterns mean; empty where none does."""
+        own = Patterns.of(writes)
+        shared = (each for each in self.others if each.writes is None or own.meets(Patterns.of(each.writes)))
+        return next((each.path for each in shared), "")
 
     def _made(self, frame: Frame) -> Lane:
         made = copy(self)
@@ -167,6 +185,7 @@ class Performance:
 
     def _command(self, node: Command, lane: Lane) -> None:
         asked = self.execution.ask(lane.frame, self._spec_of(node, lane), (self._read(node),), {}, None)
+        asked.shared = lane.shares(self._patterns(node)) if node.writes and lane.others else ""
         self._give(node, lane, self._drive(asked, lane))
 
     def _give(self, node: Node, lane: Lane, result: Any) -> None:
@@ -203,6 +222,12 @@ class Performance:
     @cached_property
     def _written(self) -> Patterns:
         return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
+
+    def _patterns(self, node: Node) -> tuple[str, ...]:
+        """What a node and all inside of it declare to write, seen from where every path begins."""
+        commands = [each for each in walk((node,)) if isinstance(each, Command)]
+        paths = (self.recipe.path_of(each, pattern) for each in commands for pattern in each.writes)
+        return tuple(normpath(join(self._above, path)) for path in paths)
 
     def _drive(self, asked: StepCall, lane: Lane) -> Any:
         asked.lane = lane
@@ -323,11 +348,19 @@ class Performance:
     def _parallel(self, node: Parallel, lane: Lane) -> None:
         """Do every branch in a thread of its own. All of them end before the flow goes on, or waits, or fails."""
         self.mirror.catch_up()  # it is there before several threads ask for it
-        lanes = [lane.branch() for _ in node.branches]
+        lanes = self._branches(node, lane)
         works = [partial(self._in_branch, each, (step,)) for each, step in zip(lanes, node.branches, strict=True)]
         with self.execution.side_by_side():
             raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
         lane.before = lanes[-1].before
+
+    def _branches(self, node: Parallel, lane: Lane) -> list[Lane]:
+        """A lane for each branch, which knows what the others declare if they are done at once."""
+        if node.limit == 1:
+            return [lane.branch() for _ in node.branches]
+        declared = [self._patterns(each) for each in node.branches]
+        others = [declared[:at] + declared[at + 1 :] for at in range(len(declared))]
+        return [lane.branch(Beside(lane.path_of(node), tuple(chain.from_iterable(each)))) for each in others]
 
     def _in_branch(self, lane: Lane, steps: tuple[Node, ...]) -> None:
         CURRENT.set(lane.frame)
@@ -340,10 +373,10 @@ class Performance:
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
-        shared = lane.shares(node, len(items))
+        others = lane.others_of(node, len(items))
 
         def work(at: int, label: str, item: Any) -> None:
-            inner = lane.for_item(f"{name}[{label}]", item, shared)
+            inner = lane.for_item(f"{name}[{label}]", item, others)
             self._in_branch(inner, node.steps)
             given[at] = inner.result
 

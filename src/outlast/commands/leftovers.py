@@ -16,14 +16,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import outputs, partial
-from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, changes, judge, path_of, text
+from outlast.files.changes import (
+    TAIL_CHARACTERS,
+    LeftFiles,
+    SeenFile,
+    blobs_of,
+    changes,
+    from_facts,
+    judge,
+    path_of,
+    text,
+    to_facts,
+)
+from outlast.files.snapshot import look, look_and_keep
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal
@@ -188,11 +201,11 @@ def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, SeenFile]:
     """The declared files as they are now, synced, and their content kept where that is small enough."""
     spec, blobs = attempt.asked.spec, execution.executor.home.blobs
     root = root_of(execution.executor.home, spec)
-    now = partial.look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
+    now = look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
             _sync(root / path)
-    attempt.blobs += partial.blobs_of(now)
+    attempt.blobs += blobs_of(now)
     return now
 
 
@@ -219,12 +232,7 @@ def _left(execution: Execution, attempt: Attempt, ended: Raised) -> LeftFiles:
         exit=exit,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
-    return replace(_as_told(left, said_done=False), shared=_shared_by(attempt.asked))
-
-
-def _shared_by(asked: StepCall) -> str:
-    """The `foreach` whose items declare the same files and are done several at once: who wrote which, nobody knows."""
-    return asked.lane.shared if asked.lane is not None and asked.spec.writes else ""
+    return replace(_as_told(left, said_done=False), shared=attempt.asked.shared)
 
 
 def _as_told(left: LeftFiles, *, said_done: bool) -> LeftFiles:
@@ -292,9 +300,9 @@ def _set_aside(
     root = root_of(execution.executor.home, spec)
     if keeps:
         blobs = execution.executor.home.blobs
-        now = partial.look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
+        now = look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     else:
-        now = partial.look(root, spec.writes)
+        now = look(root, spec.writes)
     before = _writers(execution).before(root, before, now)
     told = replace(left, judgement=judge(spec.writes, before, now), files=changes(before, now))
     return before, _as_told(told, said_done=left.status in GOOD)
@@ -314,7 +322,7 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     if not found.is_to_be_restored:
         return ""
     if found.left is not None and found.left.shared:
-        return f"items of {found.left.shared} that are done at once declare the same files: nobody knows whose they are"
+        return _whose(found.left.shared)
     try:
         assert found.before is not None
         root, blobs = root_of(execution.executor.home, spec), execution.executor.home.blobs
@@ -324,14 +332,20 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     return ""
 
 
+def _whose(shared: str) -> str:
+    return f"parts of {shared} that are done at once declare the same files: nobody knows whose they are"
+
+
 def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
     """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
     facts = facts_of(home, past.begun or past.payload)
     wish = past.decided if past.decided in ("keep", "restore") else facts.get("declared", {}).get("on_partial", "")
-    if wish != "ask" or "before" not in facts:
+    shared = facts.get("declared", {}).get("shared", "")
+    why = ASKED if wish == "ask" else _whose(shared) if wish == "restore" and shared else ""
+    if not why or "before" not in facts:
         return ""
     left = previous_of(home, run_id, past)
-    return ASKED if left is not None and left.judgement != "none" else ""
+    return why if left is not None and left.judgement != "none" else ""
 
 
 def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
@@ -358,7 +372,7 @@ def _before(execution: Execution, asked: StepCall, past: Past | None) -> dict[st
     facts = asked.left_before
     if facts is None and past is not None:
         facts = facts_of(execution.executor.home, past.begun or past.payload).get("before")
-    return partial.from_facts(facts) if facts is not None else None
+    return from_facts(facts) if facts is not None else None
 
 
 def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
@@ -371,7 +385,7 @@ def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
     if past.last.status != "started" or "declared" not in facts:
         return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(home, run_id, past.call, past.attempts)
-    before = partial.from_facts(facts.get("before") or {})
+    before = from_facts(facts.get("before") or {})
     tail = _tail(folder / TAIL)
     left = partial.judged(
         (home.project or Path.cwd()) / facts["declared"]["folder"],
@@ -395,7 +409,7 @@ def _done(home: Home, past: Past, facts: dict[str, Any]) -> LeftFiles | None:
     left = partial.judged(
         (home.project or Path.cwd()) / begun["declared"]["folder"],
         begun["declared"]["writes"],
-        partial.from_facts(begun.get("before") or {}),
+        from_facts(begun.get("before") or {}),
         attempt=past.attempts,
         status=past.last.status,
         tail=_printed(home, facts.get("transcript") or {}),
@@ -484,16 +498,17 @@ def _remember(execution: Execution, attempt: Attempt) -> None:
     spec, home = attempt.asked.spec, execution.executor.home
     folder = lasting(str(root_of(home, spec)), home.project)
     declared = {"folder": folder, "writes": list(spec.writes)}
-    declared |= {"on_partial": spec.on_partial} if spec.on_partial == "ask" else {}
-    declared |= {"shared": shared} if (shared := _shared_by(attempt.asked)) else {}
+    shared = attempt.asked.shared
+    declared |= {"on_partial": spec.on_partial} if shared or spec.on_partial == "ask" else {}
+    declared |= {"shared": shared} if shared else {}
     attempt.facts = {**(attempt.facts or {}), "declared": declared}
     if not spec.writes:
         return
     if attempt.before is None:
         secrets = _work_of(spec).secrets
-        attempt.before = partial.look_and_keep(root_of(home, spec), spec.writes, home.blobs, secrets=secrets)
-    attempt.blobs += partial.blobs_of(attempt.before)
-    attempt.asked.left_before = partial.to_facts(attempt.before)
+        attempt.before = look_and_keep(root_of(home, spec), spec.writes, home.blobs, secrets=secrets)
+    attempt.blobs += blobs_of(attempt.before)
+    attempt.asked.left_before = to_facts(attempt.before)
     _note(execution, attempt, "before", attempt.asked.left_before)
 
 

@@ -253,14 +253,14 @@ class Rehearsal(OnReceipts):
             self._acts(before, Action("reuse", KEPT))
 
     def _parallel(self, node: Parallel, lane: Lane) -> None:
-        lanes = [lane.branch() for _ in node.branches]
+        lanes = self._branches(node, lane)
         self._each([partial(self._do, branch, own) for branch, own in zip(node.branches, lanes, strict=True)])
         lane.before = lanes[-1].before
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
         name, items = self._pass_of(node, lane), self._labelled_items(node, lane)
-        shared = lane.shares(node, len(items))
-        lanes = [lane.for_item(f"{name}[{label}]", item, shared) for label, item in items]
+        others = lane.others_of(node, len(items))
+        lanes = [lane.for_item(f"{name}[{label}]", item, others) for label, item in items]
         self._each([partial(self._in_order, node.steps, own) for own in lanes])
         self._over(node, lane, {}, None)
 

@@ -78,7 +78,7 @@ class Setting(NamedTuple):
             _remove(folder)
 
 
-class CommandSpec(StepSpec):
+class CommandSpec(StepSpec, frozen=True, kw_only=True):
     """A step whose code is a command."""
 
     work: CommandWork

@@ -5,17 +5,15 @@ Looking at a file is `snapshot.py`, where the files are now is `root.py`.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
-from outlast.values.frozen import dataclass
+from msgspec import Struct, field
 
 BoundMode = Literal["file", "exec", "link", "absent", "special"]
 Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One file as it was found. Links are not followed: a link's content is the text of its target."""
 
     mode: BoundMode
@@ -43,8 +41,7 @@ class Bound:
 ABSENT = Bound("absent")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """What the files and the repository were when somebody looked."""
 
     root: str

@@ -14,18 +14,19 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial
 from hashlib import sha1, sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+
+from msgspec import Struct, field
 
 from outlast.files import git
 from outlast.files.binding import Bound
 from outlast.files.git import GitAnswer
 from outlast.files.snapshot import Sight, sight
 from outlast.store.disk import translated
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 _MODES = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link", "160000": "submodule"}
 _AT_ONCE = 200  # paths in one command; each may be 4 KiB long
@@ -44,8 +45,7 @@ class GitEntry(NamedTuple):
 NOTHING = GitEntry("absent")
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """One file that the patch makes, and what the commit has in its place."""
 
     head: GitEntry
@@ -53,8 +53,7 @@ class Made:
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(Struct, frozen=True):
     """What the patch comes to, by path from the top. Submodules are left out: which commit they are at is theirs."""
 
     made: dict[str, Made] = field(default_factory=dict)

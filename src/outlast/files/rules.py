@@ -9,9 +9,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from outlast.files.changes import readable
 from outlast.files.snapshot import GONE
-from outlast.values.frozen import dataclass
 
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -20,8 +21,7 @@ _SHOWN = 200  # characters of a text that was not found
 _SPECIAL = "is neither a plain file nor a folder"
 
 
-@dataclass(frozen=True, slots=True)
-class FileRule:
+class FileRule(Struct, frozen=True):
     """What must hold of one file."""
 
     file: str

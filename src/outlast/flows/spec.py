@@ -15,11 +15,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
 from outlast.flows.code import digest_function, parse
 from outlast.flows.loading import is_file, module_alias
 from outlast.values.codec import Decode, decoder, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration
 
 BACKOFF_SECONDS = 0.5
@@ -30,8 +31,7 @@ _DOUBLINGS = 64  # more would be no number that a clock knows
 Errors = type[BaseException] | Iterable[type[BaseException]]
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Further attempts after a failure, and the waits before them."""
 
     retries: int = 0
@@ -98,8 +98,7 @@ def seconds(value: float | str, what: str) -> float:
     return found
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True, dict=True):
     """A function's parameters, prepared so that binding a call costs little."""
 
     function: Callable[..., Any]
@@ -169,8 +168,7 @@ def is_method(function: Callable[..., Any]) -> bool:
     return owner not in ("", "<locals>") and first in ("self", "cls")
 
 
-@dataclass(frozen=True)
-class FlowSpec:
+class FlowSpec(Struct, frozen=True, dict=True):
     """A flow: the function, and the name by which any process finds it again."""
 
     function: Callable[..., Any]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, IntegrityBroken

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
@@ -22,7 +23,7 @@ from outlast.files.binding import Binding, Bound, Relation
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
 from outlast.files.root import relative_to
-from outlast.files.snapshot import ALL_BYTES, FILE_BYTES, Sight, sight
+from outlast.files.snapshot import ALL_BYTES, FILE_BYTES, ContentKeeper, Sight, sight
 from outlast.handoffs.handoff import Contract, Handoff
 from outlast.handoffs.place import place_of, root_of
 from outlast.handoffs.verdict import Observed
@@ -42,7 +43,6 @@ PATCH_BYTES = 20 << 20
 DIRTY_FILES = 100  # so many other files are named
 DIRTY_READ = 500  # and so many read, if they are small
 _BYTE_CODE = (".pyc", ".pyo")  # changes with the time of its source
-_KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
 
 
 # -- binding -----------------------------------------------------------------------------------------
@@ -224,21 +224,13 @@ def walked(root: Path, folder: str) -> Iterator[str]:
 
 def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[SecretRule, ...]) -> dict[str, Bound]:
     """The files as they are, content durable as blobs (`kept`) or `why` says why not. The same content counts once."""
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     found: dict[str, Bound] = {}
-    puts: dict[str, Future[str]] = {}
-    room = ALL_BYTES
-    with ThreadPoolExecutor(_KEEPERS) as keepers:
+    with ContentKeeper(blobs, ALL_BYTES) as keeper:
         for path, (bound, content) in looks:
-            need = 0 if bound.digest in puts else bound.size
-            why = "" if bound.mode == "absent" else _why_not(path, content, rules, fits=need <= room)
-            if content is not None and not why and bound.digest not in puts:
-                puts[bound.digest] = keepers.submit(blobs.put, content)
-                room -= need
-            found[text(path)] = replace(bound, kept=bound.digest if bound.digest in puts and not why else "", why=why)
-        for put in puts.values():
-            put.result()
+            fits = keeper.has_room(bound.digest, bound.size)
+            why = "" if bound.mode == "absent" else _why_not(path, content, rules, fits=fits)
+            kept = "" if why or content is None else keeper.keep(bound.digest, content)
+            found[text(path)] = replace(bound, kept=kept, why=why)
     return found
 
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import dropwhile
 from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import git
@@ -35,7 +37,7 @@ from outlast.handoffs.binding import DIRTY_FILES
 from outlast.handoffs.difference import Action, Applied, PlacedFile, why_not_kept
 from outlast.handoffs.handoff import Handoff
 from outlast.values.digest import digest
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -105,8 +107,7 @@ _NO_GIT = "git was not found, so that nobody can tell"
 _FORCED = "force it (--force) to put the handoff's in its place, the other stays in git"
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyPlan:
+class ApplyPlan(Struct, frozen=True):
     """What is to be put where, and how that is told."""
 
     base: Path

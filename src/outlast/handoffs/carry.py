@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import git
 from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.changes import path_of, text
-from outlast.files.place import place
+from outlast.files.place import interrupted, place, undo_interrupted
 from outlast.files.snapshot import sight
-from outlast.files.undo import interrupted, undo_interrupted
 from outlast.handoffs.binding import observe
 from outlast.handoffs.bring import listed, plan_of
 from outlast.handoffs.difference import Applied, Difference, FileDiff, field_diffs, file_diff, why_not_kept

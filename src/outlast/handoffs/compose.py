@@ -15,10 +15,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.commands.shell import work_shell
 from outlast.errors import OutlastError, RunFinished, RunNotFound, StepNotFound
@@ -54,7 +56,6 @@ from outlast.runs.start import flow_if_known
 from outlast.runs.unproven import refuse_unproven
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode, encode, jsonable
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.anchor import FoundHandoff
@@ -133,8 +134,7 @@ INHERITED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Struct, frozen=True):
     """A handoff made from a run, what bears on trusting it, and the run."""
 
     handoff: Handoff
@@ -275,8 +275,7 @@ def _about_base(base: Handoff | None, inherited: Handoff | None) -> Iterator[str
 # -- a step's own handoff ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StepHandoff:
+class StepHandoff(Struct, frozen=True):
     """What one step handed to whoever came next: its envelope, and the receipt that proves it."""
 
     run_id: str
@@ -336,8 +335,7 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
 # -- claiming ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Claiming:
+class Claiming(Struct, frozen=True):
     """Who claims a run, why it is taken from somebody else, and what is accepted with it."""
 
     by: str

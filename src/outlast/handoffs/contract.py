@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -80,7 +79,7 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in _READERS:
             refuse(name[:100], "is no field of a handoff", nearest(name, _READERS, "the fields are"))
-        values[name] = value if value is _LEFT_OUT.get(name, MISSING) else _READERS[name](value, name)
+        values[name] = value if value is _LEFT_OUT.get(name, msgspec.NODEFAULT) else _READERS[name](value, name)
     return values
 
 
@@ -111,7 +110,7 @@ def _refuse_oversize(contract: Contract) -> None:
     size = len(encode(contract))
     if size <= MAX_BYTES:
         return
-    sizes = {field.name: len(encode(getattr(contract, field.name))) for field in fields(contract)}
+    sizes = {name: len(encode(getattr(contract, name))) for name in contract.__struct_fields__}
     largest = max(sizes, key=lambda name: sizes[name])
     why = f"the handoff has {size:,} bytes and at most {MAX_BYTES:,} fit; this field alone has {sizes[largest]:,}"
     refuse(largest, why, "put long content into a file or an artifact and name it")
@@ -292,7 +291,8 @@ def _seconds_text(microseconds: int, path: str) -> str:
     return f"{whole}s" if not rest else f"{whole}.{rest:06}s"
 
 
-_LEFT_OUT = {each.name: each.default for each in fields(Contract) if each.default is not MISSING}
+_DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct_defaults__), strict=False)
+_LEFT_OUT = {name: default for name, default in _DEFAULTS if default is not msgspec.NODEFAULT}
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)
 _READERS: dict[str, Reader] = {
     "anchor": _read_anchor,

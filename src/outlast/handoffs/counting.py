@@ -8,15 +8,16 @@ What became of the evidence that a handoff rests on, for its verdict.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.handoff import Evidence
 from outlast.handoffs.verdict import HandoffFacts
 from outlast.values.codec import encode
 from outlast.values.digest import digest
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 Came = Literal["unrun", "reported", "passed", "failed", "regressed", "contradicted", "failed_before"]
 
 
-@dataclass(frozen=True, slots=True)
-class CountedCheck:
+class CountedCheck(Struct, frozen=True):
     """What came of one check, as far as it counts now."""
 
     came: Came

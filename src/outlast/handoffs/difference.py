@@ -6,15 +6,15 @@ Frozen values and pure rules. Looking at files, reading what was kept and puttin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from outlast.files.binding import Binding, Bound
 from outlast.files.diff import unified
 from outlast.handoffs.handoff import Contract, Handoff
 from outlast.handoffs.verdict import label_of
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import visible
 
 FileChange = Literal["changed", "created", "removed", "kind"]  # kind: the content may be the same, what it is is not
@@ -50,8 +50,7 @@ def _why(bound: Bound) -> str:
 # -- values ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
+class FileDiff(Struct, frozen=True):
     """One file that is not as it was."""
 
     path: str
@@ -63,8 +62,7 @@ class FileDiff:
     environment: bool = False  # a declared file of the environment, no target
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
+class FieldDiff(Struct, frozen=True):
     """One field that is not as it was: by values, by what a list gained and lost, or by the keys of a packet."""
 
     field: str
@@ -76,8 +74,7 @@ class FieldDiff:
     text: str = ""  # unified hunks of a text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What differs between a handoff as it was stored and the files now, or between two revisions."""
 
     anchor: str
@@ -101,8 +98,7 @@ class Difference:
         return "\n".join(printable(part) for part in parts) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFile:
+class PlacedFile(Struct, frozen=True):
     """What happens, or happened, to one file."""
 
     path: str
@@ -116,8 +112,7 @@ class PlacedFile:
         return f"{self.action}: {name_of(self.path)}" + (f" ({self.why})" if self.why else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     """How the work of a handoff was brought into a clone; a plan while it is not `done`."""
 
     anchor: str
@@ -207,7 +202,7 @@ def _size(bound: Bound) -> str:
 
 def field_diffs(before: Handoff, after: Handoff) -> tuple[FieldDiff, ...]:
     """Which fields of the contract, and which facts about the repository and the score, differ."""
-    names = [field.name for field in fields(Contract)]
+    names = list(Contract.__struct_fields__)
     found = [_field_diff(name, getattr(before, name), getattr(after, name)) for name in names]
     old, new = before.binding or _NOWHERE, after.binding or _NOWHERE
     found += [_field_diff(name, getattr(old, name), getattr(new, name)) for name in ("commit", "branch")]

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from msgspec import Struct
+
 from outlast.errors import HandoffInvalid
 from outlast.files.patterns import never
 from outlast.files.rules import RULES, FileRule, Rule
 from outlast.handoffs.handoff import Form
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration, nearest
 
 LONGEST_PATH = 4096  # bytes, as the operating system counts
@@ -29,8 +30,7 @@ _A_MUST = 'give a sentence, or {"file": "…", "exists": true}'
 _A_FILE_RULE = 'give one of "exists": true, "absent": true, "sha256": "…", "contains": "…"'
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCheck:
+class CommandCheck(Struct, frozen=True):
     """A check that the host runs. It passes when the command ends with `exit`."""
 
     run: str

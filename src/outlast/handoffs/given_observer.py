@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
 from outlast.files.binding import Binding
@@ -15,7 +17,6 @@ from outlast.handoffs.observer import HERE, Between, Eyes, When
 from outlast.handoffs.reported import Ran, Sighting, check, checked_binding, evidence_of, lacks
 from outlast.handoffs.verdict import Observed
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.foreign import Leave
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 NOWHERE = Path("/nowhere")  # stands for the root where nobody looks
 
 
-@dataclass(frozen=True, slots=True)
-class RequestObserver:
+class RequestObserver(Struct, frozen=True):
     """What a request carries, and nothing else.
 
     `asks`: who sent it can look, and is told at what (LookFirst) instead of going unobserved.

@@ -6,20 +6,21 @@ it is read, in the one order that every door shares, is `reading.py`.
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.files.binding import Binding as Binding
 from outlast.files.binding import Bound
 from outlast.files.binding import BoundMode as BoundMode
 from outlast.values.codec import decode, encode
+from outlast.values.compared import Compared
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 MAX_FILES = 200
 MAX_CHECKS = 200
@@ -57,8 +58,7 @@ def must_key(name: str, form: Form) -> str:
     return key_of({"must": name, "text": form} if isinstance(form, str) else form)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
+class Contract(Struct, frozen=True, kw_only=True):
     """What the caller gave, checked and not changed. Packets are kept as the bytes they came in."""
 
     anchor: str
@@ -114,7 +114,7 @@ class Contract:
         return None if self.execution_packet_v1 is None else decode(bytes(self.execution_packet_v1))
 
 
-CONTRACT_FIELDS = tuple(each.name for each in fields(Contract))
+CONTRACT_FIELDS = Contract.__struct_fields__
 
 
 def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]:
@@ -128,8 +128,7 @@ def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]
 _THERE = Bound("file")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """What came of one check."""
 
     check: Form
@@ -155,8 +154,7 @@ class Evidence:
         return key_of(self.check)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that lint found, with a better wording."""
 
     code: str
@@ -165,8 +163,7 @@ class Finding:
     better: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lint:
+class Lint(Struct, frozen=True):
     """How fit a handoff is for being continued from: 100 is execution-ready."""
 
     score: int
@@ -174,8 +171,7 @@ class Lint:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """An earlier revision that somebody else stored, and that the author of this one had not read."""
 
     id: str
@@ -185,8 +181,7 @@ class Unread:
     differs: tuple[str, ...]  # the fields in which the two differ
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff(Contract):
+class Handoff(Compared, Contract, frozen=True, kw_only=True):
     """One revision under an anchor, exactly as it was stored."""
 
     id: str
@@ -209,7 +204,7 @@ class Handoff(Contract):
     door: str = ""  # and by which: python, cli, http, mcp, hook
     worker: str = ""  # a print of the process, or of the terminal, that it was stored in
     key_id: str = ""  # of the API key by which the actor stored it; "" when that was done here
-    replayed: bool = field(default=False, compare=False)  # it was stored before, by the same operation_id
+    replayed: bool = False  # it was stored before, by the same operation_id
 
     @property
     def stored_at(self) -> datetime:
@@ -226,8 +221,7 @@ class Handoff(Contract):
         return tuple(sorted({*bound, *(each.output for each in self.baseline if each.output)}))
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffClaim:
+class HandoffClaim(Struct, frozen=True):
     """The exclusive right to continue a handoff. Whoever shows its id is the claimer."""
 
     id: str

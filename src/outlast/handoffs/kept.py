@@ -7,7 +7,8 @@ revision; when the work was completed; and in another repository.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.handoff import Contract, Handoff, must_key

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from posixpath import normpath, relpath
 from typing import Any
+
+from msgspec.structs import replace
 
 from outlast.files import git
 from outlast.files.binding import Binding

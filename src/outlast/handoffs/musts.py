@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from outlast.errors import HandoffInvalid, NameInvalid
 from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.patterns import Patterns, one
 from outlast.files.rules import FileRule
 from outlast.handoffs.forms import read_path, refuse, rule_of
 from outlast.handoffs.handoff import Contract, Form
-from outlast.values.frozen import dataclass
 
 MustName = Literal["must_change", "must_remove", "must_keep"]
 MUST_NAMES: tuple[str, ...] = get_args(MustName)
@@ -32,8 +33,7 @@ _SIGNS = "*?["
 _SHOWN = 5  # files that are named
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
+class PathRule(Struct, frozen=True):
     """What must have become of the files that a path or pattern means."""
 
     pattern: str

@@ -13,12 +13,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from shlex import quote
 from typing import Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid
@@ -27,7 +28,6 @@ from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.verdict import label_of
 from outlast.ledger.verdict import Reason, unaccepted
 from outlast.values.codec import encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import carry
 
 PROMPT_TOKENS = 1500
@@ -225,8 +225,7 @@ def _beyond(char: str) -> int:
 # -- as a prompt -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A part of the prompt that may be shown whole, up to some item, or only as what was left out."""
 
     rank: int  # the lowest gets room first

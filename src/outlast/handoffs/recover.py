@@ -8,9 +8,11 @@ run is `recover_run.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
@@ -33,7 +35,7 @@ from outlast.ledger.verdict import Reason, Verdict, unaccepted
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import jsonable
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovering:
+class Recovering(Struct, frozen=True, kw_only=True):
     """What is wanted beside the handoff itself."""
 
     actor: str

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim
 from outlast.ledger.verdict import Reason, Verdict
-from outlast.values.frozen import dataclass
 
 Standing = Literal["open", "claimed", "contested", "finished", "expired"]
 STANDINGS: tuple[Standing, ...] = ("open", "claimed", "contested", "finished", "expired")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRun:
+class TaskRun(Struct, frozen=True):
     """The unfinished run of a handoff's task, and the command that continues it."""
 
     run_id: str
@@ -25,8 +25,7 @@ class TaskRun:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """A handoff as it was stored, and how far it may be trusted here and now."""
 
     verdict: Verdict
@@ -86,8 +85,7 @@ class Recovered:
         return f"<Recovered {headline(self)}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """One line of the list of handoffs."""
 
     anchor: str
@@ -107,8 +105,7 @@ class Listed:
     verdict: Verdict | None = None  # only when somebody looked
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Struct, frozen=True):
     """An open handoff that may be meant, and where it was stored: whoever has the files can tell."""
 
     anchor: str
@@ -123,8 +120,7 @@ class Near:
     run: str = ""  # how the run stands that it is composed from; "" when it was stored
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Struct, frozen=True):
     """How the work under an anchor was settled."""
 
     anchor: str
@@ -142,8 +138,7 @@ class Settlement:
     replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffEvent:
+class HandoffEvent(Struct, frozen=True):
     """One entry of an anchor's history."""
 
     seq: int

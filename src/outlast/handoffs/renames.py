@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from posixpath import basename
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import OtherPlace
 from outlast.files import git

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from posixpath import normpath
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, IntegrityBroken
 from outlast.files.binding import Binding, Bound, Relation
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(Struct, frozen=True, kw_only=True):
     """What came of one check that was run where the files are."""
 
     check: Form
@@ -41,8 +42,7 @@ class Ran:
     host: str = ""  # where it was run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Sighting(Struct, frozen=True, kw_only=True):
     """How the files of one handoff were found. An empty root: they were looked for, and are not `here`."""
 
     handoff_id: str

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.commands.mirror import CONDITIONS, flow_name
 from outlast.errors import IntegrityBroken, OutlastError

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
@@ -48,8 +49,7 @@ NOTHING_SHOWS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settling:
+class Settling(Struct, frozen=True, kw_only=True):
     """How the work ended, and what shows it."""
 
     outcome: Ending
@@ -66,8 +66,7 @@ class Settling:
     task: bool = False  # it is a task's completion, for a session whose claims are its own
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     """What was found before the transaction."""
 
     evidence: tuple[Evidence, ...]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
 from outlast.files.binding import Binding
@@ -27,7 +29,6 @@ from outlast.home.once import Operation, check_id
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from outlast.secrets.rules import SecretRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
+class Storing(Struct, frozen=True, kw_only=True):
     """How a handoff is stored, beside what it says."""
 
     scope: str
@@ -57,8 +57,7 @@ class Storing:
 _SAID = tuple(name for name in CONTRACT_FIELDS if name not in ("repo_root", "supersedes", "expires"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """All of a revision but its number."""
 
     contract: Contract

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from posixpath import dirname
 from shlex import join, quote
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.files.binding import ABSENT, Binding, Bound
@@ -14,7 +16,6 @@ from outlast.files.binding import Relation as Relation
 from outlast.files.changes import path_of
 from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, Unread, absent_targets, key_of, must_key
 from outlast.ledger.verdict import Reason, Verdict, judge
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.handoffs.counting import CountedCheck
@@ -23,8 +24,7 @@ JUST_NOW = "just now"  # stands for content of which nothing was looked at: only
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What was seen when somebody looked: the files and the repository now, and what came of checks that were run."""
 
     binding: Binding
@@ -34,8 +34,7 @@ class Observed:
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of bound files that are gone: where now
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Who holds the claim."""
 
     who: str  # actor and process, in words
@@ -43,8 +42,7 @@ class Holder:
     mine: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWork:
+class ClaimWork(Struct, frozen=True):
     """A claim since the revision was stored: what the files were when it began and, once it was settled, at its end."""
 
     by: str
@@ -52,8 +50,7 @@ class ClaimWork:
     ended: Mapping[str, Bound] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffFacts:
+class HandoffFacts(Struct, frozen=True, kw_only=True):
     """The recorded facts about one revision."""
 
     handoff: Handoff

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 CONTESTS = (
     "integrity_broken",
@@ -65,8 +67,7 @@ WEIGHTS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One fact that bears on the verdict, and the command that clears it."""
 
     code: str
@@ -78,7 +79,7 @@ class Reason:
 
     def __post_init__(self) -> None:
         if not self.weight:
-            object.__setattr__(self, "weight", WEIGHTS[self.code])
+            force_setattr(self, "weight", WEIGHTS[self.code])
         elif self.weight not in ("contests", "weakens", "notes"):
             raise ValueError(f"{self.weight!r} is no weight")
 
@@ -98,8 +99,7 @@ class Reason:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """`trusted`, `candidate` or `contested`, with the reasons."""
 
     word: str

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
 from outlast.handoffs.contract import draft_of
-from outlast.handoffs.find import HandoffQuery, get, history, listed
+from outlast.handoffs.find import HandoffQuery, get, history, listed, near
 from outlast.handoffs.forms import kind_of
 from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
 from outlast.handoffs.musts import is_pattern
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.reads import note_looked
 from outlast.handoffs.recover import Recovering, claim, recover, renew
-from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Recovered, Settlement, Standing
+from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement, Standing
 from outlast.handoffs.renames import refused
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
@@ -290,6 +290,13 @@ class Handoffs:
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
         """Everything that happened under an anchor, oldest first."""
         return history(self._executor.home, self._asked(anchor, scope=scope))
+
+    def _open_about(
+        self, branch: str | None, file_path: str | None, symbol: str | None, *, limit: int, before: int
+    ) -> list[Near]:
+        """The open handoffs of a branch or about a file, and unfinished runs: who has the files says which is meant."""
+        caller = self._executor.caller
+        return list(near(caller, caller.scope, branch, file_path, symbol, limit=limit, before=before))
 
     def output(self, evidence: Evidence) -> bytes:
         """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""

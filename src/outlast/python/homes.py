@@ -1,6 +1,5 @@
 """Homes as doors and hooks ask about them, and one opened for a short use in which nothing runs.
 
-What gets past a gate: where work waits for a person, these let it go on. Doors ask for the right to use them.
 Hooks load this at every event: it imports next to nothing.
 """
 
@@ -57,9 +56,3 @@ def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iter
         yield Executor(caller, Live(place, load_commands=load_commands))
     finally:
         place.store.close()
-
-
-# Fields of a call, by whatever door, that take something upon oneself which stopped the work. Calls that do so by
-# themselves (answer, cancel, skip, rewind, and retry of an effect) say so in the tables of the doors.
-GATES = ("accept", "take", "override", "again", "fork")
-GATES_OF_RESUME = (*GATES, "flow")  # another flow that the run goes on with may ask nobody

@@ -15,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInvalid, NoFlows, ValueRefused
+from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInvalid, NameInvalid, NoFlows, ValueRefused
 from outlast.files import git, repository
 from outlast.files.patterns import never
 from outlast.files.staging import folder_at
 from outlast.flows.loading import here, is_recipe, lasting, load_module
+from outlast.home.place import check_tenant as check_tenant
 from outlast.home.place import project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
 from outlast.secrets.find import is_secret_file
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 
 _CONTENT = {"contains", "sha256"}  # rules that tell of content
 INSIDE = "name a file of this project, or give the content itself"
+
+
+def tenants_of(home: Path) -> list[str]:
+    """Every tenant that a home has."""
+    found = []
+    for path in sorted(home.glob("*/outlast.db")):
+        with suppress(NameInvalid):  # a folder that is none of a tenant
+            found.append(check_tenant(path.parent.name))
+    return found
 
 
 class Project:

@@ -21,7 +21,7 @@ from outlast.home.caller import Caller
 from outlast.home.find import run_row
 from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
-from outlast.home.settings import Settings
+from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources.resources import NOTHING
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
+    from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Inbox
     from outlast.python.project import Flows

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from outlast.care.audit.python import seen_flow
 from outlast.flows.spec import FlowSpec
@@ -15,14 +16,12 @@ from outlast.runs.dry_run import CONTINUE as CONTINUE
 from outlast.runs.dry_run import GIVE as GIVE
 from outlast.runs.dry_run import START as START
 from outlast.runs.dry_run import DryRun as DryRun
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStep:
+class FlowStep(Struct, frozen=True):
     """A step, a wait, or what holds further ones."""
 
     id: str
@@ -38,8 +37,7 @@ class FlowStep:
     confirmed: bool = False  # an effect that has a probe
 
 
-@dataclass(frozen=True, slots=True)
-class FlowSteps:
+class FlowSteps(Struct, frozen=True):
     """A flow, listed."""
 
     flow: str

@@ -13,12 +13,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from outlast import errors
 from outlast.errors import (
@@ -122,8 +122,7 @@ SLOWEST = 16 << 10  # bytes in a second: an answer that comes slower than that o
 MOST_BYTES = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPatience:
+class ClientPatience(Struct, frozen=True):
     """How long a client waits. Given as `store_options`; tests shorten it."""
 
     deadline_seconds: float = 30.0  # for a call and all its tries
@@ -133,8 +132,7 @@ class ClientPatience:
     most_bytes: int = MOST_BYTES  # of one answer: a larger one is not read
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(Struct, frozen=True):
     """In whose name a client asks, unless its key says otherwise."""
 
     tenant: str = "default"
@@ -142,8 +140,7 @@ class Who:
     actor: str = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A good answer."""
 
     status: int

@@ -6,68 +6,55 @@ errors. What needs the process that has the home is refused with `embedded_only`
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, NameInvalid, ValueRefused
+from outlast.care.audit.audit import audit_flow, names_a_flow
+from outlast.clock import Clock, moment
+from outlast.errors import EmbeddedOnly, NameInvalid
+from outlast.home.acceptance import supposed
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
+from outlast.operations.table import OPERATIONS
 from outlast.python.async_outlast import AsyncOutlast
 from outlast.python.awaited import AsyncStarted, Started, signed_like, to_its_end
 from outlast.python.decorators import Flow, FlowFile
+from outlast.python.handoffs import Inbox, inbox_of
 from outlast.python.outlast import Outlast
 from outlast.python.shared import Shared, url_of
 from outlast.remote import events as client_events
-from outlast.remote.calls import (
-    Given,
-    all_items,
-    checked_json,
-    cursor_at,
-    embedded_only,
-    items,
-    like,
-    read,
-    value_of,
-    write,
-)
+from outlast.remote.calls import Given, answer_of, ask, checked_json, embedded_only, from_operations, like, page_of
+from outlast.remote.handoffs import RemoteHandoffs
 from outlast.remote.line import ClientPatience, Line, Who
 from outlast.remote.place import close_client, open_client
 from outlast.remote.runs import Runs
+from outlast.remote.sessions import RemoteSessions
+from outlast.remote.tasks import RemoteTasks
+from outlast.remote.workspace import RemoteWorkspace
+from outlast.runs.find_runs import run_query
 from outlast.runs.options import Options
-from outlast.runs.plan import Plan
-from outlast.runs.receipt import Event, Receipt
-from outlast.runs.run import STATUSES, Outcome, RunRecord
-from outlast.runs.timeline import TimelineItem
+from outlast.runs.run import Outcome, RunRecord
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
-    from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
-    from outlast.python.handoffs import Inbox
-    from outlast.remote.handoffs import RemoteHandoffs
-    from outlast.remote.sessions import RemoteSessions
-    from outlast.remote.tasks import RemoteTasks
-    from outlast.remote.workspace import RemoteWorkspace
     from outlast.runs.displaced import Displaced
-    from outlast.runs.due import Due
-    from outlast.runs.outputs import Output
-    from outlast.runs.restored_outputs import RestoredOutputs
+    from outlast.runs.receipt import Event
     from outlast.runs.waits.interrupt import Interrupt
-    from outlast.runs.waits.signal import Signal
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
-RUN = "/v1/runs/{run_id}"
 AT_HOME = "do it where the home is: Outlast(PATH), or the command of the same name there"
 FOLLOW = "logs(RUN) gives what was printed so far; follow_events(RUN) tells when there is more"
 ON_SERVER = "flows run at the server: `outlast serve --flows MODULE`, then outlast.run(flow)"
 
 
+@from_operations("", Shared)
 class RemoteShared(Shared):
     """What both surfaces of a client share."""
 
@@ -94,174 +81,72 @@ class RemoteShared(Shared):
         """A server keeps everything where it is."""
         raise EmbeddedOnly("Outlast.home", f"everything is kept by {self._line.url}")
 
-    # -- the person's choices --------------------------------------------------------------------
+    # -- what embedded is refused before anything is looked for ----------------------------------
 
-    @like(Shared.retry)
-    def retry(self, given: Given) -> RunRecord:
-        return self._decided("retry", given)
-
-    @like(Shared.skip)
-    def skip(self, given: Given) -> RunRecord:
+    def _check_skip(self, given: Given) -> None:
         if not given["why"].strip():
             raise NameInvalid("why", given["why"], "say why the step is skipped; it is on the record")
         checked_json(given, "result")
-        return self._decided("skip", given)
 
-    @like(Shared.rewind)
-    def rewind(self, given: Given) -> RunRecord:
-        return self._decided("rewind", given)
-
-    @like(Shared.fork)
-    def fork(self, given: Given) -> RunRecord:
+    def _check_fork(self, given: Given) -> None:
         checked_json(given, "inputs", "state")
-        return self._decided("fork", given)
 
-    @like(Shared.abort)
-    def abort(self, given: Given) -> RunRecord:
-        return self._decided("abort", given)
-
-    @like(Shared.pause)
-    def pause(self, given: Given) -> RunRecord:
-        return self._decided("pause", given)
-
-    def _decided(self, verb: str, given: Given) -> RunRecord:
-        return value_of(write(self._line, f"{RUN}/{verb}", given).raw, RunRecord)
-
-    @like(Shared.answer)
-    def answer(self, given: Given) -> Interrupt:
+    def _check_answer(self, given: Given) -> None:
         checked_json(given, "answer")
-        return self._wait("answer", given)
 
-    @like(Shared.cancel)
-    def cancel(self, given: Given) -> Interrupt:
-        return self._wait("cancel", given)
-
-    def _wait(self, verb: str, given: Given) -> Interrupt:
-        from outlast.runs.waits.interrupt import Interrupt
-
-        return value_of(write(self._line, f"/v1/interrupts/{{interrupt_id}}/{verb}", given).raw, Interrupt)
-
-    @like(Shared.signal)
-    def signal(self, given: Given) -> Signal:
-        from outlast.runs.waits.signal import Signal
-
+    def _check_signal(self, given: Given) -> None:
         checked_json(given, "body")
-        return value_of(write(self._line, "/v1/signals", given).raw, Signal)
+
+    def _check_restore_outputs(self, given: Given) -> None:
+        given["paths"] = list(given["paths"])
 
     # -- looking ---------------------------------------------------------------------------------
 
-    @like(Shared.get)
-    def get(self, given: Given) -> RunRecord:
-        return read(self._line, RUN, given, RunRecord)
-
     @like(Shared.runs)
     def runs(self, given: Given) -> list[RunRecord]:
-        limit, last = given.pop("limit"), given.pop("cursor")
-        if given["status"] not in (None, *STATUSES):
-            raise ValueRefused("status", f"{given['status']!r:.100} is none", f"use one of {', '.join(STATUSES)}")
-        cursor = cursor_at(last) if last is not None else ""
-        return [value_of(each, RunRecord) for each in items(self._line, "/v1/runs", given, limit, cursor)]
-
-    @like(Shared.receipts)
-    def receipts(self, given: Given) -> list[Receipt]:
-        return [value_of(each, Receipt) for each in items(self._line, f"{RUN}/receipts", given)]
-
-    @like(Shared.events)
-    def events(self, given: Given) -> list[Event]:
-        limit = given.pop("limit")
-        return [value_of(each, Event) for each in items(self._line, f"{RUN}/events", given, limit)]
-
-    @like(Shared.timeline)
-    def timeline(self, given: Given) -> list[TimelineItem]:
-        return [value_of(each, TimelineItem) for each in all_items(self._line, f"{RUN}/timeline", given)]
-
-    @like(Shared.outputs)
-    def outputs(self, given: Given) -> list[Output]:
-        from outlast.runs.outputs import Output
-
-        return [value_of(each, Output) for each in all_items(self._line, f"{RUN}/outputs", given)]
-
-    @like(Shared.restore_outputs)
-    def restore_outputs(self, given: Given) -> RestoredOutputs:
-        from outlast.runs.restored_outputs import RestoredOutputs
-
-        given["paths"] = list(given["paths"])
-        return value_of(write(self._line, f"{RUN}/outputs/restore", given).raw, RestoredOutputs)
+        named = {name: value for name, value in given.items() if name not in ("limit", "cursor")}
+        asked = run_query(self._executor.home.clock.now(), **named)
+        given |= {name: _iso(getattr(asked, name)) for name in ("since", "until")} | {"started_by": given.pop("actor")}
+        found: list[RunRecord] = answer_of(self._line, OPERATIONS["run_list"], given)
+        return found
 
     @like(Shared.displaced)
     def displaced(self, given: Given) -> list[Displaced]:
-        from outlast.remote.events import displaced_of
-
-        return [displaced_of(self._line, each) for each in all_items(self._line, f"{RUN}/displaced", given)]
+        raw = ask(self._line, OPERATIONS["run_displaced"], given).raw
+        return [client_events.displaced_of(self._line, each) for each in page_of(raw)[0]]
 
     @like(Shared.logs)
     def logs(self, given: Given) -> list[CommandLog]:
-        from outlast.remote.events import log_of
-
-        found = all_items(self._line, f"{RUN}/logs", given)
-        return [log_of(self._line, given["run_id"], each) for each in found]
+        raw = ask(self._line, OPERATIONS["run_logs"], given).raw
+        return [client_events.log_of(self._line, given["run_id"], each) for each in page_of(raw)[0]]
 
     @like(Shared.interrupts)
     def interrupts(self, given: Given) -> list[Interrupt]:
-        from outlast.runs.waits.interrupt import Interrupt
-
-        return [value_of(each, Interrupt) for each in items(self._line, "/v1/interrupts", given)]
-
-    @like(Shared.interrupt)
-    def interrupt(self, given: Given) -> Interrupt:
-        from outlast.runs.waits.interrupt import Interrupt
-
-        return read(self._line, "/v1/interrupts/{interrupt_id}", given, Interrupt)
+        found: list[Interrupt] = answer_of(self._line, OPERATIONS["interrupt_list"], given)
+        return found
 
     @like(Shared.inbox)
     def inbox(self, given: Given) -> Inbox:
-        from outlast.python.handoffs import inbox_of
-        from outlast.remote.handoffs import RemoteHandoffs
-        from outlast.runs.inbox import InboxItem
+        waits = answer_of(self._line, OPERATIONS["interrupt_inbox"], given)
+        handoffs = RemoteHandoffs(self._line, self._executor)  # judged by the files that are here
+        return inbox_of(waits, handoffs, given["assignee"], given["type"])
 
-        waits = [value_of(each, InboxItem) for each in all_items(self._line, "/v1/inbox", given)]
-        return inbox_of(
-            waits, RemoteHandoffs(self._line, self._executor), given["assignee"], given["type"]
-        )  # judged by the files that are here
-
-    @like(Shared.due)
-    def due(self, given: Given) -> list[Due]:
-        from outlast.runs.due import Due
-
-        return [value_of(each, Due) for each in all_items(self._line, "/v1/due", given)]
-
-    @like(Shared.plan)
-    def plan(self, given: Given) -> Plan:
-        from outlast.home.acceptance import supposed
-
+    def _check_plan(self, given: Given) -> None:
         given["accept"] = supposed(given["accept"], given["partial"]).codes
-        return read(self._line, f"{RUN}/plan", given, Plan)
 
     @like(Shared.check_writable)
     def check_writable(self, given: Given) -> None:
         self._line.ask("GET", "/readyz")
 
-    @like(Shared.facts)
-    def facts(self, given: Given) -> dict[str, Any]:
-        return read(self._line, "/v1/facts", given, dict[str, Any])
-
     @like(Shared.audit)
     def audit(self, given: Given) -> Audit:
-        from outlast.care.audit.audit import audit_flow, names_a_flow
-        from outlast.care.audit.flow import Audit
-
         target = given["flow_or_run"]
         if isinstance(target, Flow | FlowFile):
             return audit_flow(target.spec)
         if names_a_flow(str(target)):
             raise EmbeddedOnly("an audit of a flow by its name", "give the flow itself, or the id of a run")
-        return read(self._line, f"{RUN}/audit", {"run_id": str(target)}, Audit)
-
-    @like(Shared.verify)
-    def verify(self, given: Given) -> Verification:
-        from outlast.care.verify import Verification
-
-        return read(self._line, "/v1/verify", given, Verification)
+        found: Audit = answer_of(self._line, OPERATIONS["run_audit"], {"run_id": str(target)})
+        return found
 
     # -- what needs the home ---------------------------------------------------------------------
 
@@ -317,29 +202,21 @@ class RemoteOutlast(RemoteShared, Outlast):
     @property
     def handoff(self) -> RemoteHandoffs:
         """Contracts for whoever continues; files are looked at here."""
-        from outlast.remote.handoffs import RemoteHandoffs
-
         return RemoteHandoffs(self._line, self._executor)
 
     @property
     def sessions(self) -> RemoteSessions:
         """Conversations."""
-        from outlast.remote.sessions import RemoteSessions
-
         return RemoteSessions(self._line, self._executor.caller)
 
     @property
     def workspace(self) -> RemoteWorkspace:
         """Content that outlives a run."""
-        from outlast.remote.workspace import RemoteWorkspace
-
         return RemoteWorkspace(self._line, self._executor.caller)
 
     @property
     def tasks(self) -> RemoteTasks:
         """Tasks of a host."""
-        from outlast.remote.tasks import RemoteTasks
-
         return RemoteTasks(self._line, self._executor)
 
     def run(
@@ -437,8 +314,6 @@ class AsyncRemoteOutlast(AsyncOutlast):
     async def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> AsyncStarted[T]:
-        import asyncio
-
         runs = self.blocking._runs
         begun = await to_its_end(lambda: runs.begin(flow, args, kwargs, options, look=0.0))
         waiting = to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
@@ -466,9 +341,13 @@ class AsyncRemoteOutlast(AsyncOutlast):
         await to_its_end(self.blocking._let_go)
 
 
+def _iso(at: int | None) -> str | None:
+    return None if at is None else moment(at).isoformat()
+
+
 def _patience(given: Mapping[str, Any]) -> ClientPatience:
     try:
         return ClientPatience(**given)
     except TypeError as error:
-        known = ", ".join(ClientPatience.__dataclass_fields__)
+        known = ", ".join(ClientPatience.__struct_fields__)
         raise NameInvalid("store_options", str(dict(given))[:200], f"over HTTP it may have {known}") from error

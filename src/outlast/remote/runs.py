@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
@@ -131,7 +131,7 @@ class Runs:
 
 def _said(options: Options) -> dict[str, Any]:
     """What is said of a run in a request: what was given, in the same names."""
-    names = [field.name for field in fields(options) if field.name not in OF_THE_CLIENT]
+    names = [name for name in options.__struct_fields__ if name not in OF_THE_CLIENT]
     return {name: value for name in names if (value := getattr(options, name)) not in (None, False, "", ())}
 
 

@@ -82,6 +82,7 @@ class StepCall(Struct, eq=False):
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
     kept: dict[str, Any] | None = None  # what its receipts keep of its inputs, once an attempt begins
+    shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares the same files
     lane: Any = None  # of a flow file: where it stands there
     envelope: dict[str, Any] | None = None  # of a flow file: what it hands to the next step
     left: LeftFiles | None = None  # what its last attempt in this process left unfinished

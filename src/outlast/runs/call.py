@@ -77,6 +77,7 @@ class Past(Struct, eq=False, gc=False):
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
     reused: bool = False  # a person gave its result to another call
+    went_back: bool = False  # the run went back over this step, which was not tried since
     begun: bytes | None = None  # payload of its last start: how files were, which processes ran it
 
     @property
@@ -91,8 +92,8 @@ class Past(Struct, eq=False, gc=False):
 
     @property
     def undone(self) -> bool:
-        """It was set aside after it had succeeded, and has not been done again since."""
-        return self.aside or (self.last.status in GOOD and not self.finished)
+        """It was set aside, or had succeeded before, and has not been done again since."""
+        return self.aside or self.went_back or (self.last.status in GOOD and not self.finished)
 
     @property
     def given(self) -> bool:
@@ -300,7 +301,7 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         ledger.in_flight[past.call] = past
     elif ledger.in_flight:
         ledger.in_flight.pop(past.call, None)
-    past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
+    past.last, past.payload, past.seq, past.decided, past.went_back = header, payload, seq, "", False
     past.first = min(past.first, seq)
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):

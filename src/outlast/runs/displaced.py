@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from outlast.clock import moment
 from outlast.errors import DisplacedNotFound
 from outlast.home.find import run_row
 from outlast.ledger.journal import decode_header, decode_payload
-from outlast.values.frozen import dataclass
+from outlast.values.compared import Compared
 from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
@@ -28,9 +27,10 @@ def _nothing() -> Iterator[bytes]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class Displaced:
+class Displaced(Compared, frozen=True):
     """A file as it was before another took its place."""
+
+    _aside = ("read",)
 
     run_id: str
     seq: int  # of the entry that says so
@@ -38,7 +38,7 @@ class Displaced:
     path: str  # from the folder that the step works in
     digest: str
     at: datetime
-    read: Pieces = field(default=_nothing, repr=False, compare=False)
+    read: Pieces = _nothing
 
     def pieces(self) -> Iterator[bytes]:
         """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""

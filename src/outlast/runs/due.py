@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from outlast.ledger.journal import read_header
 from outlast.runs import claim as claims
 from outlast.runs.look import UNREADABLE, each_run
@@ -16,7 +18,6 @@ from outlast.runs.run import FINISHED
 from outlast.runs.stops import SHUTDOWN, who_stopped
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 OLD_US = 7 * 86_400_000_000  # since the last sign of life of a crashed run, or since a run was stopped
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(Struct, frozen=True):
     """A run that can go on now, and why."""
 
     run_id: str

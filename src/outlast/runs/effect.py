@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec import Struct
+
 from outlast.flows.spec import Signature
-from outlast.values.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(Struct, frozen=True):
     """The probe found it: the effect has happened, and this is its result."""
 
     value: Any = None

@@ -37,7 +37,7 @@ from outlast.runs.item import keys_of
 from outlast.runs.journal_writer import Entries, Pen
 from outlast.runs.labels import Labels
 from outlast.runs.resources import Needs
-from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND
+from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND, leave_behind
 from outlast.runs.state import State
 from outlast.runs.step import StepSpec
 from outlast.runs.step_inputs import StepInputs
@@ -222,6 +222,7 @@ class Execution:
         if left:
             over = [list(past.call) for past in left if past.first < self._place]
             self.pen.note(self.pen.fact("run", "reached", {"after": self._place, "over": over}))
+            leave_behind(self.ledger, self._place, over)  # also here: what is come to side by side has its place again
 
     def _go_own_way(self, call: Call, found: NextCall) -> None:
         """The state that a fork was given counts from its step on: from the first call of it that is not taken over."""

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from outlast.clock import micros
 from outlast.errors import ValueRefused
 from outlast.home.find import run_row
@@ -18,7 +20,7 @@ from outlast.runs.look import PAGE, held_rows, listed
 from outlast.runs.run import STATUSES, RunRecord
 from outlast.store.contract import Reading, RunRow, below
 from outlast.values.codec import encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
@@ -29,8 +31,7 @@ FOREVER = 1 << 62
 WHEN = "give a datetime with its time zone, a text such as 2026-11-17 or 2026-11-17T08:00:00Z, or how long ago: 90m, 7d"
 
 
-@dataclass(frozen=True, slots=True)
-class RunQuery:
+class RunQuery(Struct, frozen=True):
     """Which runs: None asks for nothing. Times are microseconds."""
 
     status: str | None = None

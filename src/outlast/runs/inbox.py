@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from outlast.home.find import interrupt_row
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
 
-@dataclass(frozen=True, slots=True)
-class InboxItem:
+class InboxItem(Struct, frozen=True):
     """An open wait, and whose it is."""
 
     interrupt: Interrupt

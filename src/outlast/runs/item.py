@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from msgspec import Struct
+
 from outlast.errors import MapKeyTaken, NameInvalid
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -15,8 +16,7 @@ T = TypeVar("T")
 KEY_LENGTH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Ok(Generic[T]):
+class Ok(Struct, Generic[T], frozen=True):
     """An item of a map whose call returned, or was skipped with a result."""
 
     value: T
@@ -28,8 +28,7 @@ class Ok(Generic[T]):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """An item of a map whose call failed for good. The error is the same on replay."""
 
     error: Exception

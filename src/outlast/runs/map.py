@@ -12,7 +12,7 @@ from outlast.clock import moment
 from outlast.errors import Paused, Refused, Stopped
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import CURRENT, Frame, StepCall
-from outlast.runs.call import Call, Doubtful, Fresh, Replay
+from outlast.runs.call import Call, Doubtful, Fresh, Replay, known_scope
 from outlast.runs.execution import Execution
 from outlast.runs.item import Failed, Item, Ok
 from outlast.values.ambient import begin
@@ -186,6 +186,7 @@ def map_plain(
     execution: Execution, asked: list[StepCall], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
 ) -> list[Any]:
     """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     try:
         if calls.todo:
@@ -197,6 +198,13 @@ def map_plain(
         execution.paused = execution.paused or isinstance(trouble, Paused)
         raise trouble
     return calls.results()
+
+
+def _share(asked: list[StepCall], concurrency: int) -> None:
+    """Items that are done at once declare the same files: who of them wrote which, nobody knows."""
+    if concurrency > 1 and len(asked) > 1 and asked[0].spec.writes:
+        for one in asked:
+            one.shared = known_scope(one.call.scope).rstrip("/")
 
 
 class Crew:
@@ -280,6 +288,7 @@ async def map_async(
     """Drive calls in `concurrency` tasks, however many calls there are. One that waits makes room for the next."""
     import asyncio
 
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     left = iter(calls.todo)
 

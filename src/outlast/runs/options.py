@@ -6,10 +6,10 @@ What starting over would repeat: effects that runs have done, or may have, in wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import OptionInvalid, RepeatsEffects
@@ -18,14 +18,13 @@ from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import UNREADABLE
 from outlast.store.contract import Reading, RunRow
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.store.contract import FinishedRow
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a caller says of the run that is to be started, continued or repeated."""
 
     task: str | None = None  # None: the caller names none, and it is made of the flow and its inputs

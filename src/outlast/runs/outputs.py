@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from outlast.errors import OutlastError
 from outlast.files.changes import SeenFile, from_facts, text
@@ -28,7 +29,7 @@ from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
 from outlast.values.digest import identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec
@@ -45,8 +46,7 @@ _UNENDED = 1 << 62  # an attempt that did not end may have written after all oth
 ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A file that a finished step declared and left, and what is there now."""
 
     step: str  # its label: the last one on record that writes this file
@@ -82,7 +82,7 @@ class _Writer(NamedTuple):
     seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
-    shared: str  # the `foreach` whose items, several at once, declare the same: the files are of no item for certain
+    shared: str  # the map, `foreach` or `parallel` of which another declares the same: nobody knows whose they are
     before: Mapping[str, SeenFile]  # how the files were
     files: Mapping[str, SeenFile] | None  # None: it has not succeeded
 

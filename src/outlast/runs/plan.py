@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Verdict
 from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
@@ -19,8 +20,7 @@ SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # conte
 READS = "what it reads has changed"  # why a finished step of a flow file is done anew
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True):
     """One call that the ledger knows, and what a resume does with it."""
 
     label: str
@@ -33,8 +33,7 @@ class PlanStep:
     choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The error that a resume raises as things stand."""
 
     code: str
@@ -46,8 +45,7 @@ class Refusal:
         return cls(error.code, error.detail, error.what_next)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a resume would do: nothing is run or written to make it."""
 
     run_id: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_recipe

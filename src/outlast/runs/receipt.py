@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
@@ -29,11 +29,10 @@ from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """What a step hands to whoever comes next."""
 
     done: str
@@ -42,8 +41,7 @@ class Envelope:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """The durable record of one attempt of one step."""
 
     run_id: str
@@ -79,8 +77,7 @@ class Receipt:
     inputs: dict[str, Any] = field(default_factory=dict)  # by name: its value, whose result_of it is, or its digest
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One item of a run's journal: a `fact`, or `progress` that the work reported."""
 
     run_id: str

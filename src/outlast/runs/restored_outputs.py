@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
-from outlast.files.restore import put_back
+from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
 from outlast.home.find import run_row
 from outlast.ledger.journal import JournalEntry, decode_header
@@ -24,7 +26,6 @@ from outlast.runs.outputs import Output, RecordedOutput, find_run, flow_file_of,
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 _NAMED = 20  # that many files are spelled out in an error
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredOutputs:
+class RestoredOutputs(Struct, frozen=True):
     """What was put back, and what was not since nobody kept it."""
 
     run_id: str

@@ -19,7 +19,7 @@ come later, or not at all.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outlast.runs.call import Call, Ledger, Past
@@ -57,7 +57,7 @@ def _beginning(ledger: Ledger, call: Call) -> int:
     return max((place for place in lines if place < first), default=first)
 
 
-def leave_behind(ledger: Ledger, after: int, over: Collection[list[str]]) -> None:
+def leave_behind(ledger: Ledger, after: int, over: Collection[list[Any]]) -> None:
     """The body got new places from here on: what it had not come to stands behind them, in the order that it had."""
     for call, past in ledger.calls.items():
         if past.kind in PLACED and past.first < BEHIND and (past.first > after or list(call) in over):
@@ -75,7 +75,7 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 def _set_aside(ledger: Ledger, call: Call, past: Past) -> None:
     if past.kind == "step":
-        past.decided, past.open = REWOUND, False
+        past.decided, past.open, past.went_back = REWOUND, False, True
         past.failures = past.crashes = past.shared = 0
         ledger.in_flight.pop(call, None)
     elif past.kind == "effect" and past.last.delivered and past.last.status in NOT_DONE:

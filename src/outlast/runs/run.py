@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
 
 from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import dataclass
 
 T = TypeVar("T")
 
@@ -37,8 +38,7 @@ def may_move(before: str, after: str) -> bool:
     return after in MOVES[before]
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """A run as the ledger knows it."""
 
     id: str

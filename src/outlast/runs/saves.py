@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
 from outlast.home.find import run_row
@@ -38,10 +38,12 @@ from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import open_file
-from outlast.workspace import artifacts
-from outlast.workspace.artifact import PREFIX, Artifact, ArtifactSource
-from outlast.workspace.artifacts import AddedArtifact, ArtifactDraft
+from outlast.workspace import artifact as artifacts
+from outlast.workspace import save
+from outlast.workspace.artifact import PREFIX, Artifact
 from outlast.workspace.content import Given
+from outlast.workspace.entry import ArtifactSource
+from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -185,7 +187,7 @@ def save_from_run(
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> tuple[AddedArtifact, dict[str, Any]]:
-        added = artifacts.add(caller, tx, draft, taken)
+        added = save.add(caller, tx, draft, taken)
         return added, about(added.row)
 
     added = remember(execution, call, work)
@@ -225,7 +227,7 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
 def _staged(execution: Execution, draft: ArtifactDraft, content: Given) -> TakenContent:
     """Content that cannot be kept because the disk fails ends the run here; it is not the flow that failed."""
     try:
-        return artifacts.stage(execution.executor.home, draft, content)
+        return save.stage(execution.executor.home, draft, content)
     except Unavailable as error:
         execution.pen.sever(error)
 
@@ -237,7 +239,7 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> AddedArtifact:
-        return artifacts.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
+        return save.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
 
     added = write_in_step(execution, work)
     fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else NOTHING
@@ -294,8 +296,8 @@ def save_from_command(
         return None
     draft = given(run_row(caller.home, place.run))
     _refuse_over(place, draft.name)
-    taken = artifacts.stage(caller.home, draft, content)
-    operation = artifacts.operation_of(draft, taken, operation_id)
+    taken = save.stage(caller.home, draft, content)
+    operation = save.operation_of(draft, taken, operation_id)
     source = ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
     own = [*_noted(Path(place.file))]
 
@@ -305,9 +307,9 @@ def save_from_command(
             raise LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
-            return AddedArtifact(artifacts.row_again(tx, int(before)), is_new=False)
+            return AddedArtifact(save.row_again(tx, int(before)), is_new=False)
         keys = [saved.key for saved in own]
-        return artifacts.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
+        return save.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
 
     added = caller.home.store.write(work)
     _note(place, draft.name, Saved(added.row.key, added.is_new, operation.id or "", operation.print))
@@ -360,7 +362,7 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
             attempt.saved = (*attempt.saved, about(row))
             if saved.operation:
                 now = execution.executor.home.clock.now()
-                done = Answered(saved.operation, artifacts.OPERATION, saved.print, str(saved.key), now)
+                done = Answered(saved.operation, save.OPERATION, saved.print, str(saved.key), now)
                 attempt.operations = (*attempt.operations, done)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from outlast.errors import StepInvalid
 from outlast.flows.loading import module_alias
@@ -22,7 +23,6 @@ from outlast.flows.spec import (
     returned,
 )
 from outlast.values.codec import Decode, decoder
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.runs.attempt import Ask, Attempt, Ended, Raised
@@ -50,8 +50,7 @@ class ReadyWork(Protocol):
     def drop(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class StepSpec:
+class StepSpec(Struct, frozen=True, dict=True):
     """A step or effect: the function and how it is to be attempted."""
 
     function: Callable[..., Any]
@@ -71,19 +70,26 @@ class StepSpec:
     not_done: tuple[type[BaseException], ...] = ()
     on_partial: str = "keep"
     work: Work | None = None  # what is to be done before its start is written, and after its end
-    is_async: bool = False
-    is_effect: bool = False
     record_inputs: bool | None = None  # whether receipts keep its inputs whole, or not at all; None: up to 2 KiB each
-    signature: Signature = field(init=False)
-    retry: Retry = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
-        object.__setattr__(self, "is_effect", self.kind == "effect")
-        again = Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
-        object.__setattr__(self, "retry", again)
         _check_step(self)
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.function, ignore=self.ignore)
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def is_effect(self) -> bool:
+        return self.kind == "effect"
+
+    @cached_property
+    def retry(self) -> Retry:
+        return Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
 
     @cached_property
     def decode(self) -> Decode:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs.call import Call, id_of, labels
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import dataclass
 
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineItem:
+class TimelineItem(Struct, frozen=True):
     """One thing that happened in a run, and how long it took."""
 
     run_id: str

@@ -6,8 +6,9 @@ run, is `saves.py`; what each noun is and how it is added is workspace/.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.errors import Refused
 from outlast.home import once as operations
@@ -20,12 +21,12 @@ from outlast.store.contract.workspace import NOTHING, CheckpointRow, RecordRow, 
 from outlast.values.codec import encode
 from outlast.workspace import checkpoint as checkpoints
 from outlast.workspace import link as links
-from outlast.workspace import records, refs
+from outlast.workspace import record as records
+from outlast.workspace import refs
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDraft, TaskPlace
 from outlast.workspace.link import AddedLink, Link, LinkDraft, LinkFields
 from outlast.workspace.recall.search import keep_up
-from outlast.workspace.record import Record
-from outlast.workspace.records import RecordDraft, RecordFields
+from outlast.workspace.record import Record, RecordDraft, RecordFields
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from outlast.errors import SecretFound
 from outlast.secrets.placed import LOOKED_AT, is_login, looks_real
@@ -19,7 +20,7 @@ from outlast.secrets.rules import RULES, SecretRule, by_pattern, has_secret_word
 from outlast.secrets.text import without_colours
 from outlast.secrets.tokens import WORD
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 __all__ = [
     "MASK",
@@ -193,8 +194,7 @@ def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class _Looking:
+class _Looking(Struct, frozen=True):
     rules: tuple[SecretRule, ...]
     report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
 
@@ -282,8 +282,7 @@ def _shown_key(key: str, rules: tuple[SecretRule, ...]) -> str:
 # -- raw JSON ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """An object or a list that is being read."""
 
     place: Place

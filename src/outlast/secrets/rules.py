@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.secrets.placed import (
     BASIC_HINTS,
@@ -33,8 +35,7 @@ Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SecretRule:
+class SecretRule(Struct, frozen=True, eq=False):
     """One kind of secret. `look` gives where each begins and ends in a text."""
 
     name: str

@@ -9,23 +9,24 @@ What of a session fits in a number of tokens: the rule, and what a message costs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.errors import TokenizerInvalid
 from outlast.ledger.journal import Break, link
 from outlast.values.codec import encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 
 ROLES = ("user", "assistant", "system", "tool")  # the usual ones; any other short text is a role too
 SYSTEM = "system"
 CONTENT_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Compared, frozen=True):
     """One message, exactly as it was appended."""
 
     session_id: str
@@ -37,7 +38,7 @@ class Message:
     actor: str
     at: datetime
     digest: str  # SHA-256 of the content as JSON
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
     @property
     def text(self) -> str:
@@ -45,8 +46,7 @@ class Message:
         return self.content if isinstance(self.content, str) else encode(self.content).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Memo:
+class Memo(Compared, frozen=True):
     """What stands for the messages up to `upto`. An empty text is no memo any more, and stands for nothing."""
 
     session_id: str
@@ -55,11 +55,10 @@ class Memo:
     version: int  # counts from 1; set it on condition of this one
     actor: str
     at: datetime
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Compared, frozen=True):
     """A conversation, and the runs that were started for it."""
 
     id: str
@@ -71,19 +70,17 @@ class Session:
     actor: str
     created_at: datetime
     updated_at: datetime
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TooLarge:
+class TooLarge(Struct, frozen=True, order=True):
     """A message that was left out because it alone does not fit, and how many tokens it needs."""
 
     seq: int
     need: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """What of a session fits in a number of tokens. Nothing in it is cut."""
 
     session_id: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import (
@@ -42,7 +44,7 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.tasks.task import Task, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode, pack_json
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -56,8 +58,7 @@ OURS = ("anchor", "tenant_id", "scope", "actor", "claim_id")
 NOTHING = "nothing was handed over, and no run of it was stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Of:
+class Of(Struct, frozen=True):
     """Which task is meant, who acts, where its files are, and the claim that is shown."""
 
     scope: str

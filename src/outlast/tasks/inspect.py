@@ -24,7 +24,8 @@ from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of
 from outlast.tasks.complete import shown_by
 from outlast.tasks.task import AllowedAction, Task, TaskContext
-from outlast.workspace import checkpoint, records
+from outlast.workspace import checkpoint
+from outlast.workspace import record as records
 
 if TYPE_CHECKING:
     from outlast.handoffs.recovered import Recovered

@@ -5,22 +5,22 @@ Its states, and the moves between them, are in `handoffs/task_state.py`.
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from outlast.handoffs.handoff import Handoff, HandoffClaim
 from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
 from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import dataclass
+from outlast.values.compared import Compared
 
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedAction:
+class AllowedAction(Struct, frozen=True):
     """Whether something may be done with a task now. `why`: why not; or, if it may, what it still needs."""
 
     name: str
@@ -28,8 +28,7 @@ class AllowedAction:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskEvent(Compared, frozen=True):
     """One thing that happened to a task, in its place."""
 
     task: str
@@ -40,11 +39,10 @@ class TaskEvent:
     actor: str
     at: datetime
     masked: int = 0  # how many secrets of the body were masked
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Compared, frozen=True):
     """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff.
 
     `run` is its unfinished run, in a list: of several the one that was heard of last.
@@ -59,12 +57,11 @@ class Task:
     opened_at: datetime | None
     updated_at: datetime | None
     events: int = 0  # how many there are
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
     run: TaskRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskContext:
+class TaskContext(Struct, frozen=True):
     """How a task stands here and now, and what may be done with it."""
 
     task: str
@@ -94,8 +91,7 @@ class TaskContext:
         return next((each.why for each in self.allowed_actions if each.name == name and not each.allowed), "")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPaused:
+class TaskPaused(Struct, frozen=True):
     """A task that was paused: what was stored for whoever resumes it."""
 
     task: str
@@ -108,8 +104,7 @@ class TaskPaused:
         return self.handoff.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResumed:
+class TaskResumed(Struct, frozen=True):
     """A task that was resumed: what was handed over with its verdict, and the claim to it."""
 
     task: str
@@ -122,8 +117,7 @@ class TaskResumed:
         return self.claim.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCompleted:
+class TaskCompleted(Compared, frozen=True):
     """A task that was completed. Without a handoff there is no settlement: a run that succeeded shows it, or a word."""
 
     task: str
@@ -133,7 +127,7 @@ class TaskCompleted:
     shown_by: str = ""  # the run that succeeded
     override: str = ""
     notes: tuple[str, ...] = ()
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
 # -- the chain ---------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Header, decode_header
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 _ALL = 1_000_000
 
 
-@dataclass(slots=True)
-class CallRecord:
+class CallRecord(Struct):
     """One call as its journal tells it."""
 
     name: str

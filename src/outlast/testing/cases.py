@@ -15,11 +15,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import ManualClock
 from outlast.errors import Invalid
@@ -103,8 +103,7 @@ FORMAT = "outlast case 1"
 RULES = ("status", "result", "error", "state", "phase", "effects", "waits")
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A run, frozen. `accept` are the rules: leave one out, and it is not asked for."""
 
     flow: str
@@ -118,7 +117,7 @@ class Case:
 
     def save(self, path: str | Path) -> Path:
         """Write the case to a file, whole or not at all. Values are in it as they are in the receipts."""
-        made = {"format": FORMAT} | {name: getattr(self, name) for name in self.__slots__}
+        made = {"format": FORMAT} | {name: getattr(self, name) for name in self.__struct_fields__}
         text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
         place = Path(path)
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")
@@ -135,7 +134,7 @@ class Case:
             found = json.loads(Path(path).read_text("utf-8"))
         except ValueError as error:
             raise Invalid(detail=f"{path} is no case: {error}; make it anew: case_from_run(RUN).save(PATH)") from error
-        names = {"format", *cls.__slots__}
+        names = {"format", *cls.__struct_fields__}
         if not isinstance(found, dict) or set(found) != names or found.pop("format") != FORMAT:
             raise Invalid(detail=f"{path} is no case of this version; make it anew: case_from_run(RUN).save(PATH)")
         return _checked(cls(**found), str(path))

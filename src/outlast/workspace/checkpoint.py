@@ -6,21 +6,22 @@ Where a task stands when one is pinned is for its runs to say: runs/workspace.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from msgspec import Struct
+
 from outlast.clock import moment
-from outlast.errors import AmbiguousPrefix, CheckpointNotFound, RunRemoved, ValueRefused
-from outlast.home.find import run_row
+from outlast.errors import AmbiguousPrefix, CheckpointNotFound, ValueRefused
 from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs as refs_of
-from outlast.workspace.artifact import SUMMARY_LENGTH, check_text, proof_of
+from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 REFS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Compared, frozen=True):
     """A boundary as it was pinned: the run's state then, what it refers to, and where in the journal it is."""
 
     id: str
@@ -45,11 +45,10 @@ class Checkpoint:
     position: int  # seq in the run's journal: what came before belongs to it
     actor: str
     at: datetime
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(Struct, frozen=True):
     """A key of the state that is not what it was: absent on the side where it is not."""
 
     key: str
@@ -58,8 +57,7 @@ class StateChange:
     kind: str = "changed"  # added, removed, changed
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDiff:
+class CheckpointDiff(Struct, frozen=True):
     """What is different at the second of two checkpoints."""
 
     before: Checkpoint
@@ -94,22 +92,6 @@ def _change(key: str, before: dict[str, Any], after: dict[str, Any]) -> StateCha
     return None if before[key] == after[key] else StateChange(key, before[key], after[key])
 
 
-def check_refs(refs: Any, limit: int = REFS) -> tuple[str, ...]:
-    """Refs as they were given, each once. Raises ValueRefused for what is none."""
-    if isinstance(refs, str) or not hasattr(refs, "__iter__"):
-        raise ValueRefused("refs", f"{type(refs).__qualname__} is no list of refs", "give a list: refs=[draft.ref]")
-    given = list(refs)
-    for place, ref in enumerate(given):
-        if not isinstance(ref, str):
-            raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
-    found = tuple(dict.fromkeys(given))
-    if len(found) > limit:
-        raise ValueRefused(
-            "refs", f"they are {len(found):,}; the limit is {limit:,}", "save a list of them as an artifact"
-        )
-    return found
-
-
 class CheckpointDraft(NamedTuple):
     """A checkpoint to pin, checked."""
 
@@ -134,7 +116,7 @@ def draft(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str)
     """What was given, checked. Raises NameInvalid, ValueRefused."""
     told = check_text("summary", summary, SUMMARY_LENGTH)
     return CheckpointDraft(
-        scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs), actor
+        scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs, REFS), actor
     )
 
 
@@ -204,10 +186,7 @@ def of_task(home: Home, scope: str, task: str, limit: int, before: str | None = 
 def of_run(home: Home, run: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
     key = _key(home, before)
-    try:
-        run_id = run_row(home, run).id
-    except RunRemoved:
-        run_id = run
+    run_id = run_id_of(home, run)
     return _all(home.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))
 
 

@@ -6,7 +6,6 @@ Links: say how two things with refs bear on each other. The same link again is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,10 @@ from outlast.home.once import Operation
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.compared import Compared
+from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import ArtifactSource, check_text, proof_of
-from outlast.workspace.records import without_secrets
+from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -32,8 +31,7 @@ RELATIONS = ("supports", "contradicts", "derived_from", "supersedes", "produced_
 NOTE_LENGTH = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Compared, frozen=True):
     """A link as it was made first: `source` relation `target`. The same one again is this one."""
 
     id: str
@@ -45,7 +43,7 @@ class Link:
     by: ArtifactSource
     stored_at: datetime
     masked: tuple[str, ...] = ()
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
 def check_relation(relation: Any) -> str:

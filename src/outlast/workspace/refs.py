@@ -23,10 +23,11 @@ from outlast.store.contract import Reading
 from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifact, record
+from outlast.workspace import artifact
 
 FORMS = "artifact:SCOPE/NAME@1, record:ID, checkpoint:ID, handoff:ID or run:ID"
 LINE = 200
+RECORD = "record:"
 
 
 class Named(NamedTuple):
@@ -169,4 +170,4 @@ def line(text: str) -> str:
 
 
 def record_ref(record_id: str) -> str:
-    return f"{record.PREFIX}{record_id}"
+    return f"{RECORD}{record_id}"

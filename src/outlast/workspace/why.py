@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError, ValueRefused
 from outlast.ledger.verdict import Reason
@@ -22,8 +23,7 @@ from outlast.store.contract.workspace import ArtifactRow, LinkRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import parse_ref
-from outlast.workspace.artifacts import ref_of, taken_of
+from outlast.workspace.artifact import parse_ref, ref_of, taken_of
 from outlast.workspace.evidence import LINKS, RESTS_IN, RESTS_OUT, STANDS, Around, Edge, RefStanding, reach
 from outlast.workspace.link import into, out_of
 from outlast.workspace.refs import whole
@@ -45,8 +45,7 @@ WORDS = {  # what a child is to its parent, as it is read on the parent's line
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """What bears on a ref: by which relation, and whether the link goes out from it or comes in."""
 
     relation: str  # of links; refers_to: it names it
@@ -55,8 +54,7 @@ class Branch:
     of: Why
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(Struct, frozen=True):
     """A ref, what it is, how it stands, and what bears on it."""
 
     ref: str
@@ -137,8 +135,7 @@ def standings(look: Reading, asked: Iterable[str], but: str = "") -> dict[str, R
 # -- why ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A place in the tree while it grows."""
 
     ref: str

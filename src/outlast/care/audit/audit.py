@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.care.audit import flow as of_flow
 from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answered

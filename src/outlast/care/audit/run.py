@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from outlast.care.audit.audit import unit_of
 from outlast.care.audit.code_signs import names_in, unrepeatable
@@ -35,7 +36,6 @@ from outlast.runs.start import flow_of_run
 from outlast.store.contract import RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import ArtifactPlace
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ ACTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class AuditedRun:
+class AuditedRun(Struct, frozen=True):
     """A run, looked at: what all six answers are made of."""
 
     run: RunRecord

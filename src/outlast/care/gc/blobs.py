@@ -13,12 +13,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
@@ -31,7 +31,6 @@ from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import HandoffRow, Reading, Writing, below, every_row
 from outlast.store.contract.blobs import BlobFile
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import PREFIX
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ class Beginnings:
         return at < len(self._sorted) and self._sorted[at].startswith(ref)
 
 
-@dataclass(slots=True)
-class Mentions:
+class Mentions(Struct):
     """What was found, and how far it was read: reading on adds what was written since."""
 
     runs: Beginnings = field(default_factory=lambda: Beginnings())
@@ -198,8 +196,7 @@ def _plain(text: str) -> str:
     return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Litter:
+class Litter(Struct, frozen=True):
     """What may go, and how much the blobs take up in all."""
 
     blobs: tuple[BlobFile, ...]  # to the trash
@@ -208,8 +205,7 @@ class Litter:
     blob_bytes: int  # of all blobs in their places
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Struct, frozen=True):
     """What went."""
 
     blobs: tuple[BlobFile, ...] = ()

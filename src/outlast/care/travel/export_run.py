@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from msgspec import Struct
+
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
@@ -23,7 +25,7 @@ from outlast.runs.run import FINISHED
 from outlast.runs.saves import refs_saved
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.digest import identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
 SHOWN = 5  # of what cannot travel; that there is more is said
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """A file that holds a run."""
 
     path: str

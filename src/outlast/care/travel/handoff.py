@@ -11,11 +11,11 @@ Proving that a file holds a whole handoff: its members, its chain, every revisio
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
+from msgspec import Struct
 
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
@@ -29,7 +29,7 @@ from outlast.handoffs.handoff import Contract, Handoff
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -97,7 +97,7 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
         if not 0 <= number < LARGEST:
             raise ValueError(f"{number} is no number that a store has")
     try:
-        contract_of(**{each.name: getattr(handoff, each.name) for each in fields(Contract)})
+        contract_of(**{name: getattr(handoff, name) for name in Contract.__struct_fields__})
         _ = handoff.stored_at, handoff.expires_at  # what cannot be shown was never stored
     except (HandoffInvalid, OverflowError) as error:
         raise ValueError(str(error)) from error
@@ -122,8 +122,7 @@ def _is_id(text: str) -> bool:
 Change = Literal["added", "continued", "same", "older"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bundled:
+class Bundled(Struct, frozen=True):
     """A file that holds a handoff."""
 
     path: str
@@ -137,8 +136,7 @@ class Bundled:
     digest: str  # SHA-256 of the file
 
 
-@dataclass(frozen=True, slots=True)
-class BundleArrived:
+class BundleArrived(Struct, frozen=True):
     """A handoff that came in, as it stands here now."""
 
     anchor: str

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import Struct
 
 from outlast.care.travel import archive
 from outlast.care.travel.archive import Archive, ArchivedInterrupt, Manifest, Packed, Ref, Request, Started
@@ -27,7 +28,7 @@ from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
 from outlast.values.digest import identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -36,8 +37,7 @@ LARGEST = 1 << 62
 Place = Literal["new", "here", "further"]  # not known here; known and as far; known, and the file goes further
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """A run that came in, as it stands here."""
 
     run_id: str

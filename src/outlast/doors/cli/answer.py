@@ -275,7 +275,7 @@ def _say_going(door: Door, going: Sequence[str]) -> None:
 
 def _json(door: Door, item: InboxItem, tops: Mapping[str, str]) -> dict[str, Any]:
     from outlast.doors.cli.ways import ways
-    from outlast.python.shown import wait_json
+    from outlast.operations.shown import wait_json
 
     commands = dict(ways(door, item.interrupt, resume=True, top=tops.get(item.interrupt.run_id, "")))
     whose = {"task": item.task, "flow": item.flow, "scope": item.scope}

@@ -368,7 +368,7 @@ def about_home(door: Door, known: dict[str, Any]) -> dict[str, Any]:
 
 def broken_in(door: Door, tenant: str) -> list[str]:
     """What `verify` finds in a tenant, or why it cannot look."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     try:
         with replace(door, tenant=tenant).open() as outlast:

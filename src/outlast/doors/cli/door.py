@@ -12,17 +12,17 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.doors.cli.exits import MAKE_A_HOME
 from outlast.doors.cli.group import Context
 from outlast.doors.cli.render import RAW, note
 from outlast.errors import HomeNotFound, OutlastError
-from outlast.values.frozen import dataclass
 from outlast.values.text import carry, looks_at_files, named
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class NoHomeThere(HomeNotFound):
         OutlastError.__init__(self, path=str(path), why=why, next=next)
 
 
-@dataclass(frozen=True)
-class Door:
+class Door(Struct, frozen=True):
     """The options that all commands share."""
 
     home: str | None
@@ -99,7 +98,7 @@ class Door:
     json: bool
     repo: str = ""  # where the files are, if --repo said so
     # the home, wherever a flow goes then
-    _opened: list[FoundHome] = field(default_factory=list, compare=False, repr=False)
+    _opened: list[FoundHome] = field(default_factory=list)
 
     def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
         """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
@@ -150,7 +149,7 @@ class Door:
 
     def advised(self, verdict: Verdict | None) -> dict[str, Any] | None:
         """A verdict as data, every command that it advises ready to be copied, also by who is elsewhere."""
-        from outlast.python.shown import verdict_json
+        from outlast.operations.shown import verdict_json
 
         if verdict is None:
             return None

@@ -55,7 +55,7 @@ def _say_start(door: Door, steps: FlowSteps, found: DryRun, words: Sequence[str]
 
 def _say_continue(door: Door, outlast: Outlast, steps: FlowSteps, found: DryRun) -> int:
     from outlast.doors.cli.plans import say_plan
-    from outlast.python.shown import plan_json
+    from outlast.operations.shown import plan_json
     from outlast.values.codec import jsonable
 
     run, plan, waits = outlast.get(found.run_id), outlast.plan(found.run_id), outlast.interrupts(found.run_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,7 +97,7 @@ def standing(run: RunRecord) -> str:
 def show(door: Door, run_id: str, timeline: bool) -> int:
     """One run: how it stands, its steps, its waits, and what to do next."""
     from outlast.doors.cli.outputs import say_displaced
-    from outlast.python.shown import displaced_json, failed_below
+    from outlast.operations.shown import displaced_json, failed_below
 
     with door.open() as outlast:
         run = outlast.get(run_id)
@@ -153,7 +153,7 @@ def _whole(outlast: Outlast, run_id: str) -> Sequence[Receipt]:
 def _show_json(
     run: RunRecord, plan: Plan | None, steps: Sequence[Receipt], waits: tuple[Interrupt, ...]
 ) -> dict[str, Any]:
-    from outlast.python.shown import verdict_json, wait_json
+    from outlast.operations.shown import verdict_json, wait_json
     from outlast.values.codec import jsonable
 
     return {
@@ -195,6 +195,8 @@ def _say_run(run: RunRecord, mirror: str) -> None:
             ("found at", run.source if run.source != run.flow else ""),
             ("work tree", run.worktree),
             ("inputs", as_json(run.inputs) if run.inputs else ""),
+            ("state", as_json(run.state) if run.state else ""),
+            ("tags", ", ".join(run.tags)),
             ("scope", run.scope if run.scope != "default" else ""),
             ("parent", run.parent),
             ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
@@ -277,6 +279,15 @@ def _left(receipt: Receipt) -> str:
     return "" if silent or (receipt.result is None and "exit" in receipt.facts) else as_json(receipt.result)
 
 
+def _given(kept: Mapping[str, Any]) -> str:
+    """What is known of an input: itself, whose result it is, or how large it was."""
+    if "value" in kept:
+        return as_json(kept["value"])
+    if "result_of" in kept:
+        return f"the result of {kept['result_of'] or kept['call']}"
+    return f"{kept['bytes']} bytes, digest {kept.get('digest', kept.get('blob', ''))[:16]}"
+
+
 def _say_receipt(receipt: Receipt) -> None:
     from outlast.doors.cli.outcomes import say_error, say_result, say_trace
 
@@ -289,6 +300,7 @@ def _say_receipt(receipt: Receipt) -> None:
             ("  started", at(receipt.started_at)),
             ("  took", took(receipt.started_at, receipt.ended_at)),
             ("  inputs", f"digest {receipt.input_digest[:16]}"),
+            *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
             ("  key", receipt.key),
             ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
             *noted(receipt),

@@ -24,7 +24,7 @@ from outlast.doors.cli.render import (
 )
 from outlast.doors.cli.ways import say_waits
 from outlast.errors import CommandFailed, OutlastError, StepTimedOut
-from outlast.python.shown import outcome_json
+from outlast.operations.shown import outcome_json
 from outlast.runs.run import Outcome
 from outlast.values.tracebacks import own_place
 

@@ -119,7 +119,7 @@ def displaced(door: Door, run_id: str, path: str | None, seq: int | None, output
 
 def _say_displaced(door: Door, run_id: str, found: Sequence[Displaced]) -> None:
     if door.json:
-        from outlast.python.shown import displaced_json
+        from outlast.operations.shown import displaced_json
 
         emit({"run_id": run_id, "displaced": [displaced_json(one) for one in found]})
         return
@@ -142,7 +142,7 @@ def _fetch(door: Door, one: Displaced, output: str | None) -> None:
         return
     written = _written(one, output) if output is not None else None
     if door.json:
-        from outlast.python.shown import displaced_json
+        from outlast.operations.shown import displaced_json
 
         emit(displaced_json(one) | ({"output": written} if written else {}))
     else:

@@ -10,7 +10,7 @@ from outlast.doors.cli.render import STYLES, brief, emit, say, table
 from outlast.doors.cli.ways import say_waits, say_ways, step_ways
 from outlast.errors import RunSealed
 from outlast.ledger.verdict import Reason, Verdict, unaccepted
-from outlast.python.shown import plan_json
+from outlast.operations.shown import plan_json
 from outlast.runs.plan import SETTLED, Plan, PlanStep
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt

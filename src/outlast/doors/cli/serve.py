@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import INTERRUPTED

@@ -117,6 +117,7 @@ def step_json(step: Receipt) -> dict[str, Any]:
         "stragglers": step.facts.get("stragglers", []),
         "started_at": jsonable(step.started_at),
         "ended_at": jsonable(step.ended_at),
+        "inputs": jsonable(step.inputs),
         "error": step.error,
         "broken": step.broken,
     }

@@ -148,7 +148,7 @@ def _say(door: Door, outlast: Outlast, one: Woken, why: str) -> None:
 
 
 def _plain(one: Woken) -> dict[str, Any]:
-    from outlast.python.shown import wait_json
+    from outlast.operations.shown import wait_json
 
     told = {"run_id": one.run_id, "reason": one.reason, "status": one.status, "error": one.error}
     return told | {"interrupts": [wait_json(wait) for wait in one.interrupts]}

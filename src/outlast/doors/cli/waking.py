@@ -11,9 +11,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, told
 from outlast.errors import NoThread, OutlastError, RunFinished, RunHeld
@@ -37,8 +39,7 @@ class DueRun(Protocol):
     def reason(self) -> str: ...
 
 
-@dataclass(frozen=True)
-class Woken:
+class Woken(Struct, frozen=True):
     """What came of one run."""
 
     run_id: str

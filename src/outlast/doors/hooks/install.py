@@ -11,9 +11,10 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind
 from outlast.errors import SettingsInvalid
@@ -28,8 +29,7 @@ SECONDS: dict[Kind, int] = {"start": 15, "stop": 5, "compact": 5, "end": 3}  # C
 _OURS = re.compile(r"\boutlast(?:\.cli)?['\"]? hook (?:start|stop|compact|end) --client \w+\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """A client's settings file, and which of our hooks are in it."""
 
     client: Client

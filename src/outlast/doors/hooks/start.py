@@ -7,10 +7,11 @@ done by then. Nothing is claimed: that is for the agent, or the person, to decid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent

@@ -8,12 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NoReturn, get_origin
+from typing import Annotated, Any, NoReturn, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from outlast.doors.http.calls import Body
 from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastError, RequestInvalid, RequestMalformed
 from outlast.values import json_text
 
@@ -127,7 +126,7 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 # -- JSON --------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes, kind: type[Body]) -> Any:
+def decode(raw: bytes, kind: Any) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
     if not raw:
         raw = b"{}"
@@ -149,7 +148,7 @@ def check_json(raw: bytes) -> None:
 
 
 @cache
-def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
@@ -166,7 +165,7 @@ def invalid(error: msgspec.ValidationError) -> OutlastError:
 # -- the query ---------------------------------------------------------------------------------------
 
 
-def query_of(raw: bytes, kind: type[Body]) -> Any:
+def query_of(raw: bytes, kind: Any) -> Any:
     """The query's fields. Raises RequestInvalid, RequestMalformed."""
     if not raw:
         return _convert({}, kind)
@@ -186,12 +185,16 @@ def query_of(raw: bytes, kind: type[Body]) -> Any:
 
 
 @cache
-def _lists(kind: type[Body]) -> frozenset[str]:
+def _lists(kind: type[Any]) -> frozenset[str]:
     """The fields that may be given more than once."""
-    return frozenset(each.name for each in msgspec.structs.fields(kind) if get_origin(each.type) is tuple)
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if _is_list(each.type))
 
 
-def _convert(given: dict[str, Any], kind: type[Body]) -> Any:
+def _is_list(kind: Any) -> bool:
+    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is tuple
+
+
+def _convert(given: dict[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -17,26 +17,26 @@ import asyncio
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from msgspec import Struct
+
 from outlast.errors import Forbidden, NameInvalid, OutlastError, RequestMalformed, Unauthenticated
-from outlast.home.keys import ROLES, ApiKey, Role, allows, unproven
+from outlast.operations.operation import ROLES, ApiKey, Role, allows, unproven
 
 if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
-    from outlast.home.keys import Keys
+    from outlast.operations.operation import Keys
 
 
 LOCAL = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """In whose name a request is answered."""
 
     tenant: str

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from outlast.errors import AddressTaken, KeysNeeded
-from outlast.home.keys import Keys
+from outlast.operations.operation import Keys
 
 BACKLOG = 512
 

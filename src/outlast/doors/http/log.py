@@ -13,11 +13,13 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+
+from outlast.operations.shown import mask
 
 Write = Callable[[bytes], None]
 WINDOW_SECONDS = 10.0
@@ -35,8 +37,7 @@ def to_stderr(line: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-@dataclass
-class _Kind:
+class _Kind(Struct):
     """What was written of one kind within the window, and what was not."""
 
     level: str
@@ -45,8 +46,7 @@ class _Kind:
     left_out: int = 0
 
 
-@dataclass
-class _Window:
+class _Window(Struct):
     """A while of the log."""
 
     began: float
@@ -68,8 +68,6 @@ class RequestLog:
 
     def failed(self, error: BaseException, **fields: Any) -> None:
         """An error that nobody foresaw, with where it came from."""
-        from outlast.secrets.find import mask
-
         if isinstance(error, OSError):  # of a connection, or for want of files: where it came from is the loop
             self.line("error", **fields, error=mask(f"{type(error).__name__}: {error}"))
             return
@@ -132,8 +130,6 @@ class Handler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        from outlast.secrets.find import mask
-
         said, kind = mask(record.getMessage()[:TEXT_LENGTH]), str(record.msg)[:60]
         if record.exc_info and record.exc_info[1] is not None:
             self._log.failed(record.exc_info[1], logger=record.name, kind=kind, message=said)

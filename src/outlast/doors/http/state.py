@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from msgspec import Struct, field
 
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
@@ -25,17 +26,14 @@ from outlast.doors.http.metrics import Metrics
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
-from outlast.handoffs.given_observer import NOBODY
-from outlast.handoffs.observer import Eyes
-from outlast.home.keys import ApiKey, Keys
-from outlast.home.place import check_tenant
-from outlast.python.project import Flows
-from outlast.values.codec import encode
+from outlast.operations.observed import NOBODY, Eyes
+from outlast.operations.operation import ApiKey, Keys
+from outlast.python.project import Flows, check_tenant, tenants_of
 
 if TYPE_CHECKING:
     from outlast import Outlast
-    from outlast.home.settings import Settings as RuntimeSettings
     from outlast.python.awaited import Started
+    from outlast.python.shared import Settings as RuntimeSettings
 
 
 REFUSED_SECONDS = 600.0  # before a run that was refused is tried again
@@ -111,8 +109,7 @@ class Waker:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True, kw_only=True):
     """How a server is set up. Defaults fit nearly everyone; tests shorten the times."""
 
     home: Path
@@ -179,7 +176,6 @@ class ServerState:
         self.quota = StoredBytes(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
-        self._described: dict[str, Any] | None = None
         self.threads = Threads(settings)
         self.entry = Turnstile()
 
@@ -242,16 +238,6 @@ class ServerState:
         self.ending.set()
         self.watchers.wake_all()
 
-    def openapi(self) -> dict[str, Any]:
-        from outlast.doors.http.openapi import described
-
-        if self._described is None:
-            self._described = described()
-        return self._described
-
-    def openapi_json(self) -> bytes:
-        return encode(self.openapi())
-
     def close(self) -> None:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
         self.tenants.close()
@@ -271,11 +257,7 @@ class Tenants:
 
     def names(self) -> list[str]:
         """Every tenant that the home has."""
-        found = []
-        for path in sorted(self._settings.home.glob("*/outlast.db")):
-            with suppress(OutlastError):  # a folder that is none of a tenant
-                found.append(check_tenant(path.parent.name))
-        return found
+        return tenants_of(self._settings.home)
 
     def stop(self, by: str) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from outlast.python.homes import GATES
+from msgspec import Struct
+
+from outlast.operations.operation import GATES
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
@@ -27,8 +28,7 @@ class ToolAnswer(NamedTuple):
     whole: str = ""
 
 
-@dataclass(frozen=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """One caller's place. `sessions` is kept where all calls are of one worker, as over stdio."""
 
     outlast: Outlast
@@ -89,8 +89,7 @@ class Desk:
         return made
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """One tool: what a model is told of it, what it takes, does and gives."""
 
     name: str
@@ -99,7 +98,7 @@ class Tool:
     description: str
     takes: type[Arguments]
     does: Callable[[Desk, Any], ToolAnswer]
-    gives: dict[str, Any] = field(repr=False)  # the JSON schema of the result
+    gives: dict[str, Any]  # the JSON schema of the result
     reads: bool = False  # it changes nothing
     repeats: bool = False  # the same call again changes nothing more
     writes: tuple[str, ...] = ()  # arguments without which it only reads

@@ -29,9 +29,9 @@ from outlast.doors.mcp.texts import (
     wait_lines,
 )
 from outlast.doors.mcp.values import listed_value, outcome_value, run_uri, verdict_value, wait_value
+from outlast.operations.operation import GATES_OF_RESUME
+from outlast.operations.shown import failed_below
 from outlast.python.awaited import go_on
-from outlast.python.homes import GATES_OF_RESUME
-from outlast.python.shown import failed_below
 from outlast.values.ambient import begin
 from outlast.values.codec import jsonable
 

@@ -11,7 +11,6 @@ import base64
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.arguments import schema_of

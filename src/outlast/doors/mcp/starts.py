@@ -11,7 +11,7 @@ from outlast.doors.mcp.runs import going_on
 from outlast.doors.mcp.texts import lines, outcome_text
 from outlast.doors.mcp.values import outcome_value, run_uri
 from outlast.errors import NoFlows, RunHeld
-from outlast.python.homes import GATES
+from outlast.operations.operation import GATES
 from outlast.python.outlast import Options
 from outlast.python.project import inputs_of
 

@@ -7,11 +7,11 @@ Results that fit into a model's context. What is left out is said, by path, with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.values.codec import jsonable
@@ -59,8 +59,7 @@ _STEPS = ((8_000, 200), (2_000, 50), (500, 20), (100, 5), (20, 1))  # characters
 _NAMED = 20  # what was left out is named so often, and counted after that
 
 
-@dataclass
-class Cut:
+class Cut(Struct):
     """One pass over a value with the same limits everywhere."""
 
     characters: int

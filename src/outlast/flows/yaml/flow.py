@@ -15,11 +15,9 @@ from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 
-@dataclass(frozen=True)
-class RecipeSpec(FlowSpec):
+class RecipeSpec(FlowSpec, frozen=True, dict=True):
     """A flow whose body is a file of commands."""
 
     recipe: Recipe | None = None

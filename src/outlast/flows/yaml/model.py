@@ -152,7 +152,7 @@ class Recipe(Struct, frozen=True):
 
     def nodes(self) -> Iterator[Node]:
         """Every node, in the order of the file."""
-        return _walk(self.steps)
+        return walk(self.steps)
 
     @property
     def goes_up(self) -> bool:
@@ -170,13 +170,14 @@ class Recipe(Struct, frozen=True):
         return normpath(join(self.cwd, command.cwd, path))
 
 
-def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """These nodes, and all inside of them."""
     for node in nodes:
         yield node
         if isinstance(node, Parallel):
-            yield from _walk(node.branches)
+            yield from walk(node.branches)
         elif isinstance(node, Repeat | Foreach):
-            yield from _walk(node.steps)
+            yield from walk(node.steps)
 
 
 def code_of_recipe(recipe: Recipe) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from msgspec.structs import replace
 
 from outlast.errors import Paused
 from outlast.flows.spec import FlowSpec

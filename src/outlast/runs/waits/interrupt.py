@@ -10,12 +10,13 @@ import re
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.errors import AnswerInvalid
 from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
 from outlast.ledger.journal import RESERVED as RESERVED
 from outlast.values.codec import encode
 from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
@@ -68,8 +69,7 @@ class _Shown(dict[str, Any]):
         return "?"
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Struct, frozen=True):
     """One wait of a run."""
 
     id: str

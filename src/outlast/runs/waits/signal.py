@@ -5,11 +5,12 @@ Sending signals: durable at once, and taken once, by a wait that is open or by o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, RunFinished
@@ -25,14 +26,12 @@ from outlast.runs.waits.interrupt import NO_DEFAULT
 from outlast.runs.waits.notes import note_closed
 from outlast.store.contract import InterruptRow, NewSignal, RunRow, Writing
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Struct, frozen=True):
     """A message that was sent. It is consumed once."""
 
     id: str

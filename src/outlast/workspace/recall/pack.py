@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.errors import BudgetTooSmall
 from outlast.values.estimate import tokens_about
@@ -35,8 +37,7 @@ _PLAIN = ("observation", "note")  # kinds that need not be said
 Left = Literal["over_budget", "duplicate", "low_rank", "no_match"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """One document as it was ranked, the best first."""
 
     ref: str
@@ -53,8 +54,7 @@ class Ranked:
     part: bool = False  # the text is not all there is
 
 
-@dataclass(frozen=True, slots=True)
-class PackEntry:
+class PackEntry(Struct, frozen=True):
     """One thing of a context pack."""
 
     ref: str
@@ -71,8 +71,7 @@ class PackEntry:
     folded: tuple[str, ...] = ()  # refs of others that say nearly the same
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """How many were left out, why, and which: the best of them, of those that do not match the newest."""
 
     reason: Left
@@ -80,8 +79,7 @@ class LeftOut:
     refs: tuple[str, ...] = ()  # the first of them
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPack:
+class ContextPack(Struct, frozen=True):
     """What recall selects for a goal: never more than the budget, as `prompt` shows it."""
 
     goal: str

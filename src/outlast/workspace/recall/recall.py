@@ -29,8 +29,8 @@ from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
 from outlast.workspace.recall.rank import ScoredDocument as Placed
 from outlast.workspace.recall.search import KINDS, Doc, Row, document_of, ref_of, row_of, search
 from outlast.workspace.recall.words import Query, query_of
-from outlast.workspace.record import PREFIX, Record
-from outlast.workspace.records import record_of
+from outlast.workspace.record import Record, record_of
+from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -189,7 +189,7 @@ def _newest_records(look: Reading, asked: RecallQuery) -> list[RecordRow]:
 
 def _record(look: Reading, ref: str, asked: RecallQuery) -> Iterator[tuple[Named, Row]]:
     """The record that a ref names, if it may be recalled here."""
-    found = look.records_by_prefix(ref.removeprefix(PREFIX)) if ref.startswith(PREFIX) else []
+    found = look.records_by_prefix(ref.removeprefix(RECORD)) if ref.startswith(RECORD) else []
     for row in found:
         if row.scope == asked.scope and not row.pending and (asked.kinds is None or row.kind in asked.kinds):
             yield ("record", row.key), row
@@ -198,7 +198,7 @@ def _record(look: Reading, ref: str, asked: RecallQuery) -> Iterator[tuple[Named
 def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
     """Refs near a pinned or recent decision: that one, and how many links away it is."""
     roots = [*look.pinned_records(scope, 0, ROOTS), *look.records_of_kind(scope, "decision", 0, ROOTS)]
-    known = look.linked_among([f"{PREFIX}{row.id}" for row in roots])
+    known = look.linked_among([f"{RECORD}{row.id}" for row in roots])
     edge = {ref: ref for ref in sorted(known)}
     near: dict[str, tuple[str, int]] = {ref: (ref, 0) for ref in edge}
     for distance in range(1, DISTANCE + 1):
@@ -275,7 +275,7 @@ def _pinned(home: Home, asked: RecallQuery) -> list[Ranked]:
     def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
         pinned = every_row(lambda before: look.pinned_records(asked.scope, before, PAGE), lambda row: below(row.key))
         rows = [*pinned]
-        return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
+        return rows, standings(look, [f"{RECORD}{row.id}" for row in rows])
 
     rows, states = home.store.read(look_at)
     return [_of_pin(record_of(row), states) for row in reversed(rows)]

@@ -28,12 +28,12 @@ from outlast.store.sqlite.recall import index_path, with_index
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifacts
+from outlast.workspace import artifact as artifacts
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.passages import AROUND, Document, Span
 from outlast.workspace.recall.words import Query
-from outlast.workspace.record import PREFIX
+from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -63,7 +63,7 @@ def ref_of(row: Row) -> str:
     """The ref of what a row is of."""
     match row:
         case RecordRow():
-            return f"{PREFIX}{row.id}"
+            return f"{RECORD}{row.id}"
         case ArtifactRow():
             return artifacts.ref_of(row)
         case CheckpointRow():

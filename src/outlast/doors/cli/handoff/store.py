@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from outlast.doors.cli.completion import offer_anchors
 from outlast.doors.cli.door import Door, command
@@ -196,13 +196,11 @@ def _value(name: str, raw: bytes) -> Any:
 
 
 def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    from dataclasses import fields as fields_of_class
-
     from outlast.errors import HandoffInvalid
     from outlast.handoffs.handoff import Contract
     from outlast.values.text import nearest
 
-    known = [*(each.name for each in fields_of_class(Contract)), *GIVEN_TO_STORE]
+    known = [*Contract.__struct_fields__, *GIVEN_TO_STORE]
     for name in fields:
         if name not in known:
             raise HandoffInvalid(name[:100], "is no field of a handoff", nearest(name, known, "the fields are"))

@@ -51,7 +51,7 @@ def inspect(door: Door, task_id: str, repo_root: str | None, claim_id: str | Non
         session = outlast.tasks.session(task_id, repo_root=root, claim_id=claim_id)
         found = session.inspect_task_context(history=history)
     if door.json:
-        from outlast.python.shown import context_json
+        from outlast.operations.shown import context_json
 
         emit_exactly(context_json(found, door.reach(whole=True)))
     else:
@@ -201,7 +201,7 @@ def pause(door: Door, task_id: str, no_bind: bool, stop_run: bool, operation_id:
             session = outlast.tasks.open(task_id, **who)
             paused = session.pause_task(**fields, **options, stop_run=stop_run, operation_id=operation_id)
     if door.json:
-        from outlast.python.shown import paused_json
+        from outlast.operations.shown import paused_json
 
         emit_exactly(paused_json(paused))
     else:
@@ -254,7 +254,7 @@ def resume(door: Door, task_id: str, **given: Any) -> int:
     with door.open() as outlast, checks_shown(door, outlast):
         got = _session(outlast, task_id, given).resume_task(**given)
     if door.json:
-        from outlast.python.shown import resumed_json
+        from outlast.operations.shown import resumed_json
 
         emit_exactly(resumed_json(got, door.reach(whole=True)))
     else:
