@@ -1,9 +1,9 @@
 """What the machine has found, each as a sentence."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from .oracle import FILE, Step
 from .rig import EACH, FIRST, LOOP, SUB, WHY, Rig

@@ -6,13 +6,12 @@ resume then does, the world outside, the receipts, and `verify`.
 
 from collections.abc import Callable, Collection, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from msgspec.structs import replace
 
 from outlast import Plan, Receipt, failpoints
 from outlast.errors import OutlastError
@@ -252,7 +251,7 @@ class Machine(RuleBasedStateMachine):
         self, known: Known, way: Way, ended: str, at: str, how: str, before: str, diary: int, world: int
     ) -> None:
         rig = self.rig
-        assert tuple(rig.diary()[diary:]) == way.ran, (rig.diary()[diary:], way)
+        assert tuple(rig.diary()[diary:]) == way.ran, (ended, rig.diary()[diary:], way)
         assert rig.files().get(FILE, "") == way.file
         if way.file != before:
             self._touched(each for each in self.runs if each is not known)

@@ -11,7 +11,7 @@ still at work.
 
 What a backup of a home holds: which of its files, and which are made anew by themselves and stay out.
 
-Databases are copied as they are at one moment (`store/sqlite/file.py`), never as files: while somebody writes, a
+Databases are copied as they are at one moment by the store, never as files: while somebody writes, a
 file and its log are of two moments.
 """
 
@@ -40,8 +40,8 @@ from outlast.ids import Ids, random_id
 from outlast.store import open as open_store
 from outlast.store import open_keys, url_of
 from outlast.store.contract import Store
+from outlast.store.contract.keys import KEYS
 from outlast.store.disk import sync_file, sync_folder, translated
-from outlast.store.sqlite.keys import FILE as KEYS
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import NotPlain, kind_of, open_plain
 

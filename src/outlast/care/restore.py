@@ -30,11 +30,10 @@ from outlast.handoffs.observer import HERE
 from outlast.home.caller import Caller
 from outlast.home.home import open_home
 from outlast.home.place import Restoration, check_name, check_tenant, marker_of, tenant_folder, write_restoration
+from outlast.store import inspect, open_keys, remember, url_of
 from outlast.store import open as open_store
-from outlast.store import open_keys, url_of
+from outlast.store.contract.keys import KEYS
 from outlast.store.disk import refuse_network, sync_folder
-from outlast.store.sqlite.file import inspect, remember
-from outlast.store.sqlite.keys import FILE as KEYS
 from outlast.values.plain import open_plain
 from outlast.values.private import make_folder, write_file
 

@@ -122,7 +122,7 @@ class Heart:
             except (OutlastError, Severed):
                 continue  # the run's own next commit tells it
             except Exception as error:  # a heart that stands still would let the lease run out unnoticed
-                execution.pen.severed = StoreFailed(home.store.path, f"{type(error).__name__}: {error}")
+                execution.pen.severed = StoreFailed(home.store.place, f"{type(error).__name__}: {error}")
         now = home.clock.boot()
         if self._executions and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
             self._beaten_at = now

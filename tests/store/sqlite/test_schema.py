@@ -92,7 +92,7 @@ def test_a_file_of_an_older_version_is_brought_to_this_one_whole_or_not_at_all(t
 
 
 def test_an_opened_store_has_that_schema_and_says_what_it_is(store: SqliteStore) -> None:
-    with outsider(store.path) as connection:
+    with outsider(store.place) as connection:
         assert objects(connection) == objects(built(whole()))
         assert connection.pragma("user_version") == newest_version("sqlite")
         assert connection.pragma("application_id") == APPLICATION_ID

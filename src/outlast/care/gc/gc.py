@@ -266,7 +266,7 @@ def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
     found = litter.find_litter(caller.home, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
-    cleared = litter.Cleared(found.blobs, old, files=len(found.files))
+    cleared = litter.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
     left = caller.home.store.read(lambda look: len(look.unswept()))
     return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
 

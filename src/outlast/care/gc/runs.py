@@ -178,9 +178,9 @@ def tenant_folder(home: Home) -> Path:
 
 
 def remove_folder(path: Path) -> str:
-    """Remove a folder, or a link in its place but not what it leads to; why not, in words, if it cannot be."""
+    """Remove a folder, or a file or link in its place but not what it leads to; why not, in words, if it cannot be."""
     try:
-        if path.is_symlink():
+        if path.is_symlink() or path.is_file():
             path.unlink()
         else:
             with suppress(FileNotFoundError):
