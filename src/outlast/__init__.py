@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from outlast.care.gc.gc import Swept
     from outlast.errors import NotDone, OutlastError, StepFailed
     from outlast.flows.spec import KEY
+    from outlast.home.settings import Settings
     from outlast.ledger.verdict import Reason, Verdict
     from outlast.python.async_outlast import AsyncOutlast
     from outlast.python.backups import restore
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.restored_outputs import RestoredOutputs
-    from outlast.runs.run import Outcome, RunRecord
+    from outlast.runs.run import Outcome, RunError, RunRecord
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
 
@@ -50,7 +51,9 @@ __all__ = [
     "Receipt",
     "RestoredOutputs",
     "Run",
+    "RunError",
     "RunRecord",
+    "Settings",
     "Step",
     "StepFailed",
     "Swept",
@@ -75,7 +78,8 @@ _PLACES = {
     "runs.plan": ("Plan",),
     "runs.restored_outputs": ("RestoredOutputs",),
     "runs.receipt": ("Event", "Receipt"),
-    "runs.run": ("Outcome", "RunRecord"),
+    "runs.run": ("Outcome", "RunError", "RunRecord"),
+    "home.settings": ("Settings",),
     "runs.timeline": ("TimelineItem",),
     "ledger.verdict": ("Reason", "Verdict"),
     "errors": ("OutlastError", "NotDone", "StepFailed"),

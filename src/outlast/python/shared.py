@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
@@ -29,8 +29,8 @@ from outlast.runs import os_signals as signals
 from outlast.runs.find_runs import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
+from outlast.runs.options import CallOptions, checked
 from outlast.runs.options import Options as Options
-from outlast.runs.options import checked
 from outlast.runs.run import Outcome, RunRecord, RunStatus
 from outlast.runs.stops import PERSON, SHUTDOWN
 
@@ -510,13 +510,14 @@ class Shared:
         asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
         return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.
 
         They are named here because each keyword of `run` that is not an option of its own is an input of the flow.
 
         - `again=True`: a finished named task happens once more; `effects=[STEP, …]` or `yes=True` agrees to what is
           repeated by that.
+        - `tags=["nightly"]`: words by which a new run is found.
         - `operation_id="…"`: the same id again gives what it began, whatever became of it.
         - `wait=True`, or seconds: while somebody else runs it, wait for its end instead of raising RunHeld.
 

@@ -322,10 +322,11 @@ def mirror(outlast: Outlast, run_id: str) -> None:
 
 def interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands that was ended from outside."""
-    from outlast import Outcome
+    from outlast import Outcome, RunError
 
     found = outlast.get(run_id) if run_id else None
-    return Outcome(run_id, found.status if found else "interrupted", error=found.error if found else None)
+    status, error = (found.status, RunError.of(found.error)) if found else ("interrupted", None)
+    return Outcome(run_id, status, error=error)
 
 
 @contextmanager

@@ -86,11 +86,11 @@ def wakes_at(outlast: Outlast, outcome: Outcome[Any]) -> datetime | None:
 
 def standing(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands by its record."""
-    from outlast import Outcome
+    from outlast import Outcome, RunError
 
     run = outlast.get(run_id)
     waits = tuple(outlast.interrupts(run_id)) if run.status == "waiting" else ()
-    return Outcome(run.id, run.status, run.result, waits, run.error)
+    return Outcome(run.id, run.status, run.result, waits, RunError.of(run.error))
 
 
 def _earliest(outlast: Outlast, waits: tuple[Interrupt, ...]) -> datetime | None:
