@@ -3,6 +3,8 @@
 Nothing of it is run. `test_types.py` has mypy read it in strict mode; pyright says the same.
 """
 
+# ruff: noqa: B018
+
 from typing import Any, Literal, assert_type
 
 from outlast import (
