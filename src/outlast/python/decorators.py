@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import FlowInvalid, NotDone
+from outlast.errors import FlowInvalid, NotDone, StepInvalid
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
@@ -21,11 +21,14 @@ from outlast.flows.spec import (
     seconds,
     types_of,
 )
+from outlast.flows.spec import (
+    place_of as written_at,
+)
 from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
 from outlast.runs.step import StepSpec, Work
-from outlast.values.text import duration
+from outlast.values.text import duration, nearest
 
 if TYPE_CHECKING:
     from outlast.flows.yaml.flow import RecipeSpec
@@ -75,9 +78,7 @@ class Step(Generic[P, T]):
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:
-        if not self.spec.is_async:
-            return call_plain
-        return rooms.call_async.call_async
+        return rooms.call_async.call_async if self.spec.is_async else call_plain
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -163,6 +164,7 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
     function = function.spec.function if isinstance(function, Step) else function
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", "")
+    _refuse_unknown(function, name, kind, given)
     timeout, writes = given.pop("timeout", None), _all_of(given.pop("writes", ()))
     return StepSpec(
         function,
@@ -185,6 +187,20 @@ def _declared_files() -> Work:
     from outlast.commands.leftovers import DeclaredFiles
 
     return DeclaredFiles()
+
+
+_OPTIONS = (
+    *("name", "retries", "retry_on", "backoff", "max_delay", "jitter", "timeout", "agent", "writes", "on_partial"),
+    *("ignore", "crashes", "record_inputs", "confirm", "not_done"),
+)
+
+
+def _refuse_unknown(function: Callable[..., Any], name: str, kind: str, given: Mapping[str, Any]) -> None:
+    """Raises StepInvalid for an option that a step or an effect does not have."""
+    for option in given:
+        if option not in _OPTIONS:
+            told = f"there is no option {option!r} of @{kind} ({written_at(function)})"
+            raise StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:

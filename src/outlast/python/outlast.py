@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
 from outlast.errors import NameInvalid, RunHeld, RunWaiting
-from outlast.flows.spec import FlowSpec
+from outlast.flows.spec import FlowSpec, spec_of
 from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance, supposed
 from outlast.home.home import refuse_loop
 from outlast.home.place import FoundHome
@@ -116,7 +116,7 @@ class Outlast(Shared):
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
-        if flow.spec.is_async:
+        if spec_of(flow).is_async:
             refuse_loop(f"outlast.run({flow.spec.name})")
         try:
             spec, begun = self._begin(flow, args, kwargs, options)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, T
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
-from outlast.flows.spec import seconds
+from outlast.flows.spec import seconds, spec_of
 from outlast.home.find import run_row
 from outlast.ids import chance
 from outlast.python import rooms
@@ -245,7 +245,7 @@ class _Run:
 
     def spawn(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Child[T]:
         """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
-        return spawn(self._frame(), flow.spec, args, kwargs)
+        return spawn(self._frame(), spec_of(flow), args, kwargs)
 
     def _frame(self) -> Frame:
         frame = CURRENT.get()

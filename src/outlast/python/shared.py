@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
-from outlast.flows.spec import FlowSpec, Signature
+from outlast.flows.spec import FlowSpec, Signature, spec_of
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.acceptance import supposed
 from outlast.home.caller import Caller
@@ -566,7 +566,7 @@ class Shared:
         *,
         warns: bool = True,
     ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        executor, spec = self._executor, flow.spec
+        executor, spec = self._executor, spec_of(flow)
         raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
         begun = rooms.begin.begin(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
         for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
@@ -577,7 +577,7 @@ class Shared:
         self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> DryRun:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
-        executor, spec = self._executor, flow.spec
+        executor, spec = self._executor, spec_of(flow)
         raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
         return rooms.dry_run.dry_run(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
 
@@ -592,7 +592,7 @@ class Shared:
     def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
         """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
         if not isinstance(flow, str):
-            return flow.spec if flow is not None else None
+            return spec_of(flow) if flow is not None else None
         found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
             names = ", ".join(spec.name for spec in self._executor.live.flows)
