@@ -18,9 +18,7 @@ from outlast.flows.loading import lasting
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"
-IN_PLAIN = (
-    "a plain function cannot await it: call run.step({step}, …), or make the flow `async def`; then resume it"
-)
+IN_PLAIN = "a plain function cannot await it: call run.step({step}, …), or make the flow `async def`; then resume it"
 _NAMED = 5  # of many, this many are named
 Noted = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
