@@ -33,13 +33,13 @@ class StepInputs:
 
     def __init__(self, home: Home, ledger: Callable[[], Ledger]) -> None:
         self._home, self._ledger = home, ledger
-        self._results: dict[str, str] = {}  # digest of a result, and the call that gave it
-        self._before: dict[str, str] | None = None  # the same of what was done before this execution
+        self._results: dict[str, Call] = {}  # digest of a result, and the call that gave it
+        self._before: dict[str, Call] | None = None  # the same of what was done before this execution
 
     def note_result(self, call: Call, raw: bytes, blob: str) -> None:
         """A call gave this."""
         if len(raw) > SHORT_BYTES:
-            self._results[blob or digest(raw)] = _ref(call)
+            self._results[blob or digest(raw)] = call
 
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
@@ -53,7 +53,7 @@ class StepInputs:
             return value
         raw = encode(value)
         if len(raw) > SHORT_BYTES and (of := self._result_of(named := digest(raw))):
-            return of
+            return _ref(of)
         if len(raw) <= INLINE_BYTES or whole:
             return self._inline(_masked(self._home, name, raw))
         return {"digest": named, "bytes": len(raw)}
@@ -64,7 +64,7 @@ class StepInputs:
             return [value]
         return {"blob": self._home.blobs.put(raw), "bytes": len(raw)}
 
-    def _result_of(self, named: str) -> str | None:
+    def _result_of(self, named: str) -> Call | None:
         """The call that gave this. What was done before is looked at when it is first asked for."""
         if (known := self._results.get(named)) is not None:
             return known
@@ -73,13 +73,13 @@ class StepInputs:
         return self._before.get(named)
 
 
-def _results(ledger: Ledger) -> Iterable[tuple[str, str]]:
+def _results(ledger: Ledger) -> Iterable[tuple[str, Call]]:
     for past in ledger.calls.values():
         if past.kind in CALLS and past.payload:
             kept = decode_payload(past.payload)
             raw = b"" if kept.result is msgspec.UNSET else bytes(kept.result)
             if kept.blob or len(raw) > SHORT_BYTES:
-                yield kept.blob or digest(raw), _ref(past.call)
+                yield kept.blob or digest(raw), past.call
 
 
 def _ref(call: Call) -> str:
