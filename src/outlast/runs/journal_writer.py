@@ -24,7 +24,7 @@ from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
 from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 
 class Entries:

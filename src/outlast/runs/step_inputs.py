@@ -15,8 +15,7 @@ import msgspec
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import CALLS, Payload, decode_payload
 from outlast.runs.call import Call, Ledger, id_of
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest, encode
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
