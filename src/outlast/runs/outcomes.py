@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -32,7 +32,7 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.found import FoundRun, find
 from outlast.runs.journal import differences
 from outlast.runs.look import outcome_now, waits_now
-from outlast.runs.run import FINISHED, Outcome
+from outlast.runs.run import FINISHED, Outcome, RecordStatus
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode
@@ -67,7 +67,8 @@ def outcome_of(caller: Caller, spec: FlowSpec, new: NewRun, done: FinishedRow) -
 
 def pruned(run_id: str, status: str) -> Outcome[Any]:
     """How a run ended that was removed since: its result is gone."""
-    return Outcome(run_id, status, replayed=True, notes=(RESULT_PRUNED,) if status == "succeeded" else ())
+    found = cast(RecordStatus, status)
+    return Outcome(run_id, found, replayed=True, notes=(RESULT_PRUNED,) if status == "succeeded" else ())
 
 
 def succeeded(caller: Caller, spec: FlowSpec, run_id: str) -> Outcome[Any]:

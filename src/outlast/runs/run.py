@@ -6,10 +6,10 @@ CHECKs and docs/state-machine.md repeat the table. `Options` is one frozen value
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 from msgspec import Struct
 
@@ -27,6 +27,7 @@ else:
 T = TypeVar("T")
 
 RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+RecordStatus = RunStatus | Literal["damaged"]  # a record that is not what was stored is listed, and says so
 UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
 FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
 STATUSES = (*UNFINISHED, *FINISHED)
@@ -56,7 +57,7 @@ class RunRecord(Struct, frozen=True):
     flow: str
     task: str
     scope: str
-    status: str
+    status: RecordStatus
     phase: str
     inputs: dict[str, Any]
     result: Any
@@ -89,6 +90,41 @@ class RunRecord(Struct, frozen=True):
     def is_of_commands(self) -> bool:
         """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
         return is_flow_file(self.flow)
+
+
+class RunError(dict[str, Any]):
+    """Why a run failed or was given up: all that is on record of it by name, and the usual parts as fields."""
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any] | None) -> RunError | None:
+        """What is on record of an error, if there is one."""
+        return None if kept is None else cls(kept)
+
+    @property
+    def type(self) -> str:
+        """The kind of exception, as `module:name`."""
+        return str(self.get("type", ""))
+
+    @property
+    def message(self) -> str:
+        """What it said."""
+        return str(self.get("message", ""))
+
+    @property
+    def code(self) -> str:
+        """The stable word of one of our own errors; empty for any other."""
+        return str(self.get("code", ""))
+
+    @property
+    def step(self) -> str:
+        """The step that failed, where the error tells; else empty."""
+        told = self.get("args")
+        return str(told.get("step", "")) if isinstance(told, dict) else ""
+
+    @property
+    def trace(self) -> str:
+        """Where it was raised, as Python prints it."""
+        return str(self.get("trace", ""))
 
 
 class _Unseen:
@@ -141,10 +177,10 @@ class Outcome(_Unseen, Generic[T]):
     """How a run stands after `run` or `resume` returned."""
 
     run_id: str
-    status: str
+    status: RecordStatus
     result: T | None = None
     interrupts: tuple[Interrupt, ...] = ()
-    error: dict[str, Any] | None = None
+    error: RunError | None = None
     verdict: Verdict | None = None
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
@@ -163,7 +199,7 @@ class Outcome(_Unseen, Generic[T]):
         raise self.exception or self._trouble()
 
     def _trouble(self) -> OutlastError:
-        error = self.error or {}
+        error = self.error or RunError()
         match self.status:
             case "waiting":
                 return RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))
@@ -176,6 +212,17 @@ class Outcome(_Unseen, Generic[T]):
 
 
 # -- how a call of a flow asks for a run ---------------------------------------------------------------
+
+
+class CallOptions(TypedDict, total=False):
+    """What `with_options` takes."""
+
+    again: bool
+    yes: bool
+    effects: Sequence[str]
+    operation_id: str | None
+    wait: bool | float
+    tags: Sequence[str]
 
 
 class Options(Struct, frozen=True):
