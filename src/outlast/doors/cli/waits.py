@@ -24,7 +24,7 @@ from outlast.doors.cli.render import (
     span,
 )
 from outlast.errors import EmbeddedOnly, OutlastError
-from outlast.values.doubt import doubt_of
+from outlast.values.text import doubt_of
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, PlanStep, RunRecord
