@@ -161,7 +161,7 @@ def serve(door: Door, host: str, port: int, limits: tuple[str, ...], **given: An
 def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
     import signal
 
-    from outlast.doors.http.listening import address_of, listen, refuse_open_door
+    from outlast.doors.http.identity import address_of, listen, refuse_open_door
     from outlast.home.place import check_tenant, find_home
 
     home, tenant = find_home(door.home, tell=note), check_tenant(door.tenant or "default")
@@ -178,7 +178,7 @@ def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict
 
 def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> ServerSettings:
     """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
-    from outlast.doors.http.listening import is_loopback
+    from outlast.doors.http.identity import is_loopback
     from outlast.doors.http.state import ServerSettings
 
     return ServerSettings(

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from outlast import Outlast
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
-from outlast.doors.http.log import RequestLog
-from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
@@ -31,7 +31,6 @@ from outlast.operations.operation import ApiKey, Keys
 from outlast.python.project import Flows, check_tenant, tenants_of
 
 if TYPE_CHECKING:
-    from outlast import Outlast
     from outlast.python.awaited import Started
     from outlast.python.shared import Settings as RuntimeSettings
 
@@ -270,8 +269,6 @@ class Tenants:
         return found if found is not None else self._opened(tenant, make)
 
     def _opened(self, tenant: str, make: bool) -> Outlast:
-        from outlast import Outlast
-
         check_tenant(tenant)
         own = tenant == self._settings.tenant
         if not (make or own) and not (self._settings.home / tenant / "outlast.db").is_file():
