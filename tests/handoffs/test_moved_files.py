@@ -11,10 +11,10 @@ import pytest
 
 from outlast.errors import HandoffInvalid
 from outlast.files.changes import text
-from outlast.handoffs.reading import in_order
 from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.reported import Sighting, check
 from outlast.ledger.verdict import Reason
+from outlast.operations.reading import in_order
 
 from ..kit.desk import TASK, Desk, codes
 

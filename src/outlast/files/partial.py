@@ -38,6 +38,7 @@ from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.files.staging import folder_at, is_folder, reached, remove_empty, write_new
 from outlast.store.contract.blobs import Blobs
 from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple
 
 GIT_SECONDS = 5.0
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
@@ -102,6 +103,15 @@ class RestoredFiles(Struct, frozen=True):
     not_kept: tuple[str, ...]  # files whose content before is not kept; they had not changed
 
 
+class _Restore(NamedTuple):
+    """What is to be put back: the files as they were, as they are, and what is undone."""
+
+    root: Path
+    before: Mapping[str, SeenFile]
+    now: Mapping[str, SeenFile]
+    undo: tuple[FileChange, ...]
+
+
 def restore(
     root: Path,
     patterns: Sequence[str],
@@ -122,8 +132,8 @@ def restore(
     Raises EditedSince or NotRestorable, naming the files, before anything is touched; DiskFull. After an error in the
     middle nothing is lost and the same call does the rest.
     """
-    now, undo = refuse_restore(root, patterns, before, blobs, known_after=known_after, ended_at_us=ended_at_us)
-    return _restored(root, undo, before, now, blobs, secrets, record)
+    plan = refuse_restore(root, patterns, before, blobs, known_after=known_after, ended_at_us=ended_at_us)
+    return _restored(plan, blobs, secrets, record)
 
 
 def put_back(
@@ -138,28 +148,23 @@ def put_back(
 
     Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
     """
-    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted if _isreached(root, path))
+    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted if _is_reached(root, path))
     now = {path: found.seen for path, found in looks if found and found.seen.mode != "folder"}
-    undo = changes(wanted, now)
-    _refuse_impossible(root, undo, wanted, now, blobs)
-    return _restored(root, undo, wanted, now, blobs, secrets, record)
+    plan = _Restore(root, wanted, now, changes(wanted, now))
+    _refuse_impossible(plan, blobs)
+    return _restored(plan, blobs, secrets, record)
 
 
-def _isreached(root: Path, path: str) -> bool:
+def _is_reached(root: Path, path: str) -> bool:
     """Whether every folder above a file is one: what a link leads to is none of ours."""
     return all(is_folder(f"{root}/{above}") for above in Path(path).parents[:-1])
 
 
 def _restored(
-    root: Path,
-    undo: tuple[FileChange, ...],
-    before: Mapping[str, SeenFile],
-    now: Mapping[str, SeenFile],
-    blobs: Blobs,
-    secrets: Collection[str],
-    record: Callable[[Saved], None] | None,
+    plan: _Restore, blobs: Blobs, secrets: Collection[str], record: Callable[[Saved], None] | None
 ) -> RestoredFiles:
-    saved = _save(root, undo, before, now, blobs, secrets)
+    root, before, now, undo = plan
+    saved = _save(plan, blobs, secrets)
     if record:
         record(saved)
     reached("restore.saved")
@@ -186,24 +191,24 @@ def refuse_restore(
     *,
     known_after: Mapping[str, str] | None = None,
     ended_at_us: int | None = None,
-) -> tuple[dict[str, SeenFile], tuple[FileChange, ...]]:
+) -> _Restore:
     """The files as they are, and what would be undone. Raises EditedSince or NotRestorable; touches nothing."""
     now = look(root, patterns)
-    undo = changes(before, now)
-    _refuse_edited(root, undo, known_after, ended_at_us)
-    _refuse_impossible(root, undo, before, now, blobs)
-    return now, undo
+    plan = _Restore(root, before, now, changes(before, now))
+    _refuse_edited(plan, known_after, ended_at_us)
+    _refuse_impossible(plan, blobs)
+    return plan
 
 
-def _refuse_edited(
-    root: Path, undo: tuple[FileChange, ...], known_after: Mapping[str, str] | None, ended_at_us: int | None
-) -> None:
+def _refuse_edited(plan: _Restore, known_after: Mapping[str, str] | None, ended_at_us: int | None) -> None:
     edited: Sequence[str] = ()
     if known_after is not None:
-        edited = edited_since(undo, known_after)
+        edited = edited_since(plan.undo, known_after)
     elif ended_at_us is not None:
-        there = (change.path for change in undo if change.change != "removed")  # what is gone is put back without loss
-        edited = [path for path in there if _written_after(root, path, ended_at_us)]
+        there = (
+            change.path for change in plan.undo if change.change != "removed"
+        )  # what is gone is put back without loss
+        edited = [path for path in there if _written_after(plan.root, path, ended_at_us)]
     if edited:
         raise EditedSince(_listed([repr(path) for path in edited]))
 
@@ -215,23 +220,20 @@ def _written_after(root: Path, path: str, at_us: int) -> bool:
         return False
 
 
-def _refuse_impossible(
-    root: Path, undo: tuple[FileChange, ...], before: Mapping[str, SeenFile], now: Mapping[str, SeenFile], blobs: Blobs
-) -> None:
+def _refuse_impossible(plan: _Restore, blobs: Blobs) -> None:
+    root, before, now, undo = plan
     found = dict(not_restorable(undo, before, now))
     created = {change.path for change in undo if change.change == "created"}
-    for change in undo:
-        if change.path in now and now[change.path].size > SAVE_BYTES:
-            found.setdefault(
-                change.path, f"what is there now is larger than {SAVE_BYTES >> 20} MiB, too large to save first"
-            )
-        if change.path in before and (blocked := _blocked(root, change.path, created)):
-            found.setdefault(change.path, blocked)
+    for path in (change.path for change in undo):
+        if path in now and now[path].size > SAVE_BYTES:
+            found.setdefault(path, f"what is there now is larger than {SAVE_BYTES >> 20} MiB, too large to save first")
+        if path in before and (blocked := _blocked(root, path, created)):
+            found.setdefault(path, blocked)
     if found:
         raise _not_restorable(found)
-    for change in undo:
-        if change.path in before and before[change.path].kept:
-            blobs.get(before[change.path].kept)  # raises IntegrityBroken while there is still nothing half done
+    for path in (change.path for change in undo):
+        if path in before and before[path].kept:
+            blobs.get(before[path].kept)  # raises IntegrityBroken while there is still nothing half done
 
 
 def _not_restorable(found: Mapping[str, str]) -> NotRestorable:
@@ -266,15 +268,9 @@ def _files_below(root: Path, path: str) -> Iterator[str]:
 # -- saving what gives way ---------------------------------------------------------------------------
 
 
-def _save(
-    root: Path,
-    undo: tuple[FileChange, ...],
-    before: Mapping[str, SeenFile],
-    now: Mapping[str, SeenFile],
-    blobs: Blobs,
-    secrets: Collection[str],
-) -> dict[str, str]:
+def _save(plan: _Restore, blobs: Blobs, secrets: Collection[str]) -> dict[str, str]:
     """The blobs with the content of every file that gives way, durable."""
+    root, before, now, undo = plan
     giving_way = [
         path
         for path in (change.path for change in undo)

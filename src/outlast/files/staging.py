@@ -6,6 +6,7 @@ Git does not see it. Files of another file system are staged in one of theirs, s
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +43,6 @@ def alone(root: Path, anchor: str) -> Iterator[None]:
 
 
 def _locked(handle: int) -> bool:
-    import fcntl
-
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -22,9 +22,8 @@ from outlast.files.changes import readable
 from outlast.files.rules import broken_rule, inside
 from outlast.handoffs.contract import CommandCheck, command_of, rule_of
 from outlast.handoffs.forms import kind_of, read_check
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, label_of
 from outlast.handoffs.lint import passes_always
-from outlast.handoffs.verdict import label_of
 from outlast.home.process import this_place
 from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from outlast.files.binding import Binding, Bound
 from outlast.files.diff import unified
-from outlast.handoffs.handoff import Contract, Handoff
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import Contract, Handoff, label_of
 from outlast.values.codec import decode, encode
 from outlast.values.text import visible
 

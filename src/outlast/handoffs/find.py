@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
+from outlast.files.ask_git import one_look
 from outlast.files.binding import Binding
 from outlast.files.changes import text
-from outlast.files.git import branch_of, one_look
+from outlast.files.git import branch_of
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.handoff import Handoff, anchor_of

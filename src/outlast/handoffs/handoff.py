@@ -1,7 +1,7 @@
 """A handoff: an execution-ready contract for whoever continues. Frozen values only.
 
 Turning what a caller gave into a `Contract` is `contract.py`; what to think of one is `lint.py` and `verdict.py`; how
-it is read, in the one order that every door shares, is `reading.py`.
+it is read, in the one order that every door shares, is `operations/reading.py`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,16 @@ def anchor_of(task: str) -> str:
 def task_of(anchor: str) -> str | None:
     """The task whose anchor this is; None when it is no task's."""
     return anchor.removeprefix(TASK) if anchor.startswith(TASK) and anchor != TASK else None
+
+
+def label_of(form: Form) -> str:
+    """A check, must or rollback in words."""
+    if isinstance(form, str):
+        return form
+    if "run" in form:
+        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
+    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
+    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"
 
 
 def key_of(form: Form) -> str:
@@ -152,6 +162,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return key_of(self.check)
+
+    @property
+    def label(self) -> str:
+        """The check in words."""
+        return label_of(self.check)
 
 
 class Finding(Struct, frozen=True):

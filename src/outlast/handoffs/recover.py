@@ -31,7 +31,7 @@ from outlast.home import claimer
 from outlast.home import once as operations
 from outlast.home.acceptance import Acceptance
 from outlast.home.once import Operation, check_id
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import jsonable
@@ -378,7 +378,7 @@ def _open_reasons(found: FoundHandoff, now: Judged) -> tuple[Reason, ...]:
 
 def standing_reasons(verdict: Verdict, accepted: Iterable[str]) -> tuple[Reason, ...]:
     """The contesting reasons that nobody has accepted. That somebody else holds the claim cannot be accepted."""
-    kept = unaccepted(verdict, accepted)
+    kept = verdict.unaccepted(accepted)
     return tuple(one for one in verdict.contesting if one.code == "claimed" or one in kept)
 
 

@@ -35,7 +35,7 @@ from outlast.home import claimer
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.runs.claim import claimed_by, is_executing
 from outlast.store.contract import Reading, Writing
 from outlast.values.ambient import refuse_stopped
@@ -92,7 +92,7 @@ def recover(
     claim = claim if how.claim or how.claim_id is not None else None
     held = claim is not None or any(one.code == "claimed" for one in verdict.reasons)
     accepted = (*composed.accepted, *(one.fingerprint for one in accepting if claim is not None))
-    contested = bool(unaccepted(verdict, accepted))
+    contested = bool(verdict.unaccepted(accepted))
     return Recovered(
         verdict=verdict,
         handoff=handoff,
@@ -112,7 +112,7 @@ def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:
     handoff, now = composed.handoff, caller.home.clock.now()
     held = next((one.found for one in composed.reasons if one.code == "claimed"), "")
     verdict = _looked_at(caller, composed) if looking else None
-    contested = verdict is not None and bool(unaccepted(verdict, composed.accepted))
+    contested = verdict is not None and bool(verdict.unaccepted(composed.accepted))
     expired = handoff.expires_us <= now
     return Listed(
         anchor=handoff.anchor,

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim
 from outlast.ledger.verdict import Reason, Verdict
+from outlast.values.text import written_out
 
 Standing = Literal["open", "claimed", "contested", "finished", "expired"]
 STANDINGS: tuple[Standing, ...] = ("open", "claimed", "contested", "finished", "expired")
@@ -66,6 +68,15 @@ class Recovered(Struct, frozen=True):
         return self.verdict.reasons
 
     @property
+    def headline(self) -> str:
+        """One line: the verdict, what speaks against it, where to begin and what to do. Long text is shortened."""
+        codes = dict.fromkeys(reason.code for reason in self.reasons if reason.weight != "notes")
+        verdict = f"{self.verdict.word} ({', '.join(codes)})" if codes else self.verdict.word
+        entry = "#".join(filter(None, self.handoff.entry))
+        parts = (f"{self.anchor}@{self.handoff.revision}", entry, self.next_action or "no next action")
+        return " · ".join([verdict, *(_on_one_line(part) for part in parts if part)])
+
+    @property
     def is_composed(self) -> bool:
         """Whether nobody stored it: it was composed from a run."""
         return self.run is not None and self.handoff.revision == 0
@@ -80,9 +91,12 @@ class Recovered(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """In reading order: the verdict and its reasons, then where to begin and what to do."""
-        from outlast.handoffs.reading import headline
+        return f"<Recovered {self.headline}>"
 
-        return f"<Recovered {headline(self)}>"
+
+def _on_one_line(text: str, length: int = 80) -> str:
+    line = written_out(" ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 class Listed(Struct, frozen=True):
@@ -148,3 +162,8 @@ class HandoffEvent(Struct, frozen=True):
     body: dict[str, Any]
     host: str = ""  # from which it was done
     door: str = ""  # and by which: python, cli, http, mcp, hook
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What came of checks, by this event."""
+        return tuple(msgspec.convert(each, Evidence) for each in self.body.get("evidence", ()))

@@ -14,7 +14,7 @@ from outlast.clock import moment
 from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.binding import Relation as Relation
 from outlast.files.changes import path_of
-from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, Unread, absent_targets, key_of, must_key
+from outlast.handoffs.handoff import Evidence, Form, Handoff, Unread, absent_targets, key_of, label_of, must_key
 from outlast.ledger.verdict import Reason, Verdict, judge
 
 if TYPE_CHECKING:
@@ -491,22 +491,3 @@ def _all_passed(handoff: Handoff, counts: Mapping[str, CountedCheck]) -> bool:
     if any(finding.code == "empty_check" for finding in handoff.lint.findings):
         return False  # they pass whatever was done
     return bool(counts) and all(each.came == "passed" for each in counts.values())
-
-
-def must_label(contract: Contract, name: str, form: Form) -> str:
-    """A must in words, and what a text is taken for: files that are looked at, or prose."""
-    if name == "rollback" or not isinstance(form, str):
-        return label_of(form)
-    from outlast.handoffs.musts import SAYS, meaning_of
-
-    return f"{form}  [{SAYS[meaning_of(name, form, getattr(contract, 'binding', None))]}]"
-
-
-def label_of(form: Form) -> str:
-    """A check, must or rollback in words."""
-    if isinstance(form, str):
-        return form
-    if "run" in form:
-        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
-    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
-    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"

@@ -19,7 +19,7 @@ from outlast.home.process import this_process
 from outlast.home.settings import Settings, settings_in
 from outlast.ids import Ids, random_id
 from outlast.ledger.lease import Beat, Process
-from outlast.secrets.own import SecretRules, read_own
+from outlast.secrets import SecretRules, read_own
 from outlast.store import open as open_store
 from outlast.store import url_of
 from outlast.store.contract import Store

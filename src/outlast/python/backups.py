@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.care import backup as backups
 from outlast.care import restore as restores
-from outlast.files.git import why_refused
+from outlast.files.ask_git import why_refused
 from outlast.files.repository import top_of
 from outlast.home import place
 from outlast.home.place import FOLDER, find_home, near
@@ -31,6 +31,14 @@ Progress = Callable[[int, int], None]
 
 def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
+
+
+def folder_of(home: str | Path | None, tell: Callable[[str], None] | None = None) -> Path:
+    """The folder of a home, there or not: the one named, else OUTLAST_HOME, else that of where we stand.
+
+    `tell` is told of one that is adopted. Raises HomeNotOurs, EmbeddedOnly.
+    """
+    return find_home(home, tell=tell)
 
 
 def backup(home: str | Path | None, path: str | Path, *, mirror: bool = False, progress: Progress = nobody) -> BackedUp:

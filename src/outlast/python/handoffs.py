@@ -25,6 +25,7 @@ from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Re
 from outlast.handoffs.renames import refused
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
+from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
 from outlast.python import rooms
 from outlast.python.awaited import awaited
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Difference
+    from outlast.ledger.verdict import Reason
     from outlast.runs.live import Executor
 
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
@@ -291,6 +293,22 @@ class Handoffs:
         """Everything that happened under an anchor, oldest first."""
         return history(self._executor.home, self._asked(anchor, scope=scope))
 
+    def evidence(self, handoff: Handoff) -> tuple[Evidence, ...]:
+        """What came of a revision's checks since it was stored, oldest first."""
+        events = self.history(handoff.anchor, scope=handoff.scope)
+        stored = [at for at, event in enumerate(events) if event.kind == "stored"]
+        begin = next((at for at in stored if events[at].body["id"] == handoff.id), len(events))
+        end = next((at for at in stored if at > begin), len(events))
+        return tuple(each for event in events[begin:end] for each in event.evidence)
+
+    def rivals(self, handoff: Handoff) -> tuple[Reason, ...]:
+        """Who else stored under the anchor, and was not read by who stored this revision: as its verdict names them."""
+        return tuple(rivals_of(handoff))
+
+    def not_kept(self, handoff: Handoff) -> str:
+        """The files of a handoff whose content is not kept, how many, the first by name, and why; "" without any."""
+        return rooms.difference.not_kept(handoff.binding)
+
     def _open_about(
         self, branch: str | None, file_path: str | None, symbol: str | None, *, limit: int, before: int
     ) -> list[Near]:
@@ -321,7 +339,7 @@ class Handoffs:
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
-        return rooms.lint.lint(draft_of(anchor=anchor, summary=summary, handoff_text=handoff_text, **fields))
+        return lint_fields({"anchor": anchor, "summary": summary, "handoff_text": handoff_text, **fields})
 
     def diff(
         self,
@@ -463,6 +481,11 @@ _FIELDS = (
     "refs",
     "creates",
 )
+
+
+def lint_fields(fields: Mapping[str, Any]) -> Lint:
+    """What would make a handoff of these fields better; this needs no home. Raises HandoffInvalid."""
+    return rooms.lint.lint(draft_of(**fields))
 
 
 def _number(name: str, value: int | None) -> int | None:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from outlast.handoffs import binding as binding
     from outlast.handoffs import carry as carry
     from outlast.handoffs import compose as compose
+    from outlast.handoffs import difference as difference
     from outlast.handoffs import from_run as from_run
     from outlast.handoffs import lint as lint
     from outlast.home import claimer as claimer
+    from outlast.python import named_flows as named_flows
     from outlast.runs import await_end as await_end
     from outlast.runs import begin as begin
     from outlast.runs import body as body
@@ -60,8 +62,9 @@ _PLACES = {
     "care.travel": "export_run handoff import_run",
     "commands": "logs mirror room",
     "flows.yaml": "flow",
-    "handoffs": "binding carry compose from_run lint",
+    "handoffs": "binding carry compose difference from_run lint",
     "home": "claimer",
+    "python": "named_flows",
     "runs": """
         await_end begin body branches call_async decisions delivery displaced dry_run due events fork inbox labels
         outputs planning restored_outputs same_flow start workspace

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffNotFound, ValueRefused
 from outlast.handoffs import find as handoffs
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import label_of
 from outlast.home.find import run_row
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited

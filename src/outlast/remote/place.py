@@ -30,8 +30,8 @@ from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.python.rooms import load_commands
 from outlast.runs.live import Executor, Live
+from outlast.secrets import SecretRules, read_own
 from outlast.secrets.find import is_secret_file
-from outlast.secrets.own import SecretRules, read_own
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.contract import Store
 from outlast.values.digest import digest

@@ -12,8 +12,8 @@ from outlast.clock import moment
 from outlast.errors import DisplacedNotFound
 from outlast.home.find import run_row
 from outlast.ledger.journal import decode_header, decode_payload
+from outlast.store.disk import write_whole
 from outlast.values.compared import Compared
-from outlast.workspace.artifact import write_whole
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -27,8 +27,8 @@ from outlast.secrets.placed import (
     look_for_logins,
     look_for_signed,
     looks_real,
+    places,
 )
-from outlast.secrets.text import places
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
 
 Span = tuple[int, int]

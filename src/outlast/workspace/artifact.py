@@ -24,6 +24,7 @@ from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refus
 from outlast.store.contract import Reading
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
+from outlast.store.disk import write_whole
 from outlast.values.codec import decode
 from outlast.values.compared import Compared
 from outlast.values.frozen import NamedTuple
@@ -139,23 +140,6 @@ class Artifact(Compared, frozen=True, dict=True):
         return content
 
 
-def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
-    """Write a file by renaming: whoever looks finds all of it, or what was there before."""
-    if path.is_dir():
-        raise ValueRefused(str(path), "it is a folder", "name a file in it")
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
 def check_artifact_name(name: Any) -> str:
     """A name: any printable text up to 500 characters, without blanks at its ends."""
     if not isinstance(name, str) or not name:
@@ -228,13 +212,6 @@ def _found(look: Reading, scope: str, asked: str, own: Collection[int]) -> Artif
 
 def ref_of(row: ArtifactRow) -> str:
     return ArtifactPlace(row.scope, row.name, row.version).ref
-
-
-def exists(look: Reading, ref: str) -> bool:
-    """Whether a ref names an artifact that everybody sees."""
-    place = parse_ref(ref)
-    row = look.artifact_at(*place) if place else None
-    return row is not None and not row.pending
 
 
 def versions(home: Home, scope: str, name: str, limit: int) -> list[Artifact]:

@@ -132,7 +132,7 @@ def fill(
     """
     given = list(ranked)
     soft = [one for one in given if not one.hard]
-    filling = _Filling(budget, tokens_of, limit, matched=bool(soft))
+    filling = _PackFilling(budget, tokens_of, limit, matched=bool(soft))
     filling.take_hard([one for one in given if one.hard])
     for one in soft:
         filling.take(one)
@@ -147,7 +147,7 @@ def _left_out(left: Mapping[Left, list[str]], others: int, unmatched: Sequence[s
     return tuple(sorted(found, key=lambda one: one.reason))
 
 
-class _Filling:
+class _PackFilling:
     """A pack that is being filled."""
 
     def __init__(self, budget: int, tokens_of: TokensOf | None, limit: int | None, *, matched: bool) -> None:

@@ -126,7 +126,7 @@ def _of_named_kinds(home: Home, asked: RecallQuery, query: Query) -> list[Match]
 # -- what is known beyond the words ------------------------------------------------------------------
 
 
-class _Seen(NamedTuple):
+class _LedgerView(NamedTuple):
     """What the ledger says at one moment of what may be recalled."""
 
     rows: dict[Named, Row]
@@ -137,7 +137,7 @@ class _Seen(NamedTuple):
 
 def _known(
     home: Home, asked: RecallQuery, found: SearchResult, *, anything: bool
-) -> tuple[_Seen, dict[Named, Doc], dict[Named, DocumentSignals]]:
+) -> tuple[_LedgerView, dict[Named, Doc], dict[Named, DocumentSignals]]:
     """Every document that may be recalled, and what is known of it."""
     seen = home.store.read(lambda look: _seen(look, asked, found, anything))
     spans = {(match.family, match.key): Span(match.start, match.end) for match in found.matches}
@@ -147,7 +147,7 @@ def _known(
     return seen, docs, signals
 
 
-def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool) -> _Seen:
+def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool) -> _LedgerView:
     """What matches, and what decisions rest on beside it; nothing where nothing does, unless vectors are to choose."""
     newest = _newest(look, asked)
     near = _linked(look, asked.scope) if found.matches else {}
@@ -156,10 +156,10 @@ def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool
     for ref, (_, distance) in near.items():
         rows |= dict(_record(look, ref, asked)) if distance == 1 else {}
     refs = [ref_of(row) for row in newest.values()]
-    return _Seen(rows, refs, {name: place for place, name in enumerate(newest)}, near)
+    return _LedgerView(rows, refs, {name: place for place, name in enumerate(newest)}, near)
 
 
-def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> DocumentSignals:
+def _signals(doc: Doc, states: Mapping[str, str], seen: _LedgerView, name: Named) -> DocumentSignals:
     linked, distance = seen.near.get(doc.ref, ("", 0))
     standing = states.get(doc.ref, "stands")
     return DocumentSignals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
