@@ -20,11 +20,21 @@ from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover import Recovering, check
-from outlast.handoffs.recovered import STANDINGS, Listed, Near, Recovered, Settlement
+from outlast.handoffs.recovered import Listed, Near, Recovered, Settlement
 from outlast.handoffs.unfinished import meant
 from outlast.ledger.verdict import unaccepted
 from outlast.operations.table import OPERATIONS
-from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
+from outlast.python.handoffs import (
+    _FIELDS,
+    Handoffs,
+    _claim,
+    _limit,
+    _number,
+    _refuse_both,
+    _reports,
+    _standing,
+    _words,
+)
 from outlast.remote.calls import (
     Given,
     answer_of,
@@ -139,8 +149,7 @@ class RemoteHandoffs(Handoffs):
     @like(Handoffs.get)
     def get(self, given: Given) -> Handoff:
         handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         wanted = ObserveQuery(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
         if handoff_id == "":
             raise HandoffNotFound("id ''")
@@ -152,15 +161,7 @@ class RemoteHandoffs(Handoffs):
         wanted.refuse_other(found)
         return found
 
-    def _get(
-        self,
-        handoff_id: str | None = None,
-        *,
-        anchor: str | None = None,
-        revision: int | None = None,
-        scope: str | None = None,
-    ) -> Handoff:
-        return self.get(handoff_id, anchor=anchor, revision=revision, scope=scope)
+    _get = get  # the server notes who looked
 
     lint = Handoffs.lint  # it needs nothing of the server
     export = embedded_only(Handoffs.export, HERE_ONLY)
@@ -168,9 +169,7 @@ class RemoteHandoffs(Handoffs):
 
     @like(Handoffs.list)
     def list(self, given: Given) -> Any:
-        standing, look, limit = given["standing"], given["look"], _limit(given["limit"])
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
+        standing, look, limit = _standing(given["standing"]), given["look"], _limit(given["limit"])
         if limit < 1:
             raise HandoffInvalid(
                 "limit", "it is no whole number above 0", "say how many are wanted at most, such as 50"
