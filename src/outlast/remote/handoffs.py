@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.clock import micros
-from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
+from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, ReplyRefused
 from outlast.files.binding import Binding
 from outlast.files.changes import text
 from outlast.files.git import branch_of
@@ -133,11 +133,7 @@ class RemoteHandoffs(Handoffs):
         runs = bool(given["run_checks"]) and given["outcome"] == "completed"
         wanted = self._wanted(given, checks=runs, agree=agreed(given, runs=runs))
         looking = self._looking("settle", given, wanted)
-        try:
-            settled = value_of(looking.about_handoffs(OPERATIONS["handoff_settle"], given).raw, Settlement)
-        except NotSettled as error:
-            settling.note_printed(self._executor.home, error, looking.ran)
-            raise
+        settled = value_of(looking.settling(OPERATIONS["handoff_settle"], given), Settlement)
         _refuse_other(settled.anchor, given["anchor"])
         return settled
 
