@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +22,7 @@ from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
 from outlast.operations.table import OPERATIONS
 from outlast.python.async_outlast import AsyncOutlast
-from outlast.python.awaited import AsyncStarted, Started, signed_like, to_its_end
+from outlast.python.awaited import AsyncStarted, Started, awaited, to_its_end
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.handoffs import Inbox, inbox_of
 from outlast.python.outlast import Outlast
@@ -223,42 +223,15 @@ class RemoteOutlast(RemoteShared, Outlast):
         """Tasks of a host."""
         return RemoteTasks(self._line, self._executor)
 
-    def run(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> Outcome[T]:
-        """Run a flow at the server, which knows it by its name, and wait. Ctrl-C ends the waiting, not the run.
-
-        Raises NoFlows when the server was not given the flow, and what Outlast.run raises.
-        """
-        return self._run(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
-
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
+        """Run a flow at the server, which knows it by its name, and wait. Ctrl-C ends the waiting, not the run.
+
+        Raises NoFlows when the server was not given the flow.
+        """
         begun = self._runs.begin(flow, args, kwargs, options)
         return self._runs.finish(begun, flow.spec.decode, options)
-
-    def start(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> Started[T]:
-        """Like run, without waiting. The run is durable before this returns."""
-        return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -270,25 +243,14 @@ class RemoteOutlast(RemoteShared, Outlast):
         begin(thread, f"waiting for run {begun.run_id}")
         return started
 
-    def resume(
-        self,
-        run_id: str,
-        *,
-        accept: Iterable[str] = (),
-        why: str = "",
-        partial: str | None = None,
-        flow: Flow[..., Any] | FlowFile | str | None = None,
-        take: bool = False,
-    ) -> Outcome[Any]:
-        """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types.
+    @like(Outlast.resume)
+    def resume(self, given: Given) -> Outcome[Any]:
+        """Its result is plain JSON: only the server has the flow's types. Raises NoFlows."""
+        return self._runs.until_over(self._runs.resume(**given))
 
-        `flow` goes on with the flow of that name that the server was given. Raises NoFlows.
-        """
-        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial, flow, take))
-
-    def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
-        """How a run of the server stands once nobody runs it. See Outlast.wait."""
-        return self._runs.wait(run_id, timeout)
+    @like(Outlast.wait)
+    def wait(self, given: Given) -> Outcome[Any]:
+        return self._runs.wait(given["run_id"], given["timeout"])
 
     replay = embedded_only(Outlast.replay, AT_HOME)
     open = embedded_only(Outlast.open, ON_SERVER)
@@ -323,15 +285,8 @@ class AsyncRemoteOutlast(AsyncOutlast):
         waiting = to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
-    @signed_like(AsyncOutlast.resume)
-    async def resume(self, run_id: str, **how: Any) -> Outcome[Any]:
-        """Continue a run at the server, and wait. See Outlast.resume."""
-        return await to_its_end(lambda: self.blocking.resume(run_id, **how))
-
-    async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
-        """How a run of the server stands once nobody runs it. See Outlast.wait."""
-        return await to_its_end(lambda: self.blocking.wait(run_id, timeout=timeout))
-
+    resume = awaited(Outlast.resume)
+    wait = awaited(Outlast.wait)
     replay = embedded_only(AsyncOutlast.replay, AT_HOME)
     open = embedded_only(AsyncOutlast.open, ON_SERVER)
     follow_logs = embedded_only(AsyncOutlast.follow_logs, FOLLOW)
