@@ -26,7 +26,7 @@ from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
 from outlast.runs.outputs import Output, outputs
 from outlast.runs.recovery import FoundRun, find, is_mark
-from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
+from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow, every_row
 from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple
 
@@ -314,14 +314,12 @@ def _without_anchor(look: Reading) -> list[DamagedRecord]:
 
 def _anchors(home: Home) -> Iterator[_Anchor]:
     """Every anchor, looked at one by one: no read holds the store up for long."""
-    after = 0
 
-    def following(look: Reading) -> list[tuple[int, _Anchor]]:
+    def following(look: Reading, after: int) -> list[tuple[int, _Anchor]]:
         return [(anchor.key, _look_at(look, anchor)) for anchor in look.anchors_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, looked_at),) = found
-        yield looked_at
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    return (looked_at for _, looked_at in pairs)
 
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:

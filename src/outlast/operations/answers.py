@@ -10,8 +10,12 @@ import msgspec
 
 from outlast.care.verify import Verification
 from outlast.commands.logs import CommandLog
-from outlast.handoffs.handoff import Evidence, Handoff
-from outlast.handoffs.recovered import Listed, Recovered
+from outlast.handoffs.handoff import Evidence as Evidence
+from outlast.handoffs.handoff import Handoff as Handoff
+from outlast.handoffs.handoff import label_of as label_of
+from outlast.handoffs.recovered import Listed as Listed
+from outlast.handoffs.recovered import Recovered as Recovered
+from outlast.handoffs.verdict import rivals_of as rivals_of
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer

@@ -31,8 +31,10 @@ from outlast.errors import (
     RunsOnHost,
     SecretFound,
 )
-from outlast.handoffs.handoff import HandoffClaim, Lint
-from outlast.handoffs.recovered import HandoffEvent, Near, Settlement
+from outlast.handoffs.handoff import HandoffClaim as HandoffClaim
+from outlast.handoffs.handoff import Lint
+from outlast.handoffs.recovered import HandoffEvent, Near
+from outlast.handoffs.recovered import Settlement as Settlement
 from outlast.home.keys import Role
 from outlast.operations import fields as f
 from outlast.operations.answers import LISTED, RECOVERED, STORED

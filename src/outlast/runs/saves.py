@@ -43,6 +43,7 @@ from outlast.workspace import save
 from outlast.workspace.artifact import PREFIX, Artifact
 from outlast.workspace.content import Given
 from outlast.workspace.entry import ArtifactSource
+from outlast.workspace.recall.search import keep_up
 from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
@@ -173,8 +174,6 @@ def save_from_run(
     execution: Execution, frame: Frame, given: Callable[[RunRow], ArtifactDraft], content: Given
 ) -> Artifact:
     """The artifact that this call saved. On replay its content is not even looked at."""
-    from outlast.workspace.recall.search import keep_up
-
     caller = execution.executor.caller
     run = run_row(caller.home, execution.id)
     draft = given(run)
