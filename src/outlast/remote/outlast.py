@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.care.audit.audit import audit_flow
-from outlast.clock import Clock, moment
+from outlast.clock import moment
 from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.loading import names_a_flow
 from outlast.home.acceptance import supposed
 from outlast.home.home import nobody
-from outlast.home.settings import Settings
-from outlast.ids import Ids, random_id
 from outlast.operations.table import OPERATIONS
 from outlast.python.async_outlast import AsyncOutlast
 from outlast.python.awaited import AsyncStarted, Started, awaited, to_its_end
@@ -59,22 +57,11 @@ ON_SERVER = "flows run at the server: `outlast serve --flows MODULE`, then outla
 class RemoteShared(Shared):
     """What both surfaces of a client share."""
 
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        key: str | None = None,
-        tenant: str = "default",
-        scope: str = "default",
-        actor: str = "local",
-        clock: Clock | None = None,
-        ids: Ids = random_id,
-        settings: Settings | None = None,
-        store_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        who = Who(tenant, scope, actor)
-        self._line = Line(url_of(home), key, who, _patience(store_options or {}))
-        self._executor = open_client(self._line, who, clock, ids, settings)
+    @like(Shared.__init__)
+    def __init__(self, given: Given) -> None:
+        who = Who(given["tenant"], given["scope"], given["actor"])
+        self._line = Line(url_of(given["home"]), given["key"], who, _patience(given["store_options"] or {}))
+        self._executor = open_client(self._line, who, given["clock"], given["ids"], given["settings"])
         self._runs = Runs(self._line, self._executor.home)
 
     @property

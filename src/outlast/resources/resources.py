@@ -25,7 +25,7 @@ class Resources:
     """What this Outlast provides, and what of it is open. `warn` is told what could not be closed."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+        self.warn = warn
         self._own: dict[str, Provider] = {}
         self._open: dict[str, Opened] = {}
         self._all: list[Opened] = []  # to be closed, in the order in which they were opened
@@ -194,10 +194,7 @@ class Resources:
     def close_one(self, live: Opened) -> None:
         why = providers.closed(live)
         if why:
-            self._warn(why)
-
-    def warn(self, why: str) -> None:
-        self._warn(why)
+            self.warn(why)
 
     async def close_loop(self) -> None:
         """Close what was opened on the running loop: it cannot outlive it."""
@@ -215,7 +212,7 @@ class Resources:
             self._loops.clear()
         why = "its event loop is over, or another one; close the AsyncOutlast on the loop that it was used on"
         for live in [live for side in sides for live in reversed(side.all) if live.end]:
-            self._warn(providers.trouble(live, why))
+            self.warn(providers.trouble(live, why))
         for live in reversed(opened):
             self.close_one(live)
 
