@@ -213,10 +213,7 @@ class RemoteOutlast(RemoteShared, Outlast):
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
-        """Run a flow at the server, which knows it by its name, and wait. Ctrl-C ends the waiting, not the run.
-
-        Raises NoFlows when the server was not given the flow.
-        """
+        """At the server, which knows the flow by its name. Ctrl-C ends the waiting, not the run. Raises NoFlows."""
         begun = self._runs.begin(flow, args, kwargs, options)
         return self._runs.finish(begun, flow.spec.decode, options)
 
