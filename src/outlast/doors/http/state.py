@@ -220,12 +220,11 @@ class ServerState:
         """
         home, who = identity.tenant_named(tenant), identity.actor_named(actor)
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
-        bound = identity.key.scopes if identity.key else ()
+        bound, key_id = (identity.key.scopes, identity.key.id) if identity.key else ((), "")
         named = bound[0] if bound and scope is None else scope
-        outlast = base._acting(actor=who, scope=named, eyes=eyes, scopes=bound)
+        outlast = base._acting(actor=who, scope=named, eyes=eyes, key_id=key_id, scopes=bound)
         outlast._executor.caller.tokens.update(claims)
         outlast._executor.caller.came_from, outlast._executor.caller.door = came_from, door
-        outlast._executor.caller.key_id = identity.key.id if identity.key else ""
         return outlast
 
     def check_ready(self) -> None:
@@ -258,10 +257,10 @@ class Tenants:
         """Every tenant that the home has."""
         return tenants_of(self._settings.home)
 
-    def stop(self, by: str) -> None:
+    def stop(self, by: Literal["shutdown", "person"]) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
         for outlast in list(self._open.values()):
-            outlast._executor.live.stop(by=by)
+            outlast.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""
