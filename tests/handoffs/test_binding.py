@@ -16,7 +16,7 @@ from outlast.handoffs import binding
 from outlast.handoffs.binding import bind, observe, place_of
 from outlast.home.home import Home
 from outlast.runs.live import Executor
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place

@@ -19,7 +19,7 @@ from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_ta
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import anchor_journal as handoff_records
 from outlast.handoffs.anchor_journal import name_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.keys import Keys
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
 from outlast.runs.journal import differences, tags_of
@@ -107,7 +107,7 @@ class Verification(Struct, frozen=True):
 
 def verify(caller: Caller, run_id: str | None = None) -> Verification:
     """Check one run, or the whole store. Nothing is changed, and nothing that is found ends the search."""
-    seen = _Seen(caller.home)
+    seen = _VerifiedHome(caller.home)
     if run_id is not None:
         seen.run(run_row(caller.home, run_id))
         return _with_files(caller, run_id, seen.told())
@@ -129,7 +129,7 @@ def _with_files(caller: Caller, run_id: str, told: Verification) -> Verification
     return replace(told, files=len(found), outputs=tuple(one for one in found if one.found != "same"))
 
 
-class _Seen:
+class _VerifiedHome:
     """What was found so far."""
 
     def __init__(self, home: Home) -> None:

@@ -44,7 +44,7 @@ from outlast.ledger.journal import (
 from outlast.ledger.journal import Payload as EntryPayload
 from outlast.ledger.lease import Beat, is_over
 from outlast.store.contract import AnchorRow, HandoffRow, Hold, LeaseRow, Reading
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from outlast.handoffs.handoff import Contract, Handoff
 from outlast.handoffs.place import place_of, root_of
 from outlast.handoffs.verdict import Observed
 from outlast.home.process import this_place
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

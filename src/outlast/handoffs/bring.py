@@ -36,7 +36,7 @@ from outlast.files.staging import MODES, is_folder
 from outlast.handoffs.binding import DIRTY_FILES
 from outlast.handoffs.difference import Action, Applied, PlacedFile, why_not_kept
 from outlast.handoffs.handoff import Handoff
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from outlast.handoffs.lint import lint
 from outlast.handoffs.recovered import TaskRun
 from outlast.handoffs.run_summary import RunSummary, listed, next_action, short, state, story_of, summary, text
 from outlast.home.claimer import print_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.ledger.lease import Beat
 from outlast.ledger.verdict import Reason

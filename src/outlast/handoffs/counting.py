@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.handoff import Evidence
 from outlast.handoffs.verdict import HandoffFacts
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

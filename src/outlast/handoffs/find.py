@@ -402,7 +402,7 @@ def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> 
 
 def _key_of_run(home: Home, run_id: str | None) -> int:
     """The place of a run where a list ended. Raises RunNotFound."""
-    from outlast.home.find import run_row
+    from outlast.home.home import run_row
 
     return run_row(home, run_id).key if run_id is not None else 0
 

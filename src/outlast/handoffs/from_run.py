@@ -10,13 +10,12 @@ from outlast.errors import HandoffInvalid, LeaseLost, Severed
 from outlast.handoffs.find import HandoffQuery, get
 from outlast.handoffs.handoff import Handoff, anchor_of
 from outlast.handoffs.store import Storing, store
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.runs.attempt import Attempt, Frame
 from outlast.runs.call import Call
 from outlast.runs.claim import refuse_lost
 from outlast.runs.execution import Execution
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 _OPTIONS = ("strict", "baseline", "redact", "bind", "expected_revision")
 

@@ -18,9 +18,8 @@ from outlast.clock import moment
 from outlast.files.binding import Binding as Binding
 from outlast.files.binding import Bound
 from outlast.files.binding import BoundMode as BoundMode
-from outlast.values.codec import decode, encode
-from outlast.values.compared import Compared
-from outlast.values.digest import identity
+from outlast.values.codec import decode, encode, identity
+from outlast.values.frozen import Compared
 
 MAX_FILES = 200
 MAX_CHECKS = 200

@@ -15,8 +15,7 @@ from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.anchor_journal import Noted
 from outlast.handoffs.handoff import Handoff, Unread
 from outlast.store.contract import MARK, Reading, Writing
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 if TYPE_CHECKING:
     from outlast.handoffs.store import Storing

@@ -29,7 +29,7 @@ from outlast.handoffs.subject import Subject, claimed_subject, finished, subject
 from outlast.handoffs.verdict import HandoffFacts, Holder, Observed, edited_in, verdict_of
 from outlast.home import claimer
 from outlast.home import once as operations
-from outlast.home.acceptance import Acceptance
+from outlast.home.caller import Acceptance
 from outlast.home.once import Operation, check_id
 from outlast.ledger.verdict import Reason, Verdict
 from outlast.store.contract import LeaseRow, Reading, Writing

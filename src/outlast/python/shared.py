@@ -16,10 +16,8 @@ from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.handoffs.observer import HERE, Eyes
-from outlast.home.acceptance import supposed
-from outlast.home.caller import Caller
-from outlast.home.find import run_row
-from outlast.home.home import Home, nobody, open_home
+from outlast.home.caller import Caller, supposed
+from outlast.home.home import Home, nobody, open_home, run_row
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id

@@ -16,7 +16,7 @@ from outlast.care.audit.audit import audit_flow
 from outlast.clock import moment
 from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.loading import names_a_flow
-from outlast.home.acceptance import supposed
+from outlast.home.caller import supposed
 from outlast.home.home import nobody
 from outlast.operations.table import OPERATIONS
 from outlast.python.async_outlast import AsyncOutlast

@@ -18,8 +18,7 @@ from msgspec import Struct
 from outlast.errors import TokenizerInvalid
 from outlast.ledger.journal import Break, link
 from outlast.values.codec import encode
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 
 ROLES = ("user", "assistant", "system", "tool")  # the usual ones; any other short text is a role too
 SYSTEM = "system"

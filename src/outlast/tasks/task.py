@@ -15,7 +15,7 @@ from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
 from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.compared import Compared
+from outlast.values.frozen import Compared
 
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
 

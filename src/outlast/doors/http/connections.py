@@ -5,9 +5,11 @@ requests. When there is no room for one more, the oldest fresh one gives way, th
 answered is never cut off for somebody else. Headers have a time to arrive in, however they are cut into pieces. What a
 request's body and answer may take is for the request itself to say (bodies.py, exchange.py).
 
-What is written in one go leaves in one call of the system. Each such call lets the interpreter go, and while runs are
-at work one of their threads takes it: a loop that asks the system four times for an answer waits four times. So the
-head of an answer leaves together with its body, and where a connection comes from and leads to is asked once.
+What is written in one go leaves in one call of the system.
+
+Each such call lets the interpreter go, and while runs are at work one of their threads takes it: a loop that asks the
+system four times for an answer waits four times. So the head of an answer leaves together with its body, and where a
+connection comes from and leads to is asked once.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ FEWEST = 16  # connections, however few files there may be
 ACCEPTED = 64  # at once, before the first of them is looked at
 HEADER_BYTES = 32 << 10
 END_OF_HEADERS = b"\r\n\r\n"
-HELD_BYTES = 16 << 10  # so much waits for what follows it, until the next round of the loop at most
 LEAVING, LEAVING_SECONDS = 32, 1.0  # connections that are being refused, and for how long
+
+
+HELD_BYTES = 16 << 10  # so much waits for what follows it, until the next round of the loop at most
 
 
 def most_connections(wanted: int) -> int:
@@ -199,6 +203,15 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
 
+def _raw(error: OutlastError) -> bytes:
+    """An answer as it goes over the line, for who gets no further than here."""
+    status, body, headers = problems.shown(error)
+    phrase = problems.problem_of(error).title
+    headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+    lines = [f"HTTP/1.1 {status} {phrase}".encode(), *(name + b": " + value for name, value in headers)]
+    return b"\r\n".join([*lines, b"connection: close", b"", body])
+
+
 class OneWrite:
     """A transport that holds what is written until the answer ends; the rest is the transport's own."""
 
@@ -230,12 +243,3 @@ class OneWrite:
         """What is known of the connection. Not its socket, which would be asked for both addresses again."""
         found = None if name == "socket" else self._transport.get_extra_info(name)
         return found[:2] if name in ("peername", "sockname") and isinstance(found, tuple) else found
-
-
-def _raw(error: OutlastError) -> bytes:
-    """An answer as it goes over the line, for who gets no further than here."""
-    status, body, headers = problems.shown(error)
-    phrase = problems.problem_of(error).title
-    headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
-    lines = [f"HTTP/1.1 {status} {phrase}".encode(), *(name + b": " + value for name, value in headers)]
-    return b"\r\n".join([*lines, b"connection: close", b"", body])

@@ -22,8 +22,7 @@ from outlast.doors.mcp.desk import Desk, Tool
 from outlast.doors.mcp.texts import inline
 from outlast.errors import AnswerInvalid, Forbidden
 from outlast.operations.operation import fields_of
-from outlast.values.codec import jsonable
-from outlast.values.digest import identity
+from outlast.values.codec import identity, jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
