@@ -11,28 +11,21 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from outlast import errors
+from outlast.resources import NOTHING
 from outlast.resources import provider as providers
-from outlast.values.late import late
+from outlast.resources.provider import Ask, Opened, Provider
 
 if TYPE_CHECKING:
-    import asyncio
     from asyncio import AbstractEventLoop
 
-    from outlast.resources import on_loop as loops
     from outlast.resources.on_loop import LoopResources
-    from outlast.resources.provider import Ask, Opened, Provider
-else:
-    asyncio = late("asyncio")
-    loops = late("outlast.resources.on_loop")
-
-NOTHING: Any = object()  # given where None is a value like any other
 
 
 class Resources:
     """What this Outlast provides, and what of it is open. `warn` is told what could not be closed."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+        self.warn = warn
         self._own: dict[str, Provider] = {}
         self._open: dict[str, Opened] = {}
         self._all: list[Opened] = []  # to be closed, in the order in which they were opened
@@ -182,7 +175,7 @@ class Resources:
     def _on_this_loop(self, key: str) -> Opened:
         """One that was opened on the loop that runs here. Raises ResourceNeedsLoop."""
         try:
-            side = self._loops.get(asyncio.get_running_loop())
+            side = self._loops.get(_loop())
         except RuntimeError:
             side = None
         live = side.open.get(key) if side is not None else None
@@ -192,21 +185,20 @@ class Resources:
 
     def on_loop(self) -> LoopResources:
         """What is open on the running loop."""
-        return self._loops.setdefault(asyncio.get_running_loop(), loops.LoopResources(self))
+        from outlast.resources.on_loop import LoopResources
+
+        return self._loops.setdefault(_loop(), LoopResources(self))
 
     # -- closing ---------------------------------------------------------------------------------
 
     def close_one(self, live: Opened) -> None:
         why = providers.closed(live)
         if why:
-            self._warn(why)
-
-    def warn(self, why: str) -> None:
-        self._warn(why)
+            self.warn(why)
 
     async def close_loop(self) -> None:
         """Close what was opened on the running loop: it cannot outlive it."""
-        side = self._loops.pop(asyncio.get_running_loop(), None)
+        side = self._loops.pop(_loop(), None)
         if side is not None:
             await side.close()
 
@@ -220,6 +212,13 @@ class Resources:
             self._loops.clear()
         why = "its event loop is over, or another one; close the AsyncOutlast on the loop that it was used on"
         for live in [live for side in sides for live in reversed(side.all) if live.end]:
-            self._warn(providers.trouble(live, why))
+            self.warn(providers.trouble(live, why))
         for live in reversed(opened):
             self.close_one(live)
+
+
+def _loop() -> AbstractEventLoop:
+    """The running loop. Raises RuntimeError."""
+    from asyncio import get_running_loop  # late: a plain run has no loop
+
+    return get_running_loop()
