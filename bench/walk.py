@@ -4,7 +4,8 @@
     python bench/walk.py --frames   # each frame in order, indented by its depth
 
 Only frames of `src/outlast` count, of the thread that makes the call, on the second call of each: the first one also
-imports, compiles and prepares. A change of file is a call whose caller among our frames lies in another file.
+imports, compiles and prepares. A generator that goes on is no new call. A change of file is a call whose caller among
+our frames lies in another file.
 """
 
 import argparse
@@ -27,6 +28,7 @@ class Walk:
     def __init__(self) -> None:
         self.frames: list[tuple[str, str, int]] = []
         self.changes = 0
+        self._known: set[FrameType] = set()
 
     def __enter__(self) -> "Walk":
         sys.setprofile(self._seen)
@@ -37,8 +39,10 @@ class Walk:
 
     def _seen(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(OURS) or frame.f_code.co_name.startswith("<"):
+        is_ours = file.startswith(OURS) and not frame.f_code.co_name.startswith("<")
+        if event != "call" or not is_ours or frame in self._known:
             return
+        self._known.add(frame)
         above, depth = frame.f_back, 0
         callers = []
         while above is not None:
@@ -78,8 +82,7 @@ def of_step(home: Path) -> Walk:
 
 def of_recover(home: Path) -> Walk:
     with Outlast(home) as here:
-        told = {"goal": "Write the report", "done": "The draft is there", "next": "Check its figures"}
-        here.handoff.store("report", told)
+        here.handoff.store("report", "The draft is there", "Check its figures.", next_action="Check table 1.")
         recover: Callable[[], Any] = lambda: here.handoff.recover("report")  # noqa: E731
         recover()
         with Walk() as walk:

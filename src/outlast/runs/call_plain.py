@@ -138,7 +138,9 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
                 case Write():
                     execution.writer.write(do.entries)
                 case RunBody():
-                    answer = _body(execution, do.attempt)
+                    answer = _ended(execution, do.attempt)
+                    if asked.spec.work is not None:
+                        answer = asked.spec.work.observe(execution, do.attempt, answer)
                 case Prepare():
                     answer = do.work.prepare(execution, do.attempt)
                 case AskProbe():
@@ -157,11 +159,6 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
                     assert_never(do)
     except StopIteration as end:
         return end.value
-
-
-def _body(execution: Execution, attempt: Attempt) -> Ended:
-    ended, work = _ended(execution, attempt), attempt.asked.spec.work
-    return work.observe(execution, attempt, ended) if work is not None else ended
 
 
 def _worked(execution: Execution, ready: ReadyWork) -> Ended:

@@ -338,7 +338,8 @@ class Execution:
 
     def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         """A new attempt, unless the body must end."""
-        self.gate()
+        if self.writer.severed is not None or self.paused or self.stopping or self.over:
+            self.gate()
         if asked.kept is None:  # before its body can change them
             asked.kept = self.inputs.of(asked)
         key = self.key_of(asked.call) if asked.spec.is_effect else ""

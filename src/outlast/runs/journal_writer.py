@@ -196,7 +196,8 @@ class JournalWriter:
             result = self.store.finish(entries.ticket)
         except OutlastError as error:
             self.sever(error)
-        self.is_safe(entries)
+        if entries.values:
+            self.is_safe(entries)
         return result
 
     def commit(self, *entries: JournalEntry) -> None:
@@ -223,9 +224,8 @@ class JournalWriter:
 
     def is_safe(self, entries: Entries) -> None:
         """These entries are on disk."""
-        if entries.values:
-            with self.lock:
-                self._safe += entries.values
+        with self.lock:
+            self._safe += entries.values
 
     def sever(self, error: OutlastError) -> NoReturn:
         """Nothing more can be written: end the body."""
