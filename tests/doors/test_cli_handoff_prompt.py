@@ -12,8 +12,8 @@ from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
 from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli as group
+from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.reading import prompt
-from outlast.handoffs.recovered import Recovered
 from outlast.testing.crashes import in_child
 
 from .repository import Repository

@@ -15,9 +15,8 @@ from msgspec.structs import fields, replace
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
 from outlast.files.binding import Binding, Bound
-from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
+from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint, Recovered, TaskRun
 from outlast.handoffs.reading import handoff_in_order, headline, in_order, prompt, tokens_of
-from outlast.handoffs.recovered import Recovered, TaskRun
 from outlast.ledger.verdict import WEIGHTS, Reason, judge
 
 STORED = micros(datetime(2026, 1, 1, 12, tzinfo=UTC))

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from outlast.files.binding import ABSENT, Binding, Bound
-from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, key_of
+from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, key_of, label_of
 from outlast.handoffs.verdict import (
     CLEARED_BY_CHECKS,
     ClaimWork,
     HandoffFacts,
     Holder,
     Observed,
-    label_of,
     reasons_of,
     verdict_of,
 )

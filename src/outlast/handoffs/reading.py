@@ -23,9 +23,8 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.handoff import Evidence, Form, Handoff
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import Evidence, Form, Handoff, Recovered, label_of
+from outlast.handoffs.musts import SAYS, meaning_of, prose_in
 from outlast.ledger.verdict import Reason, unaccepted
 from outlast.values.codec import encode
 from outlast.values.text import carry
@@ -132,8 +131,6 @@ def _taken(handoff: Handoff) -> list[dict[str, Any]]:
     """What each must is taken for: a rule that is looked at, and which, or prose that somebody acknowledges."""
     if not handoff.musts:
         return []
-    from outlast.handoffs.musts import meaning_of
-
     meant = [(name, form, meaning_of(name, form, handoff.binding)) for name, form in handoff.musts]
     return [{"field": name, "must": _value(form), "taken_for": meaning} for name, form, meaning in meant]
 
@@ -460,15 +457,11 @@ def _details(recovered: Recovered) -> Iterator[str]:
 
 def _musts(handoff: Handoff) -> Iterator[str]:
     """Each must, and what it is taken for: files that are looked at, or prose that somebody answers for."""
-    from outlast.handoffs.musts import SAYS, meaning_of
-
     for name, form in handoff.musts:
         yield f"- {name} ({SAYS[meaning_of(name, form, handoff.binding)]}): {_form(form)}"
 
 
 def _has_prose(handoff: Handoff) -> bool:
-    from outlast.handoffs.musts import prose_in
-
     return bool(prose_in(handoff, handoff.binding))
 
 

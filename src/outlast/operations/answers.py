@@ -10,9 +10,8 @@ import msgspec
 
 from outlast.care.verify import Verification
 from outlast.commands.logs import CommandLog
-from outlast.handoffs.handoff import Evidence, Handoff
+from outlast.handoffs.handoff import Evidence, Handoff, Listed, Recovered
 from outlast.handoffs.reading import handoff_in_order, in_order
-from outlast.handoffs.recovered import Listed, Recovered
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer

@@ -31,8 +31,7 @@ from outlast.errors import (
     RunsOnHost,
     SecretFound,
 )
-from outlast.handoffs.handoff import HandoffClaim, Lint
-from outlast.handoffs.recovered import HandoffEvent, Near, Settlement
+from outlast.handoffs.handoff import HandoffClaim, HandoffEvent, Lint, Near, Settlement
 from outlast.home.keys import Role
 from outlast.operations import fields as f
 from outlast.operations.answers import LISTED, RECOVERED, STORED

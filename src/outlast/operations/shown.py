@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from outlast.errors import OutlastError
+from outlast.handoffs.handoff import Listed
 from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
-from outlast.handoffs.recovered import Listed
 from outlast.ledger.verdict import Verdict
 from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan

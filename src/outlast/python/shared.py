@@ -15,9 +15,8 @@ from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
-from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.acceptance import supposed
-from outlast.home.caller import Caller
+from outlast.home.caller import Caller, Observer
 from outlast.home.find import run_row
 from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
@@ -108,7 +107,7 @@ class Shared:
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
         live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where, HERE), live)
+        self._executor = Executor(Caller(opened, who, where), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
@@ -134,7 +133,7 @@ class Shared:
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Eyes = HERE,
+        eyes: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:
@@ -298,8 +297,8 @@ class Shared:
         return rooms.events.read(
             self._home,
             self._row(run_id),
-            rooms.drafts.number("after", after),
-            rooms.drafts.number("limit", limit),
+            rooms.session.number("after", after),
+            rooms.session.number("limit", limit),
         )
 
     def timeline(self, run_id: str) -> list[TimelineItem]:

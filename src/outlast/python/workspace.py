@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffNotFound, ValueRefused
 from outlast.handoffs import find as handoffs
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.handoff import label_of
 from outlast.home.find import run_row
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.runs.saves import kept_by, save_from_command, save_from_run
 from outlast.runs.workspace import link_from_run, pin, record_from_run
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number
 from outlast.store.contract.blobs import Intake
 from outlast.values.tokenizer import counter
 from outlast.workspace import artifact as artifacts

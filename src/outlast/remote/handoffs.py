@@ -14,13 +14,23 @@ from outlast.files.changes import text
 from outlast.files.git import branch_of
 from outlast.files.root import Stand, relative_to
 from outlast.handoffs import settle as settling
+from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    STANDINGS,
+    Contract,
+    Handoff,
+    HandoffClaim,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+)
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recover import Recovering, check
-from outlast.handoffs.recovered import STANDINGS, Listed, Near, Recovered, Settlement
+from outlast.handoffs.recover import check
 from outlast.handoffs.unfinished import meant
 from outlast.ledger.verdict import unaccepted
 from outlast.operations.table import OPERATIONS

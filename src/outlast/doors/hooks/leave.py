@@ -26,8 +26,9 @@ from outlast.files import git
 from outlast.files.patterns import never
 from outlast.files.snapshot import sight
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import binding
+from outlast.handoffs.claim import holder_of
 from outlast.handoffs.handoff import MAX_FILES, Handoff
+from outlast.handoffs.sighting import observe
 from outlast.handoffs.store import Storing, store
 from outlast.python.homes import opened
 from outlast.values.codec import encode
@@ -284,7 +285,7 @@ def _why_not(caller: Caller, work: SessionWork, found: FoundHandoff | None) -> s
 
 def _holder(caller: Caller, look: Any, found: FoundHandoff) -> str:
     """Who else holds the claim; "" when nobody does."""
-    holder = anchors.holder_of(caller, look, found)
+    holder = holder_of(caller, look, found)
     return holder.who if holder is not None and not holder.mine else ""
 
 
@@ -300,7 +301,7 @@ def _gone_on(work: SessionWork, explicit: Handoff) -> bool:
         return True
     if explicit.binding is None:
         return work.told.edited_at > explicit.stored_us
-    now = binding.observe(explicit, Path(work.root)).binding
+    now = observe(explicit, Path(work.root)).binding
     if now.dirty != explicit.binding.dirty:
         return True
     return any(not was.same(now.files[path]) for path, was in explicit.binding.files.items() if path in now.files)

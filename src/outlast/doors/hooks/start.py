@@ -19,10 +19,11 @@ from outlast.doors.hooks.place import WorkPlace, is_found, note, words_of
 from outlast.doors.hooks.sessions import HookSession
 from outlast.errors import Finished, HandoffInvalid, HandoffNotFound, OutlastError
 from outlast.files import git
+from outlast.handoffs.claim import Recovering
 from outlast.handoffs.find import HandoffQuery
+from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.reading import PROMPT_TOKENS, headline, prompt, tokens_of
-from outlast.handoffs.recover import Recovering, recover
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.recover import recover
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason, judge
 from outlast.python.homes import opened

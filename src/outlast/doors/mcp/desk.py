@@ -11,7 +11,7 @@ from outlast.operations.operation import GATES
 
 if TYPE_CHECKING:
     from outlast.doors.mcp.arguments import Arguments
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import Recovered
     from outlast.python.outlast import Outlast
     from outlast.python.project import Project
     from outlast.python.tasks import TaskSession

@@ -12,7 +12,7 @@ from outlast.doors.mcp.values import handoff_uri, handoff_value, recovered_value
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
-    from outlast.handoffs.recovered import Settlement
+    from outlast.handoffs.handoff import Settlement
 
 
 def store(desk: Desk, asked: HandoffStore) -> ToolAnswer:

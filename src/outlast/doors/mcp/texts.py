@@ -18,8 +18,7 @@ from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim
-    from outlast.handoffs.recovered import Listed, Recovered
+    from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Listed, Recovered
     from outlast.ledger.verdict import Verdict
     from outlast.runs.run import Outcome, RunRecord
     from outlast.runs.waits.interrupt import Interrupt
@@ -160,7 +159,7 @@ def _bound(handoff: Handoff) -> str:
 
 def evidence_lines(evidence: Iterable[Evidence]) -> Iterable[str]:
     """What came of each check."""
-    from outlast.handoffs.verdict import label_of
+    from outlast.handoffs.handoff import label_of
 
     for each in evidence:
         came = "passed" if each.passed else f"FAILED{f' (exit {each.exit})' if each.exit is not None else ''}"

@@ -18,8 +18,7 @@ from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import Listed, Recovered
+    from outlast.handoffs.handoff import Handoff, Listed, Recovered
     from outlast.ledger.verdict import Verdict
     from outlast.runs.run import Outcome
     from outlast.runs.waits.interrupt import Interrupt

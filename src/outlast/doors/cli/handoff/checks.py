@@ -15,8 +15,7 @@ from outlast.doors.cli.screen import Screen
 
 if TYPE_CHECKING:
     from outlast import Outlast
-    from outlast.handoffs.handoff import Evidence, Handoff
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import Evidence, Handoff, Recovered
 
 
 class Results(NamedTuple):

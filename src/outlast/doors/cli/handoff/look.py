@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from outlast import Outlast
     from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import HandoffEvent, Listed
+    from outlast.handoffs.handoff import Handoff, HandoffEvent, Listed
 
 T = TypeVar("T", bound="Callable[..., Any]")
 HEADS = ("ANCHOR", "STANDING", "REV", "SCORE", "OUTCOME", "HOLDER", "AGE", "NEXT ACTION")
@@ -211,7 +210,7 @@ def _told(event: HandoffEvent) -> str:
 
 
 def _evidence(given: dict[str, Any]) -> str:
-    from outlast.handoffs.verdict import label_of
+    from outlast.handoffs.handoff import label_of
 
     said = {"client": f", says client {given['by']}@{given['where']}", "self": f", says {given['by']}"}
     return f"{label_of(given['check'])} {'passed' if given['passed'] else 'failed'}{said.get(given['runner'], '')}"

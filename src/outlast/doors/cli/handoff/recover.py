@@ -16,8 +16,7 @@ from outlast.doors.cli.handoff.names import revision_of
 from outlast.doors.cli.render import emit, emit_exactly, say_all
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import HandoffClaim
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import HandoffClaim, Recovered
 
 TOKENS = 1500
 

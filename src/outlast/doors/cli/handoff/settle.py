@@ -16,7 +16,7 @@ from outlast.doors.cli.handoff.store import objects
 from outlast.doors.cli.render import emit, say
 
 if TYPE_CHECKING:
-    from outlast.handoffs.recovered import Settlement
+    from outlast.handoffs.handoff import Settlement
 
 ENDINGS = ("completed", "failed", "released")
 STYLES = {"completed": "green", "failed": "red", "released": "yellow"}
@@ -58,7 +58,7 @@ def settle(door: Door, anchor: str, evidence: tuple[str, ...], no_checks: bool, 
 
 def _say_settled(door: Door, done: Settlement) -> None:
     from outlast.doors.cli.handoff.views import outcome_of
-    from outlast.handoffs.verdict import label_of
+    from outlast.handoffs.handoff import label_of
 
     was = "was settled already as" if done.replayed else "settled as"
     say(f"{done.anchor}@{done.revision} {was} {done.outcome} by {done.by}", STYLES[done.outcome])

@@ -274,7 +274,8 @@ def _whole(fields: dict[str, Any]) -> dict[str, Any]:
 def _say_stored(door: Door, stored: Handoff) -> None:
     from outlast.doors.cli.handoff.views import bound_to, outcome_of, say_lint
     from outlast.handoffs.difference import not_kept
-    from outlast.handoffs.verdict import label_of, rivals_of
+    from outlast.handoffs.handoff import label_of
+    from outlast.handoffs.verdict import rivals_of
 
     what = "was stored already" if stored.replayed else "stored"
     say(f"{stored.anchor}@{stored.revision} {what}" + (", opened again" if stored.reopened else ""), "green")

@@ -12,14 +12,13 @@ from outlast.doors.cli.door import CLAIM, Door
 from outlast.doors.cli.handoff.names import command_for
 from outlast.doors.cli.plans import say_word
 from outlast.doors.cli.render import ago, at, brief, counted, facts, fit, say, say_all, span
-from outlast.handoffs.handoff import key_of
-from outlast.handoffs.verdict import label_of, must_label
+from outlast.handoffs.handoff import key_of, label_of
+from outlast.handoffs.musts import must_label
 from outlast.values.text import carry
 
 if TYPE_CHECKING:
     from outlast.doors.cli.handoff.checks import Results
-    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint, Recovered
     from outlast.ledger.verdict import Verdict
 
 FOUND = 200  # characters of what was found, where --explain or --json has all

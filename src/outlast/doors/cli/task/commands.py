@@ -315,7 +315,7 @@ def complete(door: Door, task_id: str, evidence: tuple[str, ...], no_checks: boo
 
 def _say_completed(door: Door, done: TaskCompleted) -> None:
     from outlast.doors.cli.handoff.views import outcome_of
-    from outlast.handoffs.verdict import label_of
+    from outlast.handoffs.handoff import label_of
 
     say(f"task {done.task} {'was completed already' if done.replayed else 'completed'} by {done.by}", "green")
     for each in done.settlement.evidence if done.settlement else ():
