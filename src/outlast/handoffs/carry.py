@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, NotApplicable
-from outlast.files import git
+from outlast.files import ask_git, git
 from outlast.files import patch as patching
 from outlast.files.binding import Binding, Bound
 from outlast.files.changes import path_of, text
@@ -332,7 +332,7 @@ def _hindrance(clone: _Clone, path: str, now: Sight, head: GitEntry) -> str:
         return ""
     if now.bound.mode == "special":
         return f"what is in its place cannot give way: {now.bound.why}"
-    if clone.top and not git.found():
+    if clone.top and not ask_git.found():
         return f"it is not what the handoff has, and {_NO_GIT} whether a commit has it"
     if head == NOTHING:
         return "the commit here has no such file, and what is there is not what the handoff has"
@@ -425,7 +425,7 @@ def _patch_steps(clone: _Clone, bound: Binding, sections: Sequence[Section] | No
             raise patching.UnreadablePatch
         yield from _steps_of(clone, [section for section in sections if clone.holds(section.path)])
     except patching.UnreadablePatch:
-        why = "git can make nothing of its uncommitted changes here" if git.found() else _NEEDS_GIT
+        why = "git can make nothing of its uncommitted changes here" if ask_git.found() else _NEEDS_GIT
         for path in bound.dirty_files:
             yield _Step(PlacedFile(path, "conflict", why, True))
 
@@ -554,7 +554,7 @@ def _renamed(clone: _Clone, bound: Binding, come: set[str]) -> dict[str, tuple[s
 def _commit_notes(clone: _Clone, bound: Binding, steps: Sequence[_Step]) -> Iterator[str]:
     began, here = bound.commit[:12], clone.commit[:12] or "none that git can tell"
     has = git.has_commit(clone.root, bound.commit)
-    if has is None and not git.found():
+    if has is None and not ask_git.found():
         yield f"{_NO_GIT} whether commit {began}, at which the work began, is in this clone"
         return
     if not has:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
-from outlast.files.git import one_look
+from outlast.files.ask_git import one_look
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import unfinished
 from outlast.handoffs.claim import holder_of, standing_reasons

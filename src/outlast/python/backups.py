@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.care import backup as backups
 from outlast.care import restore as restores
-from outlast.files.git import why_refused
+from outlast.files.ask_git import why_refused
 from outlast.files.repository import top_of
 from outlast.home import place
 from outlast.home.place import FOLDER, find_home, near

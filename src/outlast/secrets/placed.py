@@ -1,10 +1,8 @@
-"""Whether a value that is called or placed like a secret is one. Pure.
+"""Whether a value that is called or placed like a secret is one, and secrets that are told by where they stand. Pure.
 
-What only stands for a secret (`***`, `<token>`, `$VAR`, `changeme`, a path, code) is none.
-
-Secrets that are told by where they stand: logins of curl and netrc, base64 logins, cookies, signed URLs. Pure.
-
-Every pattern reads a bounded number of characters, or begins at a sign that what it repeats does not have.
+What only stands for a secret (`***`, `<token>`, `$VAR`, `changeme`, a path, code) is none. By their place are told the
+logins of curl and netrc, base64 logins, cookies and signed URLs. Every pattern reads a bounded number of characters, or
+begins at a sign that what it repeats does not have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Links: typed edges between whatever has a ref.
-
-Links: say how two things with refs bear on each other. The same link again is the same link.
-"""
+"""Links: how two things with refs bear on each other, by typed edges. The same link again is the same link."""
 
 from __future__ import annotations
 

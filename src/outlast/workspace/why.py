@@ -1,8 +1,7 @@
-"""Why: the evidence of a ref as a tree, with how each part of it stands.
+"""Why: what bears on a ref, as a tree with how each part of it stands; and what that says against going on.
 
-What bears on a ref: how it stands, and why, as a tree. The rules are workspace/evidence.py.
-
-What the workspace says against going on: refs that do not stand any more, and content that is not what was saved.
+The rules of standing are evidence.py. Against a run or a handoff speak refs that do not stand any more, and content
+that is not what was saved.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Searching the index of a scope: what everybody came to see since is taken in first, what was replaced is taken out.
+"""Searching the index of a scope, and keeping it near the ledger: what everybody came to see since is taken in first.
 
-So an index that grew gives what one built anew from the same ledger gives.
+What was replaced is taken out, so an index that grew gives what one built anew from the same ledger gives. Records,
+artifacts and checkpoints are documents; the same row is the same document, always. An artifact is found by its name and
+summary, and by its content if that is text: by the passages of its first four mebibytes. Of each name only the newest
+version is recalled.
 
-What recall finds: records, artifacts and checkpoints as documents. The same row is the same document, always.
-
-An artifact is found by its name and summary, and by its content if that is text: by the passages of its first four
-mebibytes. Of each name only the newest version is recalled.
-
-Keeping the index of recall near the ledger: whoever records takes in what waits, before it is much.
-
-So the first recall after any number of records has little to do. What comes to be seen in a scope has numbers that grow
-over all scopes and processes: as long as fewer were given than may wait, nothing needs to be looked at.
+Whoever records takes in what waits, before it is much: the first recall after any number of records has little to do.
+What comes to be seen in a scope has numbers that grow over all scopes and processes: as long as fewer were given than
+may wait, nothing needs to be looked at.
 """
 
 from __future__ import annotations

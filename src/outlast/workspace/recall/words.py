@@ -1,13 +1,11 @@
-"""Words: how a text becomes the words it is found by, the same for what is kept and for what is asked.
+"""Words: how a text becomes the words it is found by, the same for what is kept and for what a goal asks.
 
 A word is a run of letters and digits, folded: no case, no accents. A compound such as `exportSerializer` also counts by
 its parts. Writing without spaces (Chinese, Japanese, Korean, Thai) counts by single characters and by pairs of them.
-Endings are left to whoever stems the words. Any text is fine, also what is not a valid one; what has no end, such as
-encoded bytes, is words of 64 characters.
+Endings are left to whoever stems the words; forms that no rule gives, and words for much the same, are listed here. Any
+text is fine, also what is not a valid one; what has no end, such as encoded bytes, is words of 64 characters.
 
-English words beyond their endings: forms that no rule gives, and words for much the same.
-
-What a goal asks for: its words, whom it may name, the days it speaks of, and whether it asks when.
+Of a goal is read beyond its words: whom it may name, the days it speaks of, and whether it asks when.
 """
 
 from __future__ import annotations
