@@ -11,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from outlast import Outlast
-from outlast.doors.cli.inputs import find_flow
+from outlast.python.named_flows import find_flow
 
 FLOWS = """
 import os

@@ -29,9 +29,9 @@ from outlast.errors import (
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.foreign import digest_of
 from outlast.handoffs.handoff import Evidence, Handoff, Recovered
-from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.home.process import this_place
 from outlast.ledger.verdict import Verdict
+from outlast.operations.reading import handoff_in_order, in_order
 
 from .client_story import git, make_repository
 from .hostile import Answer, Heard, Hostile, asks, bound, handoff, hostile, problem, said

@@ -142,6 +142,11 @@ def is_recipe(source: str) -> bool:
     return source.endswith(RECIPES) or source.rpartition(":")[0].endswith(RECIPES)
 
 
+def names_a_flow(word: str) -> bool:
+    """Whether a word names a flow; else it can only be a run's id, or the beginning of one."""
+    return ":" in word or is_recipe(word)
+
+
 def load(source: str, *folders: Path) -> Any:
     """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
     place, _, name = source.rpartition(":")

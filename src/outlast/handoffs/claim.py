@@ -27,7 +27,7 @@ from outlast.home.once import Operation
 from outlast.home.process import is_alive
 from outlast.ledger.journal import JournalEntry
 from outlast.ledger.lease import Beat, is_over
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.runs import claim as claims
 from outlast.runs.run import FINISHED
 from outlast.runs.unproven import refuse_unproven
@@ -209,7 +209,7 @@ def holder_for(caller: Caller, look: Reading, found: FoundHandoff, how: Recoveri
 
 def standing_reasons(verdict: Verdict, accepted: Iterable[str]) -> tuple[Reason, ...]:
     """The contesting reasons that nobody has accepted. That somebody else holds the claim cannot be accepted."""
-    kept = unaccepted(verdict, accepted)
+    kept = verdict.unaccepted(accepted)
     return tuple(one for one in verdict.contesting if one.code == "claimed" or one in kept)
 
 

@@ -1,7 +1,7 @@
 """A handoff: an execution-ready contract for whoever continues, and what callers are given about one. Frozen values.
 
 Turning what a caller gave into a `Contract` is `contract.py`; what to think of one is `lint.py` and `verdict.py`; how
-it is read, in the one order that every door shares, is `reading.py`.
+it is read, in the one order that every door shares, is `operations/reading.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from outlast.ledger.verdict import Reason, Verdict
 from outlast.values.codec import decode, encode
 from outlast.values.compared import Compared
 from outlast.values.digest import identity
-from outlast.values.text import duration
+from outlast.values.text import duration, written_out
 
 MAX_FILES = 200
 MAX_CHECKS = 200
@@ -50,6 +50,16 @@ def anchor_of(task: str) -> str:
 def task_of(anchor: str) -> str | None:
     """The task whose anchor this is; None when it is no task's."""
     return anchor.removeprefix(TASK) if anchor.startswith(TASK) and anchor != TASK else None
+
+
+def label_of(form: Form) -> str:
+    """A check, must or rollback in words."""
+    if isinstance(form, str):
+        return form
+    if "run" in form:
+        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
+    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
+    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"
 
 
 def key_of(form: Form) -> str:
@@ -88,16 +98,6 @@ def rule_of(form: Form) -> FileRule | None:
     rule = next(each for each in RULES if each in form)
     value = form[rule] if rule in ("sha256", "contains") else ""
     return FileRule(form["file"], rule, value.lower() if rule == "sha256" else value)
-
-
-def label_of(form: Form) -> str:
-    """A check, must or rollback in words."""
-    if isinstance(form, str):
-        return form
-    if "run" in form:
-        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
-    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
-    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"
 
 
 class Contract(Struct, frozen=True, kw_only=True):
@@ -194,6 +194,11 @@ class Evidence(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return key_of(self.check)
+
+    @property
+    def label(self) -> str:
+        """The check in words."""
+        return label_of(self.check)
 
 
 class Finding(Struct, frozen=True):
@@ -358,6 +363,15 @@ class Recovered(Struct, frozen=True):
         return self.verdict.reasons
 
     @property
+    def headline(self) -> str:
+        """One line: the verdict, what speaks against it, where to begin and what to do. Long text is shortened."""
+        codes = dict.fromkeys(reason.code for reason in self.reasons if reason.weight != "notes")
+        verdict = f"{self.verdict.word} ({', '.join(codes)})" if codes else self.verdict.word
+        entry = "#".join(filter(None, self.handoff.entry))
+        parts = (f"{self.anchor}@{self.handoff.revision}", entry, self.next_action or "no next action")
+        return " · ".join([verdict, *(_on_one_line(part) for part in parts if part)])
+
+    @property
     def is_composed(self) -> bool:
         """Whether nobody stored it: it was composed from a run."""
         return self.run is not None and self.handoff.revision == 0
@@ -372,9 +386,12 @@ class Recovered(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """In reading order: the verdict and its reasons, then where to begin and what to do."""
-        from outlast.handoffs.reading import headline  # how it reads is none of a value's business
+        return f"<Recovered {self.headline}>"
 
-        return f"<Recovered {headline(self)}>"
+
+def _on_one_line(text: str, length: int = 80) -> str:
+    line = written_out(" ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 class Listed(Struct, frozen=True):
@@ -440,3 +457,8 @@ class HandoffEvent(Struct, frozen=True):
     body: dict[str, Any]
     host: str = ""  # from which it was done
     door: str = ""  # and by which: python, cli, http, mcp, hook
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What came of checks, by this event."""
+        return tuple(msgspec.convert(each, Evidence) for each in self.body.get("evidence", ()))

@@ -19,7 +19,7 @@ from outlast.handoffs.find import _PAGE, HandoffQuery, by_id, of_status, paged, 
 from outlast.handoffs.handoff import Listed, Standing, anchor_of
 from outlast.handoffs.recover import judge_handoff, judge_run
 from outlast.home.find import run_row
-from outlast.ledger.verdict import Reason, judge, unaccepted
+from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, Reading
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:
     handoff, now = composed.handoff, caller.home.clock.now()
     held = next((one.found for one in composed.reasons if one.code == "claimed"), "")
     verdict = judge_run(caller, composed, None, (), composed.reasons).verdict if looking else None
-    contested = verdict is not None and bool(unaccepted(verdict, composed.accepted))
+    contested = verdict is not None and bool(verdict.unaccepted(composed.accepted))
     expired = handoff.expires_us <= now
     return Listed(
         anchor=handoff.anchor,

@@ -34,7 +34,7 @@ from outlast.home import claimer
 from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.runs.claim import claimed_by, is_executing
 from outlast.store.contract import Reading, Writing
 from outlast.values.ambient import refuse_stopped
@@ -83,7 +83,7 @@ def answer(
     claim = claim if how.claim or how.claim_id is not None else None
     held = claim is not None or any(one.code == "claimed" for one in verdict.reasons)
     accepted = (*composed.accepted, *(one.fingerprint for one in asks.accepting if claim is not None))
-    contested = bool(unaccepted(verdict, accepted))
+    contested = bool(verdict.unaccepted(accepted))
     return Recovered(
         verdict=verdict,
         handoff=composed.handoff,

@@ -33,7 +33,6 @@ from outlast.handoffs.find import HandoffQuery, claimed_subject, finished
 from outlast.handoffs.handoff import ENDINGS, Ending, Evidence, Handoff, Settlement, key_of, label_of, task_of
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.reading import failed_of, last_lines
 from outlast.handoffs.recover_run import our_claim_on, release
 from outlast.handoffs.verdict import Holder, Observed, command, counted_of, rival_of, unread_rival
 from outlast.home import once as operations
@@ -42,6 +41,7 @@ from outlast.home.once import Operation, check_id
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, jsonable, pack_json
+from outlast.values.text import last_lines
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
@@ -145,10 +145,10 @@ def _not_settled(home: Home, found: FoundHandoff, shown: _Shown) -> NotSettled:
 
 def note_printed(home: Home, error: NotSettled, evidence: Iterable[Evidence]) -> None:
     """Add a note to the error for each failed check: what it printed last."""
-    for each in failed_of(evidence):
-        if each.output and home.blobs.has(each.output):
+    for each in evidence:
+        if not each.passed and each.output and home.blobs.has(each.output):
             printed = last_lines(home.blobs.get(each.output))
-            error.add_note("\n".join([f"{label_of(each.check)} printed:", *(f"  {line}" for line in printed)]))
+            error.add_note("\n".join([f"{each.label} printed:", *(f"  {line}" for line in printed)]))
 
 
 def _again(answer: str) -> Settlement:
@@ -283,7 +283,7 @@ def _lacking(
     known = _ran(caller.home, ran) if how.run_checks else _recorded(caller.home, found, seen)
     why = "could not be run here: the files are not here" if root is None else ""
     checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
-    disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
+    disproved = [f"check {each.label!r} failed, says {each.by}" for each in said if not each.passed]
     wrong = musts_lacking(caller, found.handoff, root, how.acknowledged)
     unmade = _unmade(found.handoff, seen.binding.files if seen else None)
     return tuple(each for each in (*checks, *disproved, *wrong, *unmade) if each)

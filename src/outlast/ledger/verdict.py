@@ -109,6 +109,11 @@ class Verdict(Struct, frozen=True):
     def contesting(self) -> tuple[Reason, ...]:
         return tuple(reason for reason in self.reasons if reason.weight == "contests")
 
+    def unaccepted(self, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
+        """The contesting reasons that nobody has accepted as they are found now."""
+        accepted = set(fingerprints)
+        return tuple(reason for reason in self.contesting if reason.fingerprint not in accepted)
+
     def __str__(self) -> str:
         return self.word
 
@@ -119,9 +124,3 @@ def judge(reasons: Iterable[Reason]) -> Verdict:
     weights = {reason.weight for reason in ordered}
     word = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
     return Verdict(word, ordered)
-
-
-def unaccepted(verdict: Verdict, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
-    """The contesting reasons that nobody has accepted as they are found now."""
-    accepted = set(fingerprints)
-    return tuple(reason for reason in verdict.contesting if reason.fingerprint not in accepted)

@@ -11,10 +11,10 @@ import msgspec
 from outlast.care.verify import Verification
 from outlast.commands.logs import CommandLog
 from outlast.handoffs.handoff import Evidence, Handoff, Listed, Recovered
-from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer
+from outlast.operations.reading import handoff_in_order, in_order
 from outlast.runs.displaced import Displaced
 from outlast.runs.inbox import InboxItem
 from outlast.runs.plan import Plan

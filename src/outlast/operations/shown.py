@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from outlast.errors import OutlastError
 from outlast.handoffs.handoff import Listed
-from outlast.handoffs.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.ledger.verdict import Verdict
+from outlast.operations.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.runs.displaced import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt

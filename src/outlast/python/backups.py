@@ -33,6 +33,14 @@ def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
 
 
+def folder_of(home: str | Path | None, tell: Callable[[str], None] | None = None) -> Path:
+    """The folder of a home, there or not: the one named, else OUTLAST_HOME, else that of where we stand.
+
+    `tell` is told of one that is adopted. Raises HomeNotOurs, EmbeddedOnly.
+    """
+    return find_home(home, tell=tell)
+
+
 def backup(home: str | Path | None, path: str | Path, *, mirror: bool = False, progress: Progress = nobody) -> BackedUp:
     """Everything of a home in one new file; see `Outlast.backup`. Nothing of the home is run or changed."""
     return backups.make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)

@@ -28,6 +28,7 @@ from outlast.runs.step import StepSpec, Work
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
+    from outlast.care.audit.flow import Audit
     from outlast.flows.yaml.flow import RecipeSpec
     from outlast.python.steps import FlowSteps
 
@@ -219,6 +220,10 @@ class Flow(Generic[P, T]):
         """The steps that its code shows. Nothing is run."""
         return _steps_of(self.spec)
 
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from its code. Nothing is run."""
+        return rooms.audit.audit_flow(self.spec)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
@@ -308,6 +313,10 @@ class FlowFile:
     def steps(self) -> FlowSteps:
         """Its steps, with those of the flow files that it runs. Nothing is run."""
         return _steps_of(self.spec)
+
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from the file. Nothing is run."""
+        return rooms.audit.audit_flow(self.spec)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"

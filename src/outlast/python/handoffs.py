@@ -39,6 +39,7 @@ from outlast.handoffs.observer import observer_of, refused, root_of
 from outlast.handoffs.recover import claim, recover, renew
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
+from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
 from outlast.python import rooms
 from outlast.python.awaited import awaited
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Applied, Difference
+    from outlast.ledger.verdict import Reason
     from outlast.runs.live import Executor
 
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
@@ -304,6 +306,22 @@ class Handoffs:
         """Everything that happened under an anchor, oldest first."""
         return history(self._executor.home, self._asked(anchor, scope=scope))
 
+    def evidence(self, handoff: Handoff) -> tuple[Evidence, ...]:
+        """What came of a revision's checks since it was stored, oldest first."""
+        events = self.history(handoff.anchor, scope=handoff.scope)
+        stored = [at for at, event in enumerate(events) if event.kind == "stored"]
+        begin = next((at for at in stored if events[at].body["id"] == handoff.id), len(events))
+        end = next((at for at in stored if at > begin), len(events))
+        return tuple(each for event in events[begin:end] for each in event.evidence)
+
+    def rivals(self, handoff: Handoff) -> tuple[Reason, ...]:
+        """Who else stored under the anchor, and was not read by who stored this revision: as its verdict names them."""
+        return tuple(rivals_of(handoff))
+
+    def not_kept(self, handoff: Handoff) -> str:
+        """The files of a handoff whose content is not kept, how many, the first by name, and why; "" without any."""
+        return rooms.difference.not_kept(handoff.binding)
+
     def _open_about(
         self, branch: str | None, file_path: str | None, symbol: str | None, *, limit: int, before: int
     ) -> list[Near]:
@@ -334,7 +352,7 @@ class Handoffs:
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
-        return rooms.lint.lint(draft_of(anchor=anchor, summary=summary, handoff_text=handoff_text, **fields))
+        return lint_fields({"anchor": anchor, "summary": summary, "handoff_text": handoff_text, **fields})
 
     def diff(
         self,
@@ -476,6 +494,11 @@ _FIELDS = (
     "refs",
     "creates",
 )
+
+
+def lint_fields(fields: Mapping[str, Any]) -> Lint:
+    """What would make a handoff of these fields better; this needs no home. Raises HandoffInvalid."""
+    return rooms.lint.lint(draft_of(**fields))
 
 
 def _number(name: str, value: int | None) -> int | None:

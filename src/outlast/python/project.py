@@ -21,7 +21,7 @@ from outlast.files.patterns import never
 from outlast.files.staging import folder_at
 from outlast.flows.loading import here, is_recipe, lasting, load_module
 from outlast.home.place import check_tenant as check_tenant
-from outlast.home.place import project_of
+from outlast.home.place import near, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
 from outlast.secrets.find import is_secret_file
 
@@ -187,6 +187,13 @@ class Flows:
 
     def _given(self) -> str:
         return f"the flows {', '.join(self.names)}" if self._by_name else "no flows"
+
+
+def flows_of(places: tuple[str, ...], home: str | None) -> Flows | None:
+    """The flows of these modules and files, looked for from the home too; None without any. Raises FlowNotFound."""
+    named = home or os.environ.get("OUTLAST_HOME")
+    at = Path(named).absolute() if named and "://" not in named else near()
+    return Flows(places, at) if places else None
 
 
 def inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:

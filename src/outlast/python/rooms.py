@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from outlast.handoffs import lint as lint
     from outlast.handoffs import store as store
     from outlast.home import claimer as claimer
+    from outlast.python import named_flows as named_flows
     from outlast.runs import await_end as await_end
     from outlast.runs import begin as begin
     from outlast.runs import body as body
@@ -62,6 +63,7 @@ _PLACES = {
     "flows.yaml": "flow",
     "handoffs": "carry compose difference lint store",
     "home": "claimer",
+    "python": "named_flows",
     "runs": """
         await_end begin body branches call_async decisions delivery displaced dry_run due events fork inbox labels
         outputs planning restored_outputs same_flow start workspace

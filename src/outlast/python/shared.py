@@ -30,7 +30,7 @@ from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
 from outlast.runs.options import Options as Options
 from outlast.runs.options import checked
-from outlast.runs.run import Outcome, RunRecord, RunStatus
+from outlast.runs.run import UNFINISHED, Outcome, RunRecord, RunStatus
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -287,6 +287,23 @@ class Shared:
         named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
         asked = run_query(self._home.clock.now(), status=status, since=since, until=until, text=text, **named)
         return find_runs(self._caller, asked, limit, cursor)
+
+    def resumable(self) -> list[RunRecord]:
+        """The runs that nobody has finished and nobody holds here, the one touched last first.
+
+        A child goes on with its parent, and is not among them; nor is a run that was sealed.
+        """
+        unfinished = [status for status in UNFINISHED if status != "running"]
+        found = [run for status in unfinished for run in self.runs(status=status, limit=10_000)]
+        own = [run for run in found if not (run.parent or run.seal)]
+        return sorted(own, key=lambda run: run.updated_at, reverse=True)
+
+    def flow_folder(self, run_id: str) -> Path:
+        """The folder that the paths of a run's flow file start from; of Python code the project's."""
+        return rooms.named_flows.folder_of_flow(self.get(run_id).source, self._project() or Path.cwd())
+
+    def _project(self) -> Path | None:
+        return self._executor.home.project
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""

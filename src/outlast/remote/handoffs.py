@@ -32,7 +32,6 @@ from outlast.handoffs.handoff import (
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover import check
 from outlast.handoffs.unfinished import meant
-from outlast.ledger.verdict import unaccepted
 from outlast.operations.table import OPERATIONS
 from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
 from outlast.remote.calls import (
@@ -209,7 +208,7 @@ class RemoteHandoffs(Handoffs):
     def _standing(self, one: Listed, got: Recovered) -> Any:
         if one.standing in ("finished", "claimed"):
             return one.standing
-        if unaccepted(got.verdict, got.accepted):
+        if got.verdict.unaccepted(got.accepted):
             return "contested"
         return "expired" if micros(one.expires_at) <= self._executor.home.clock.now() else "open"
 

@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.care.audit.audit import audit_flow, names_a_flow
+from outlast.care.audit.audit import audit_flow
 from outlast.clock import Clock, moment
 from outlast.errors import EmbeddedOnly, NameInvalid
+from outlast.flows.loading import names_a_flow
 from outlast.home.acceptance import supposed
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
@@ -80,6 +81,9 @@ class RemoteShared(Shared):
     def home(self) -> Path:
         """A server keeps everything where it is."""
         raise EmbeddedOnly("Outlast.home", f"everything is kept by {self._line.url}")
+
+    def _project(self) -> Path | None:
+        return None  # its files may be here as well, but nobody knows where
 
     # -- what embedded is refused before anything is looked for ----------------------------------
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
-from outlast.ledger.verdict import Verdict
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
@@ -59,6 +59,11 @@ class Plan(Struct, frozen=True):
     state: dict[str, Any] = field(default_factory=dict)
     ahead: tuple[str, ...] = ()  # steps of a flow file that have no receipt yet, until it ends or has to wait
     refused: Refusal | None = None  # a resume is, as things stand
+
+    @property
+    def refusing(self) -> tuple[Reason, ...]:
+        """The reasons for which a resume is refused until they are mended or accepted."""
+        return tuple(reason for reason in self.verdict.contesting if reason.code not in SETTLED)
 
     def of(self, action: str) -> tuple[str, ...]:
         """The labels of the calls with that action."""

@@ -21,7 +21,7 @@ from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance
 from outlast.ledger.journal import JournalEntry
-from outlast.ledger.verdict import Reason, Verdict, judge, unaccepted
+from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
 from outlast.runs import recovery, under_way
 from outlast.runs.call import Call, Past, count_death, labels
@@ -91,7 +91,7 @@ def outlook(
 
 def standing(found: FoundRun, verdict: Verdict) -> tuple[Reason, ...]:
     """What refuses a resume: it contests, nobody has accepted it, and no resume sees to it itself."""
-    refuses = unaccepted(verdict, [entry["fingerprint"] for entry in found.ledger.accepted])
+    refuses = verdict.unaccepted([entry["fingerprint"] for entry in found.ledger.accepted])
     return tuple(reason for reason in refuses if reason.code not in SETTLED)
 
 

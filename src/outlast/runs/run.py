@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from msgspec import Struct
 
 from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.flows.loading import is_recipe
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
 
@@ -73,6 +74,11 @@ class RunRecord(Struct, frozen=True):
     @property
     def finished(self) -> bool:
         return self.status in FINISHED
+
+    @property
+    def is_of_commands(self) -> bool:
+        """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
+        return is_recipe(self.flow)
 
 
 class _Unseen:

@@ -17,7 +17,7 @@ from outlast.handoffs.musts import prose_in
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
 from outlast.home.find import run_row
-from outlast.ledger.verdict import Reason, unaccepted
+from outlast.ledger.verdict import Reason
 from outlast.runs.look import interrupt_of, record_now
 from outlast.store.contract import Reading
 from outlast.tasks import bridge as tasks
@@ -138,7 +138,7 @@ def _against(handoff: Recovered | None) -> list[str]:
         return [tasks.NOTHING]
     if handoff.standing == "finished":
         return ["its handoff was settled as completed, and nothing was handed over since"]
-    return [_words(one) for one in unaccepted(handoff.verdict, handoff.accepted)]
+    return [_words(one) for one in handoff.verdict.unaccepted(handoff.accepted)]
 
 
 def _words(reason: Reason) -> str:

@@ -17,7 +17,7 @@ from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answ
 from outlast.care.audit.python import seen_flow
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
 from outlast.errors import FlowNotFound
-from outlast.flows.loading import here, is_recipe, load
+from outlast.flows.loading import here, is_recipe, load, names_a_flow
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.model import Command, Node, Pause, Recipe, Repeat, Wait
@@ -115,11 +115,6 @@ def _secrets(node: Command) -> tuple[str, ...]:
     texts = (node.run, node.when, node.confirm, *node.accept)
     found = [name for text in texts for name in secrets_used(text) if name not in node.env]
     return tuple(dict.fromkeys(found))
-
-
-def names_a_flow(target: str) -> bool:
-    """Whether a text names a flow; else it is a run's id, or the beginning of one."""
-    return ":" in target or is_recipe(target)
 
 
 def audit(executor: Executor, target: Any) -> Audit:

@@ -12,7 +12,7 @@ from outlast.doors.mcp.runs import show
 from outlast.doors.mcp.texts import recovered_text
 from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, recovered_value
 from outlast.errors import NotFound, ValueRefused
-from outlast.handoffs.reading import prompt
+from outlast.operations.reading import prompt
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast

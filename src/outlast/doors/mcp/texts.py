@@ -12,8 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.reading import PROMPT_TOKENS, prompt
-from outlast.ledger.verdict import unaccepted
+from outlast.operations.reading import PROMPT_TOKENS, prompt
 from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
@@ -109,7 +108,7 @@ def _ways(got: Recovered) -> Iterable[str]:
     elif running:
         yield "- Change nothing while its run goes on: it is not claimed before that has stopped"
     else:
-        once = "Once nothing contests it, before" if unaccepted(got.verdict, got.accepted) else "Before"
+        once = "Once nothing contests it, before" if got.verdict.unaccepted(got.accepted) else "Before"
         yield f"- {once} you change anything: {called('handoff_recover', **of, claim=True)}"
 
 

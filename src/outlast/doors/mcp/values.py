@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import Struct, field
 
-from outlast.handoffs.reading import handoff_in_order, in_order
+from outlast.operations.reading import handoff_in_order, in_order
 from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 

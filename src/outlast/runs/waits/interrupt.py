@@ -7,7 +7,7 @@ what the flow asks of the world outside: a person, a signal. Those may have any 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -39,6 +39,7 @@ QUESTIONS: dict[str, str] = {
     "signal": "waits for the signal {name}",
 }
 
+INTERRUPT_TYPES = (*CHOICES, "signal", "approval")  # those that have a name of ours
 RETRY, DEADLINE = "run.retry", "run.deadline"  # timers of the run itself, which no call of its body waits for
 OF_THE_RUN: dict[str, str] = {
     RETRY: "the run is tried again at {due}, {retry} of {of}, after {error}",
@@ -108,6 +109,26 @@ class Interrupt(Struct, frozen=True):
         said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether nothing but a person's answer settles it."""
+        return is_for_people(self.type)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether its type is one of the runtime's, and not a question that the flow itself asks."""
+        return self.type in RESERVED
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its deadline has passed: nobody can answer it any more."""
+        return self.due_at is not None and is_told(self.type) and self.due_at <= datetime.now(UTC)
+
+    @property
+    def is_answered_by_deadline(self) -> bool:
+        """Whether nobody answered in time, and its default or the want of one is the answer."""
+        return self.answered_by == BY_DEADLINE
 
     @property
     def digest(self) -> str:

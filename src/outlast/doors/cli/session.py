@@ -1,23 +1,19 @@
-"""Looking at sessions: the list, one of them, a window.
-
-`outlast session append` and `memo`.
-"""
+"""`outlast session`: conversations. The list of its commands, and the commands."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import offer_runs
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli.group import Commands, Sections
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import limit_option, offer_runs, operation_option, parsed, session_argument, text_of
 from outlast.doors.cli.render import (
     ago,
     as_json,
     at,
     brief,
-    content_in,
     counted,
     emit_exactly,
     facts,
@@ -27,19 +23,17 @@ from outlast.doors.cli.render import (
 )
 
 if TYPE_CHECKING:
-    from outlast.sessions.session import Memo, Message, Session, Window
+    from outlast import Memo, Message, Session, Window
 
 
 @command("list")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def list_(door: Door, limit: int) -> int:
+@limit_option()
+def list_(call: Invocation, limit: int) -> int:
     """List the sessions, those that were written to last first."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.sessions.list(limit)
-    if door.json:
-        emit_exactly({"sessions": jsonable(found)})
+    if call.json:
+        emit_exactly({"sessions": found})
     elif found:
         table(("SESSION", "MESSAGES", "MEMO", "RUNS", "AGE"), [_row(one) for one in found])
     else:
@@ -53,21 +47,19 @@ def _row(one: Session) -> tuple[object, ...]:
 
 
 @command("show")
-@click.argument("session_id", metavar="SESSION")
+@session_argument
 @click.option("--last", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many messages.")
 @click.option("--after", metavar="SEQ", type=click.IntRange(0), help="Instead, the first N after this one.")
-def show(door: Door, session_id: str, last: int, after: int | None) -> int:
+def show(call: Invocation, session_id: str, last: int, after: int | None) -> int:
     """One session: its memo, the runs that were started for it, its newest messages."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.sessions.get(session_id)
         if after is None:
             messages = outlast.sessions.last(session_id, last)
         else:
             messages = outlast.sessions.messages(session_id, after=after, limit=last)
-    if door.json:
-        emit_exactly({"session": jsonable(found), "messages": jsonable(messages)})
+    if call.json:
+        emit_exactly({"session": found, "messages": messages})
         return 0
     _say_session(found)
     say_messages(messages)
@@ -108,18 +100,16 @@ def say_messages(messages: list[Message] | tuple[Message, ...]) -> None:
 
 
 @command("window")
-@click.argument("session_id", metavar="SESSION")
+@session_argument
 @click.option("--tokens", metavar="N", required=True, type=click.IntRange(0), help="How many tokens at most.")
-def window(door: Door, session_id: str, tokens: int) -> int:
+def window(call: Invocation, session_id: str, tokens: int) -> int:
     """What of a session fits in N tokens, by an estimate that errs high: the memo, the system messages, and the newest
     others, each whole. Says what was left out.
     """
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.sessions.window(session_id, tokens)
-    if door.json:
-        emit_exactly(jsonable(found))
+    if call.json:
+        emit_exactly(found)
         return 0
     say_memo(found.memo)
     say_messages(found.messages)
@@ -137,31 +127,30 @@ def _summary(found: Window) -> str:
 
 
 @command("append")
-@click.argument("session_id", metavar="SESSION")
+@session_argument
 @click.argument("text", metavar="TEXT")
 @click.option(
     "--role", metavar="ROLE", default="user", show_default=True, help="Whose: user, assistant, system, tool, …"
 )
-@click.option("--as-json", "parsed", is_flag=True, help="TEXT is a JSON value, and kept as one.")
+@click.option("--as-json", "as_value", is_flag=True, help="TEXT is a JSON value, and kept as one.")
 @click.option("--meta", metavar="JSON", help="An object to keep beside it.")
 @click.option(
     "--run", "run_id", metavar="RUN", default="", shell_complete=offer_runs, help="The run that it came from."
 )
-@click.option("--operation-id", metavar="ID", help="The same one again appends nothing twice.")
-@click.option("--actor", metavar="NAME", help="Who appends it [local].")
-def append(door: Door, session_id: str, text: str, role: str, parsed: bool, meta: str | None, **given: Any) -> int:
+@operation_option
+def append(
+    call: Invocation, session_id: str, text: str, role: str, as_value: bool, meta: str | None, **given: Any
+) -> int:
     """Append a message to SESSION, durable when this returns. `-` reads TEXT from standard input, whole."""
-    from outlast.values.codec import jsonable
-
-    whole = _whole(text)
-    content = _value("TEXT", whole) if parsed else whole
-    beside = _value("--meta", meta) if meta is not None else None
-    with door.open(make=True) as outlast:
+    whole = text_of(text, "TEXT", files=False)
+    content = parsed(whole, "TEXT is not JSON") if as_value else whole
+    beside = parsed(meta, "--meta is not JSON") if meta is not None else None
+    with call.open(make=True) as outlast:
         if given["run_id"]:
             given["run_id"] = outlast.get(given["run_id"]).id
         message = outlast.sessions.append(session_id, role, content, meta=beside, **given)
-    if door.json:
-        emit_exactly(jsonable(message))
+    if call.json:
+        emit_exactly(message)
     else:
         what = "was appended already" if message.replayed else "appended"
         say(f"message {message.session_id}/{message.seq} {what}", "green")
@@ -169,24 +158,21 @@ def append(door: Door, session_id: str, text: str, role: str, parsed: bool, meta
 
 
 @command("memo")
-@click.argument("session_id", metavar="SESSION")
+@session_argument
 @click.argument("text", metavar="[TEXT]", required=False)
 @click.option("--upto", metavar="SEQ", type=click.IntRange(0), help="It stands for the messages up to this one.")
 @click.option("--expect", "expected", metavar="N", type=click.IntRange(0), help="Only if version N is the newest.")
-@click.option("--operation-id", metavar="ID", help="The same one again sets nothing twice.")
-@click.option("--actor", metavar="NAME", help="Who sets it [local].")
-def memo(door: Door, session_id: str, text: str | None, **given: Any) -> int:
+@operation_option
+def memo(call: Invocation, session_id: str, text: str | None, **given: Any) -> int:
     """Show the memo of SESSION; with TEXT, set it. `-` reads TEXT from standard input; an empty TEXT takes it away."""
-    from outlast.values.codec import jsonable
-
     if text is None and any(value is not None for value in given.values()):
         raise click.UsageError("TEXT is missing: what the memo says")
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.sessions.memo(session_id) if text is None else None
         if text is not None:
-            found = outlast.sessions.set_memo(session_id, _whole(text), **given)
-    if door.json:
-        emit_exactly({"memo": jsonable(found)})
+            found = outlast.sessions.set_memo(session_id, text_of(text, "TEXT", files=False), **given)
+    if call.json:
+        emit_exactly({"memo": found})
     elif text is not None and found is not None:
         say(f"memo of {session_id} {'was set already' if found.replayed else 'set'}: version {found.version}", "green")
     elif found is None or not found.text:
@@ -196,18 +182,25 @@ def memo(door: Door, session_id: str, text: str | None, **given: Any) -> int:
     return 0
 
 
-def _whole(text: str) -> str:
-    """The text, or what stands on standard input."""
-    if text != "-":
-        return text
-    try:
-        return content_in().read().decode()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"standard input is not UTF-8: {error}") from error
+SECTIONS: Sections = {
+    "Look": {
+        "list": ("session:list_", "The sessions, those written to last first."),
+        "show": ("session:show", "A session: its memo, its runs, its newest messages."),
+        "window": ("session:window", "What of it fits in a number of tokens."),
+    },
+    "Write": {
+        "append": ("session:append", "Append a message."),
+        "memo": ("session:memo", "Show the memo, or set it."),
+    },
+}
 
 
-def _value(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{name} is not JSON: {error}") from error
+@click.group("session", cls=Commands, sections=SECTIONS)
+def session() -> None:
+    """Conversations: messages in order, a window of them that fits a model,
+    and a memo that may stand for the older ones. SESSION is an id of your
+    choice, whole. The first message makes a session.
+
+    A session is not a task's memory: no run depends on it. What is in it is
+    kept as plain text.
+    """

@@ -1,23 +1,35 @@
-"""Setting hooks up, and looking at them."""
+"""`outlast hook`: hooks for coding agents, set up and looked at.
+
+Events never come here: `outlast.doors.hooks.fire` takes them before click is loaded.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import SUCCEEDED
+from outlast.doors.cli.group import Commands, Sections
+from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import counted, emit, note, say
-from outlast.doors.hooks.events import CLIENTS, Client
+from outlast.doors.hooks import install as installing
+from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks.events import CLIENTS, Client, HookEvent
+from outlast.errors import NotFound, SettingsInvalid
+from outlast.python.homes import check_home, make_home
+from outlast.python.work_tree import work_tree_of
 from outlast.values.plain import read_plain
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.doors.hooks.install import Installed
-    from outlast.doors.hooks.place import WorkPlace
+    from outlast.python.work_tree import WorkTree
+
 
 SHOWN = 20  # automatic revisions
 LOG_LINES = 5
@@ -32,22 +44,20 @@ _user = click.option("--user", is_flag=True, help="In your own settings, for all
 @_client
 @_user
 @click.option("--print", "only_print", is_flag=True, help="Only print the settings; nothing is written.")
-def install(door: Door, client: Client, user: bool, only_print: bool) -> int:
+def install(call: Invocation, client: Client, user: bool, only_print: bool) -> int:
     """Add our hooks to a coding agent's settings, keep what others configured
     there, and make the home. Doing it again changes nothing.
 
     By default in this project: .claude/settings.local.json, .codex/hooks.json,
     .cursor/hooks.json.
     """
-    from outlast.doors.hooks import install as installing
-
-    if door.home is not None:
+    if call.home is not None:
         raise click.UsageError("hooks use the home of the main worktree; set OUTLAST_HOME for the agent instead")
     place = _here() if user or only_print else _our_place()
     found = installing.install(client, Path(place.top), user=user, write=not only_print)
     if not only_print and not user:
         _make_home(place.home)
-    if door.json:
+    if call.json:
         return _emit(found, home=place.home)
     if only_print:
         return _say_settings(found)
@@ -62,8 +72,6 @@ _NO_HOME = "here is no home yet: run `outlast hook install --client CLIENT` in t
 
 
 def _say_settings(found: Installed) -> int:
-    import json
-
     note(f"for {found.file}:")
     for line in json.dumps(found.settings, indent=2, ensure_ascii=False).splitlines():
         say(line)
@@ -73,14 +81,12 @@ def _say_settings(found: Installed) -> int:
 @command("uninstall")
 @_client
 @_user
-def uninstall(door: Door, client: Client, user: bool) -> int:
+def uninstall(call: Invocation, client: Client, user: bool) -> int:
     """Take our hooks out of a coding agent's settings. What others configured
     stays, and so does everything that was stored.
     """
-    from outlast.doors.hooks import install as installing
-
     found = installing.uninstall(client, Path(_here().top), user=user)
-    if door.json:
+    if call.json:
         return _emit(found)
     say(f"{'taken out of' if found.changed else 'nothing of ours is in'} {found.file}")
     return SUCCEEDED
@@ -93,7 +99,7 @@ def _emit(found: Installed, **more: Any) -> int:
 
 
 @command("status")
-def status(door: Door) -> int:
+def status(call: Invocation) -> int:
     """Which agents call Outlast here, the sessions that have not ended, the
     last automatic revisions of this branch, and what went wrong.
     """
@@ -107,7 +113,7 @@ def status(door: Door) -> int:
         "revisions": _revisions(place),
         "log": _log(place.home),
     }
-    if door.json:
+    if call.json:
         emit(told)
     else:
         _say_status(told)
@@ -131,10 +137,7 @@ def _say_status(told: dict[str, Any]) -> None:
         say(f"hooks.log: {line}")
 
 
-def _listed(client: Client, place: WorkPlace, user: bool) -> dict[str, Any]:
-    from outlast.doors.hooks import install as installing
-    from outlast.errors import SettingsInvalid
-
+def _listed(client: Client, place: WorkTree, user: bool) -> dict[str, Any]:
     file, error = installing.file_of(client, Path(place.top), user=user), ""
     events: tuple[str, ...] = ()
     try:
@@ -144,35 +147,26 @@ def _listed(client: Client, place: WorkPlace, user: bool) -> dict[str, Any]:
     return {"client": client, "file": str(file), "user": user, "events": events, "error": error}
 
 
-def _sessions(place: WorkPlace) -> list[dict[str, Any]]:
-    from outlast.doors.hooks.sessions import all_of
-
+def _sessions(place: WorkTree) -> list[dict[str, Any]]:
     return [
         {"client": each.event.client, "session": each.event.session, "anchor": each.anchor, "folder": each.top}
-        for each in all_of(place.home)
+        for each in sessions.all_of(place.home)
     ]
 
 
-def _anchor(place: WorkPlace) -> str:
-    from outlast.doors.hooks.place import anchor_of
-
-    return anchor_of(place, os.environ.get("OUTLAST_TASK", ""))
+def _anchor(place: WorkTree) -> str:
+    return HookEvent("claude", "start", task=os.environ.get("OUTLAST_TASK", "")).anchor_on(place.branch)
 
 
 def _waiting(home: str) -> list[str]:
-    from outlast.doors.hooks.spool import waiting
-
-    return waiting(home)
+    return spool.waiting(home)
 
 
-def _revisions(place: WorkPlace) -> list[dict[str, Any]]:
+def _revisions(place: WorkTree) -> list[dict[str, Any]]:
     """The last automatic revisions under the anchor of this place, the newest first."""
-    from outlast import Outlast
-    from outlast.errors import NotFound
-
     if not os.path.isfile(os.path.join(place.home, "default", "outlast.db")) or not _anchor(place):
         return []
-    with Outlast(place.home) as outlast:
+    with late.outlast.Outlast(place.home) as outlast:
         try:
             events = outlast.handoff.history(_anchor(place))
         except NotFound:
@@ -190,54 +184,43 @@ def _revisions(place: WorkPlace) -> list[dict[str, Any]]:
 
 
 def _log(home: str) -> list[str]:
-    from outlast.doors.hooks.place import LOG
-
     try:
-        return read_plain(Path(home, LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
+        return read_plain(Path(home, spool.LOG)).decode("utf-8", "replace").splitlines()[-LOG_LINES:]
     except OSError:
         return []
 
 
 @command("drain")
-def drain(door: Door) -> int:
+def drain(call: Invocation) -> int:
     """Store what hooks noted and nobody stored yet. This happens by itself;
     hooks.log says why it did not.
     """
-    from outlast.doors.hooks import leave as leaving
-    from outlast.doors.hooks import spool
-
     place = _our_place()
     before = len(spool.waiting(place.home))
     if before:
         with spool.alone(place.home, 30.0) as granted:
             if granted:
-                leaving.drain(place.home)
+                late.leave.drain(place.home)
     left = len(spool.waiting(place.home))
-    if door.json:
+    if call.json:
         emit({"home": place.home, "drained": before - left, "waiting": left})
     else:
         say(f"{counted(before - left, 'event')} taken in, {left} left")
     return SUCCEEDED
 
 
-def _here() -> WorkPlace:
-    from outlast.doors.hooks.place import place_of
-
-    return place_of(os.getcwd())
+def _here() -> WorkTree:
+    return work_tree_of(os.getcwd())
 
 
-def _our_place() -> WorkPlace:
+def _our_place() -> WorkTree:
     """The same, if its home is ours or becomes so now. Raises HomeNotOurs."""
-    from outlast.python.homes import check_home
-
     place = _here()
     check_home(place.home, note)
     return place
 
 
 def _make_home(home: str) -> None:
-    from outlast.python.homes import make_home
-
     make_home(home)
     ignore = os.path.join(home, ".gitignore")
     if not os.path.exists(ignore):
@@ -250,7 +233,7 @@ def _make_home(home: str) -> None:
 def _event(name: str, says: str) -> click.Command:
     @click.option("--client", type=click.Choice(CLIENTS), default="claude", help="Which agent calls [claude].")
     @click.argument("given", metavar="[JSON]", required=False)
-    def called(door: Door, client: Client, given: str | None) -> int:
+    def called(call: Invocation, client: Client, given: str | None) -> int:
         raise AssertionError("an event never comes here")
 
     called.__doc__ = f"{says} Its JSON comes on stdin. Exits 0, whatever happens."
@@ -261,3 +244,31 @@ start = _event("start", "A session starts: prints what was handed over, verdict 
 stop = _event("stop", "A turn is over: stores a handoff if files or plan changed.")
 compact = _event("compact", "The context is about to be compacted: stores a handoff.")
 end = _event("end", "A session ends: stores a handoff.")
+
+
+_EVENT = "What a client calls {}; it reads its JSON on stdin."
+SECTIONS: Sections = {
+    "Set up": {
+        "install": ("hook:install", "Let a coding agent call Outlast."),
+        "uninstall": ("hook:uninstall", "Take our hooks out of its settings, and nothing else."),
+        "status": ("hook:status", "Who calls what, open sessions, and what went wrong."),
+        "drain": ("hook:drain", "Store now what hooks noted and nobody stored yet."),
+    },
+    "Called by agents": {
+        "start": ("hook:start", _EVENT.format("when a session starts")),
+        "stop": ("hook:stop", _EVENT.format("after a turn")),
+        "compact": ("hook:compact", _EVENT.format("before it compacts")),
+        "end": ("hook:end", _EVENT.format("when a session ends")),
+    },
+}
+
+
+@click.group("hook", cls=Commands, sections=SECTIONS)
+def hook() -> None:
+    """A coding agent's session that ends, compacts or dies leaves a handoff,
+    and the next one starts from it, verdict first.
+
+    Stored under task:$OUTLAST_TASK, else branch:BRANCH, in the home of the
+    main worktree. What a hook stored says so (source: hook). A hook never
+    blocks or fails the agent; what went wrong is in hooks.log in the home.
+    """

@@ -1,7 +1,4 @@
-"""`outlast task open`, `pause`, `resume`, `complete` and `event`.
-
-Looking at tasks: how one stands and what may be done with it, and the list.
-"""
+"""`outlast task`: the host bridge. What is worked on over many runs, by one worker at a time."""
 
 from __future__ import annotations
 
@@ -11,55 +8,66 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import task_argument
-from outlast.doors.cli.door import CLAIM, Door, command
-from outlast.doors.cli.handoff.checks import checks_shown
-from outlast.doors.cli.handoff.recover import (
-    accept_option,
-    actor_option,
+from outlast.doors.cli import late
+from outlast.doors.cli.group import Commands, Sections
+from outlast.doors.cli.handoff.store import OPTIONS, fields_of, files_of
+from outlast.doors.cli.handoff.views import (
+    bound_to,
+    checks_shown,
+    outcome_of,
+    say_contract,
+    say_entry,
+    say_lint,
+    shown_claim,
+)
+from outlast.doors.cli.invocation import CLAIM, Invocation, command
+from outlast.doors.cli.options import (
+    absolute,
+    accepting,
     agree_option,
     claim_id_option,
+    content,
+    limit_option,
+    objects,
     operation_option,
+    parsed,
     repo_option,
-    take_option,
-    why_option,
+    settling,
+    storing,
+    task_argument,
 )
-from outlast.doors.cli.handoff.store import OPTIONS, fields_of, files_of, objects
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, emit_exactly, facts, say, table
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Outlast, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
     from outlast.python.tasks import TaskSession
-    from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
 
 STATES = ("active", "paused", "resumed", "completed")
 
 
 @command("inspect")
-@task_argument()
+@task_argument
 @repo_option
 @claim_id_option
 @click.option("--history", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many events.")
-def inspect(door: Door, task_id: str, repo_root: str | None, claim_id: str | None, history: int) -> int:
+def inspect(call: Invocation, task_id: str, repo_root: str | None, claim_id: str | None, history: int) -> int:
     """How a task stands here and now: its handoff with a verdict, its runs, waits and events, and what may be done.
 
     Nothing is opened or claimed by looking.
     """
     root = os.path.abspath(repo_root) if repo_root else None
-    with door.open() as outlast:
+    with call.open() as outlast:
         session = outlast.tasks.session(task_id, repo_root=root, claim_id=claim_id)
         found = session.inspect_task_context(history=history)
-    if door.json:
-        from outlast.operations.shown import context_json
-
-        emit_exactly(context_json(found, door.reach(whole=True)))
+    if call.json:
+        emit_exactly(late.shown.context_json(found, call.reach(whole=True)))
     else:
-        _say_context(door, found)
+        _say_context(call, found)
     return 0
 
 
-def _say_context(door: Door, found: TaskContext) -> None:
+def _say_context(call: Invocation, found: TaskContext) -> None:
     facts(
         [
             ("task", found.task),
@@ -71,11 +79,11 @@ def _say_context(door: Door, found: TaskContext) -> None:
             ("meta", as_json(found.meta) if found.meta else ""),
         ]
     )
-    _say_handoff(door, found)
+    _say_handoff(call, found)
     for run in found.runs:
         say(f"run {run.id}: {run.status}, {run.flow}, {ago(run.updated_at)}", STYLES.get(run.status, ""))
     for wait in found.waits:
-        say(f"waits: {wait.says} (run {wait.run_id}); {door.command('answer', wait.id, 'JSON')}")
+        say(f"waits: {wait.says} (run {wait.run_id}); {call.command('answer', wait.id, 'JSON')}")
     say("what may be done:")
     rows = [(each.name, "yes" if each.allowed else "no", each.why) for each in found.allowed_actions]
     table(("ACTION", "ALLOWED", "WHY NOT, OR WHAT IT NEEDS"), rows)
@@ -85,16 +93,14 @@ def _say_context(door: Door, found: TaskContext) -> None:
         say(f"[{len(found.history)} of {found.events} events shown; --history N shows more]")
 
 
-def _say_handoff(door: Door, found: TaskContext) -> None:
-    from outlast.handoffs.reading import headline
-
+def _say_handoff(call: Invocation, found: TaskContext) -> None:
     if found.trouble:
         say(f"handoff: {found.trouble}", "red")
     elif found.handoff is None:
         say("handoff: none")
     else:
-        say(f"handoff: {headline(found.handoff)}", STYLES.get(str(found.handoff.verdict), ""))
-        say(f"  all of it: {door.about(('handoff', 'recover'), found.handoff.anchor, '--include-finished')}")
+        say(f"handoff: {found.handoff.headline}", STYLES.get(str(found.handoff.verdict), ""))
+        say(f"  all of it: {call.about(('handoff', 'recover'), found.handoff.anchor, '--include-finished')}")
 
 
 def _event_row(event: TaskEvent) -> tuple[object, ...]:
@@ -105,16 +111,14 @@ def _event_row(event: TaskEvent) -> tuple[object, ...]:
 
 @command("list")
 @click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def list_(door: Door, state: Any, limit: int) -> int:
+@limit_option()
+def list_(call: Invocation, state: Any, limit: int) -> int:
     """List the tasks that were opened, those that something happened to last first; before them those that nobody
     opened and whose run is unfinished."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.tasks.list(state, limit=limit)
-    if door.json:
-        emit_exactly({"tasks": jsonable(found)})
+    if call.json:
+        emit_exactly({"tasks": found})
     elif found:
         table(("TASK", "STATE", "RUN", "EVENTS", "BY", "AGE"), [_row(one) for one in found])
     else:
@@ -127,44 +131,39 @@ def _row(one: Task) -> tuple[object, ...]:
     return brief(one.task, 60), one.state, run, one.events, one.actor, ago(one.updated_at) if one.updated_at else ""
 
 
-WHO = ("actor", "claim_id", "repo_root")
+WHO = ("claim_id", "repo_root")
 
 
 def _session(outlast: Outlast, task_id: str, given: dict[str, Any]) -> TaskSession:
     """The session of who does this; what says so is taken out of what was given."""
-    who = {name: given.pop(name, None) for name in WHO}
-    who["repo_root"] = os.path.abspath(who["repo_root"]) if who["repo_root"] else None
-    return outlast.tasks.session(task_id, **who)
+    return outlast.tasks.session(task_id, **absolute({name: given.pop(name, None) for name in WHO}))
 
 
 @command("open")
-@task_argument()
+@task_argument
 @click.option("--session", default="", metavar="SESSION", help="The session that it is opened for.")
 @click.option("--meta", metavar="JSON", help="An object to keep beside it, or @FILE.")
 @click.option("--reopen", is_flag=True, help="Open it again if it was completed.")
 @operation_option
-@actor_option
-def open_(door: Door, task_id: str, meta: str | None, **given: Any) -> int:
+def open_(call: Invocation, task_id: str, meta: str | None, **given: Any) -> int:
     """Open TASK, durable when this returns. One that is open already stays as it is."""
-    from outlast.values.codec import jsonable
-
     (beside,) = objects((meta,), "--meta") if meta is not None else (None,)
-    with door.open(make=True) as outlast:
+    with call.open(make=True) as outlast:
         outlast.tasks.open(task_id, meta=beside, **given)
         found = outlast.tasks.get(task_id)
-    if door.json:
-        emit_exactly(jsonable(found))
+    if call.json:
+        emit_exactly(found)
     else:
-        _say_opened(door, found)
+        _say_opened(call, found)
     return 0
 
 
-def _say_opened(door: Door, found: Task) -> None:
+def _say_opened(call: Invocation, found: Task) -> None:
     say(f"task {found.task} is {found.state}", "yellow" if found.state == "completed" else "green")
     if found.state == "completed":
-        say(f"open it again: {door.about(('task', 'open'), found.task, '--reopen')}")
+        say(f"open it again: {call.about(('task', 'open'), found.task, '--reopen')}")
     else:
-        say(f"what may be done with it: {door.about(('task', 'inspect'), found.task)}")
+        say(f"what may be done with it: {call.about(('task', 'inspect'), found.task)}")
 
 
 def _handoff_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,18 +174,13 @@ def _handoff_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @command("pause")
-@task_argument()
+@task_argument
 @_handoff_options
-@click.option("--expect", "expected_revision", type=click.IntRange(0), metavar="N", help="Only if N is the newest.")
-@click.option("--baseline", is_flag=True, help="Run the checks now, and record what came of them.")
-@click.option("--strict", is_flag=True, help="Refuse a weak handoff.")
-@click.option("--redact", is_flag=True, help="Mask secrets instead of refusing them.")
-@click.option("--no-bind", is_flag=True, help="Look at no file.")
+@storing
 @click.option("--stop-run", is_flag=True, help="Ask a running run of the task to stop, too.")
 @claim_id_option
 @operation_option
-@actor_option
-def pause(door: Door, task_id: str, no_bind: bool, stop_run: bool, operation_id: str | None, **given: Any) -> int:
+def pause(call: Invocation, task_id: str, no_bind: bool, stop_run: bool, operation_id: str | None, **given: Any) -> int:
     """Store what whoever resumes TASK needs, as `handoff store` does, and give the claim back.
 
     Files are named from the current folder. --file, --check and the musts may be repeated.
@@ -194,18 +188,15 @@ def pause(door: Door, task_id: str, no_bind: bool, stop_run: bool, operation_id:
     options = {name: given.pop(name) for name in ("baseline", "strict", "redact")} | {"bind": not no_bind}
     fields = _fields(task_id, given)
     operation_id = operation_id or fields.pop("operation_id", None)
-    with door.open(make=True) as outlast:
+    with call.open(make=True) as outlast:
         fields |= files_of(outlast.handoff, given, fields.get("repo_root"))
-        who = {name: given[name] for name in ("actor", "claim_id")}
-        with checks_shown(door, outlast):
-            session = outlast.tasks.open(task_id, **who)
+        with checks_shown(call, outlast):
+            session = outlast.tasks.open(task_id, claim_id=given["claim_id"])
             paused = session.pause_task(**fields, **options, stop_run=stop_run, operation_id=operation_id)
-    if door.json:
-        from outlast.operations.shown import paused_json
-
-        emit_exactly(paused_json(paused))
+    if call.json:
+        emit_exactly(late.shown.paused_json(paused))
     else:
-        _say_paused(door, paused)
+        _say_paused(call, paused)
     return 0
 
 
@@ -222,9 +213,7 @@ def _fields(task_id: str, given: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _say_paused(door: Door, paused: TaskPaused) -> None:
-    from outlast.doors.cli.handoff.views import bound_to, say_lint
-
+def _say_paused(call: Invocation, paused: TaskPaused) -> None:
     handoff = paused.handoff
     what = "was paused already" if paused.replayed else "paused"
     say(f"task {paused.task} {what}: {handoff.anchor}@{handoff.revision}", "green")
@@ -232,94 +221,71 @@ def _say_paused(door: Door, paused: TaskPaused) -> None:
     say(f"bound to {bound_to(handoff.binding)}")
     for note in paused.notes:
         say(note, "yellow")
-    say(f"resume it: {door.about(('task', 'resume'), paused.task)}")
+    say(f"resume it: {call.about(('task', 'resume'), paused.task)}")
 
 
 @command("resume")
-@task_argument()
+@task_argument
 @click.option("--run-checks", is_flag=True, help="Run its checks, and record what came of them.")
 @agree_option
-@take_option
-@accept_option
-@why_option
+@accepting
 @repo_option
 @claim_id_option
 @operation_option
-@actor_option
-def resume(door: Door, task_id: str, **given: Any) -> int:
+def resume(call: Invocation, task_id: str, **given: Any) -> int:
     """Claim TASK, and show what was handed over with its verdict. Of many workers one gets it.
 
     Exits 4 and says who has it when somebody else resumed it, or what contests it.
     """
-    with door.open() as outlast, checks_shown(door, outlast):
+    with call.open() as outlast, checks_shown(call, outlast):
         got = _session(outlast, task_id, given).resume_task(**given)
-    if door.json:
-        from outlast.operations.shown import resumed_json
-
-        emit_exactly(resumed_json(got, door.reach(whole=True)))
+    if call.json:
+        emit_exactly(late.shown.resumed_json(got, call.reach(whole=True)))
     else:
-        _say_resumed(door, got)
+        _say_resumed(call, got)
     return 0
 
 
-def _say_resumed(door: Door, got: TaskResumed) -> None:
-    from outlast.doors.cli.handoff.views import say_contract, say_entry, shown_claim
-    from outlast.doors.cli.render import STYLES
-
+def _say_resumed(call: Invocation, got: TaskResumed) -> None:
     word = str(got.recovered.verdict)
     say(f"task {got.task} resumed; verdict: {word}", STYLES.get(word, ""))
     for reason in got.recovered.reasons:
         taken = ", accepted" if reason.fingerprint in got.recovered.accepted else ""
         say(f"  {reason.code} ({reason.subject}): {reason.found}{taken}")
     shown = shown_claim(got.claim)
-    handoff = got.recovered.handoff_with(lambda text: door.pasted(text, shown))
+    handoff = got.recovered.handoff_with(lambda text: call.pasted(text, shown))
     say_entry(handoff)
     say_contract(handoff, got.recovered.evidence)
     say(f"claimed: {got.claim.id}, until {at(got.claim.expires_at)}; every use renews it", "green")
     say(f"in another terminal or a script show it: export {CLAIM}={got.claim.id}")
     if got.command:
-        say(f"continue: {door.pasted(got.command, shown)}")
-    say(f"when it is done: {door.about(('task', 'complete'), got.task, *(('--claim-id', shown) if shown else ()))}")
+        say(f"continue: {call.pasted(got.command, shown)}")
+    say(f"when it is done: {call.about(('task', 'complete'), got.task, *(('--claim-id', shown) if shown else ()))}")
 
 
 @command("complete")
-@task_argument()
-@click.option("--ack", "acknowledged", multiple=True, metavar="TEXT", help="A must in prose, word for word; repeat.")
-@click.option("--missing", multiple=True, metavar="TEXT", help="What the handoff lacked; repeat.")
-@click.option("--evidence", multiple=True, metavar="JSON", help="What came of a check, or @FILE; repeat.")
-@click.option("--override", default="", metavar="WHY", help="Why it counts as completed all the same.")
-@click.option("-m", "--note", default="", metavar="TEXT", help="What else there is to say.")
-@click.option("--no-checks", is_flag=True, help="Run no checks; those on record must do.")
-@agree_option
-@repo_option
-@claim_id_option
-@operation_option
-@actor_option
-def complete(door: Door, task_id: str, evidence: tuple[str, ...], no_checks: bool, **given: Any) -> int:
+@task_argument
+@settling
+def complete(call: Invocation, task_id: str, evidence: tuple[str, ...], no_checks: bool, **given: Any) -> int:
     """Say that TASK is done: its checks are run and must pass, and no run of it may be unfinished.
 
     Without a handoff a run of it must have succeeded since it was opened. --override says why it counts all the same.
     """
-    from outlast.values.codec import jsonable
-
     said = objects(evidence, "--evidence")
-    with door.open() as outlast, checks_shown(door, outlast):
+    with call.open() as outlast, checks_shown(call, outlast):
         session = _session(outlast, task_id, given)
         done = session.complete_task(said, run_checks=not no_checks, **given)
-    if door.json:
-        emit_exactly(jsonable(done))
+    if call.json:
+        emit_exactly(done)
     else:
-        _say_completed(door, done)
+        _say_completed(call, done)
     return 0
 
 
-def _say_completed(door: Door, done: TaskCompleted) -> None:
-    from outlast.doors.cli.handoff.views import outcome_of
-    from outlast.handoffs.handoff import label_of
-
+def _say_completed(call: Invocation, done: TaskCompleted) -> None:
     say(f"task {done.task} {'was completed already' if done.replayed else 'completed'} by {done.by}", "green")
     for each in done.settlement.evidence if done.settlement else ():
-        say(f"  {label_of(each.check)}: {outcome_of(each)}")
+        say(f"  {each.label}: {outcome_of(each)}")
     if done.shown_by:
         say(f"shown by run {done.shown_by}")
     if done.override:
@@ -329,20 +295,17 @@ def _say_completed(door: Door, done: TaskCompleted) -> None:
 
 
 @command("event")
-@task_argument()
+@task_argument
 @click.argument("name", metavar="NAME")
 @click.argument("body", metavar="[JSON]", required=False)
 @operation_option
-@actor_option
-def event(door: Door, task_id: str, name: str, body: str | None, operation_id: str | None, actor: str | None) -> int:
+def event(call: Invocation, task_id: str, name: str, body: str | None, operation_id: str | None) -> int:
     """Record that NAME happened to TASK, with a JSON value or @FILE: durable, in order, never edited."""
-    from outlast.values.codec import jsonable
-
-    value = _value(body) if body is not None else None
-    with door.open() as outlast:
-        recorded = outlast.tasks.session(task_id, actor=actor).record_event(name, value, operation_id=operation_id)
-    if door.json:
-        emit_exactly(jsonable(recorded))
+    value = parsed(content(body, "JSON"), "JSON: it is no JSON") if body is not None else None
+    with call.open() as outlast:
+        recorded = outlast.tasks.session(task_id).record_event(name, value, operation_id=operation_id)
+    if call.json:
+        emit_exactly(recorded)
     else:
         what = "was recorded already" if recorded.replayed else "recorded"
         masked = f", {recorded.masked} masked" if recorded.masked else ""
@@ -350,13 +313,27 @@ def event(door: Door, task_id: str, name: str, body: str | None, operation_id: s
     return 0
 
 
-def _value(text: str) -> Any:
-    """One JSON value, from the command line or a file."""
-    import json
+SECTIONS: Sections = {
+    "Work": {
+        "open": ("task:open_", "Open a task, or a completed one again."),
+        "pause": ("task:pause", "Hand it over, and give the claim back."),
+        "resume": ("task:resume", "Claim it, with what was handed over and a verdict."),
+        "complete": ("task:complete", "Run its checks and say that it is done."),
+        "event": ("task:event", "Record something that happened to it."),
+    },
+    "Look": {
+        "inspect": ("task:inspect", "How it stands, and what may be done with it now."),
+        "list": ("task:list_", "The tasks that were opened."),
+    },
+}
 
-    from outlast.doors.cli.handoff.store import content
 
-    try:
-        return json.loads(content(text, "JSON"))
-    except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"JSON: it is no JSON: {error}") from error
+@click.group("task", cls=Commands, sections=SECTIONS)
+def task() -> None:
+    """What is worked on over many runs, by one worker at a time. A task is
+    active, paused, resumed or completed. Pausing stores a handoff under
+    task:TASK, resuming claims and recovers it, completing settles it.
+
+    Claims belong to the terminal that made them; elsewhere a claim is shown
+    by --claim-id ID or OUTLAST_CLAIM=ID.
+    """

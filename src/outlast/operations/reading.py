@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from shlex import quote
@@ -23,11 +22,12 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.handoff import Evidence, Form, Handoff, Recovered, label_of
-from outlast.handoffs.musts import SAYS, meaning_of, prose_in
-from outlast.ledger.verdict import Reason, unaccepted
+from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, Recovered, label_of
+from outlast.handoffs.musts import SAYS, meaning_of
+from outlast.handoffs.verdict import command
+from outlast.ledger.verdict import Reason
 from outlast.values.codec import encode
-from outlast.values.text import carry
+from outlast.values.text import carry, written_out
 
 PROMPT_TOKENS = 1500
 
@@ -98,20 +98,8 @@ def in_order(recovered: Recovered) -> dict[str, Any]:
     """Everything that was recovered, ready for JSON, its keys in reading order. Packets keep their bytes."""
     verdict = {"verdict": recovered.verdict.word, "reasons": [_reason(recovered, each) for each in recovered.reasons]}
     found = {name: _value(getattr(recovered, name)) for name in _FOUND}
-    found["checks_failed"] = [label_of(each.check) for each in failed_of(recovered.evidence)]
+    found["checks_failed"] = [each.label for each in recovered.evidence if not each.passed]
     return verdict | _fields(recovered.handoff, (*_FIRST, *_SECOND, *_REST)) | found | _packets(recovered.handoff)
-
-
-def failed_of(evidence: Iterable[Evidence]) -> list[Evidence]:
-    """The checks that failed."""
-    return [each for each in evidence if not each.passed]
-
-
-def last_lines(printed: bytes, most: int = 20, width: int = 500) -> list[str]:
-    """The last lines of what a check printed, what cannot be seen written out; what is left out is said."""
-    lines = printed.decode("utf-8", "replace").splitlines()
-    left = [f"… ({len(lines) - most} lines before)"] if len(lines) > most else []
-    return [*left, *(_visible(line if len(line) <= width else f"{line[:width]}…") for line in lines[-most:])]
 
 
 def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
@@ -135,6 +123,17 @@ def _taken(handoff: Handoff) -> list[dict[str, Any]]:
     return [{"field": name, "must": _value(form), "taken_for": meaning} for name, form, meaning in meant]
 
 
+def labels_of(contract: Contract, name: str) -> list[str]:
+    """The checks, musts or ways back of a contract in words; of a must that is a text, also what it is taken for."""
+    return [_label(contract, name, form) for form in getattr(contract, name)]
+
+
+def _label(contract: Contract, name: str, form: Form) -> str:
+    if not name.startswith("must_") or not isinstance(form, str):
+        return label_of(form)
+    return f"{form}  [{SAYS[meaning_of(name, form, getattr(contract, 'binding', None))]}]"
+
+
 def _entry(handoff: Handoff) -> dict[str, str]:
     file, symbol = handoff.entry
     return {"file": file, "symbol": symbol}
@@ -156,24 +155,6 @@ def _value(value: Any) -> Any:
         return [_value(each) for each in value]
     built = msgspec.to_builtins(value)
     return built | {"at": msgspec.to_builtins(moment(value.at))} if isinstance(value, Evidence) else built
-
-
-# -- as one line -------------------------------------------------------------------------------------
-
-
-def headline(recovered: Recovered) -> str:
-    """One line: the verdict, what speaks against it, where to begin and what to do. Long text is shortened."""
-    codes = dict.fromkeys(reason.code for reason in recovered.reasons if reason.weight != "notes")
-    verdict = f"{recovered.verdict.word} ({', '.join(codes)})" if codes else recovered.verdict.word
-    handoff = recovered.handoff
-    entry = "#".join(filter(None, handoff.entry))
-    parts = (f"{handoff.anchor}@{handoff.revision}", entry, handoff.next_action or "no next action")
-    return " · ".join([verdict, *(_shortened(part) for part in parts if part)])
-
-
-def _shortened(text: str, length: int = 80) -> str:
-    line = _visible(" ".join(text.split()))
-    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 # -- tokens ------------------------------------------------------------------------------------------
@@ -273,6 +254,15 @@ def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS, options: Sequence[
     return "\n\n".join(shown.values())
 
 
+def prompt_or_headline(recovered: Recovered, tokens: int, options: Sequence[str] = ()) -> str:
+    """The prompt; where what must not be left out of it is longer than that, one line, and where all of it is."""
+    try:
+        return prompt(recovered, tokens, options)
+    except HandoffInvalid:
+        whole = carry(command(recovered.handoff, "recover", "--prompt"), options)
+        return f"# Verdict: {recovered.headline}\nAll of it: {whole}"
+
+
 def ready(recovered: Recovered, options: Sequence[str]) -> Recovered:
     """The same, our commands in it ready to be pasted elsewhere. What somebody else wrote stays as it is."""
     run, how = recovered.run, _how(recovered, options)
@@ -351,7 +341,7 @@ def _verdict(recovered: Recovered) -> str:
 def _open(recovered: Recovered) -> tuple[Reason, ...]:
     """What contests and nobody has accepted, or taken."""
     taken = ("claimed",) if recovered.resume == "attached" else ()
-    return tuple(each for each in unaccepted(recovered.verdict, recovered.accepted) if each.code not in taken)
+    return tuple(each for each in recovered.verdict.unaccepted(recovered.accepted) if each.code not in taken)
 
 
 def _told(recovered: Recovered, reason: Reason) -> str:
@@ -457,11 +447,15 @@ def _details(recovered: Recovered) -> Iterator[str]:
 
 def _musts(handoff: Handoff) -> Iterator[str]:
     """Each must, and what it is taken for: files that are looked at, or prose that somebody answers for."""
+    from outlast.handoffs.musts import SAYS, meaning_of
+
     for name, form in handoff.musts:
         yield f"- {name} ({SAYS[meaning_of(name, form, handoff.binding)]}): {_form(form)}"
 
 
 def _has_prose(handoff: Handoff) -> bool:
+    from outlast.handoffs.musts import prose_in
+
     return bool(prose_in(handoff, handoff.binding))
 
 
@@ -522,28 +516,17 @@ def _look(recovered: Recovered) -> str:
 
 
 def _form(form: Form) -> str:
-    return _inline(form) if isinstance(form, str) else _visible(encode(form).decode())
+    return _inline(form) if isinstance(form, str) else written_out(encode(form).decode())
 
 
 def _quoted(text: str) -> str:
     """The text with `>` before each line, whatever ends a line."""
-    return "\n".join(f"> {_visible(line)}" for line in text.splitlines())
+    return "\n".join(f"> {written_out(line)}" for line in text.splitlines())
 
 
 def _inline(text: str) -> str:
     """The text if it is one plain line that begins like a word or a path, else as a JSON string, which is one line."""
     plain = text[:1].isalnum() or text.startswith((".", "/", "@", "(", "[", "…"))
-    if plain and text == text.rstrip() and "\t" not in text and _visible(text) == text:
+    if plain and text == text.rstrip() and "\t" not in text and written_out(text) == text:
         return text
-    return _visible(json.dumps(text, ensure_ascii=False))
-
-
-def _visible(text: str) -> str:
-    """The text with what cannot be seen, or moves what can be seen, written out."""
-    return text if text.isprintable() else "".join(map(_seen, text))
-
-
-def _seen(char: str) -> str:
-    if char.isprintable() or char in "\t\u200d" or unicodedata.category(char) == "Zs":
-        return char
-    return json.dumps(char)[1:-1]
+    return written_out(json.dumps(text, ensure_ascii=False))

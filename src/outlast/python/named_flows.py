@@ -1,4 +1,4 @@
-"""From words on the command line to a flow and its typed inputs."""
+"""Flows by the names that people type, and the inputs that they type with them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from outlast.doors.cli.render import note
 from outlast.errors import FlowNotFound, InputsInvalid, OutlastError
-from outlast.flows.loading import RECIPES, here, is_recipe, load, load_module
+from outlast.flows.loading import RECIPES, found_in, here, is_gone, is_recipe, load, load_module
+from outlast.flows.loading import names_a_flow as names_a_flow
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.place import find_home, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
@@ -25,15 +25,19 @@ from outlast.values.codec import decoder, encode
 from outlast.values.text import meant
 
 SUFFIXES = (".py", *RECIPES)
+Tell = Callable[[str], None] | None
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
 
-def find_flow(name: str, home: str | None = None) -> Flow[..., Any] | FlowFile:
+def find_flow(
+    name: str, home: str | None = None, tell: Callable[[str], None] | None = None
+) -> Flow[..., Any] | FlowFile:
     """The flow that `flow.yaml`, `module:name` or `file.py:name` names, from here or from the project.
 
-    A file or module that has one flow stands for it. Raises FlowNotFound, SeveralFlows, RecipeInvalid.
+    A file or module that has one flow stands for it. `tell` is told of a home that is adopted. Raises FlowNotFound,
+    SeveralFlows, RecipeInvalid.
     """
-    folders = folders_of(home)
+    folders = folders_of(home, tell)
     try:
         if is_recipe(name):
             return flow_file(name, *folders)
@@ -58,9 +62,9 @@ class SeveralFlows(FlowNotFound):
         OutlastError.__init__(self, flow=flow, count=len(names), names=", ".join(f"{flow}:{name}" for name in names))
 
 
-def folders_of(home: str | None) -> list[Path]:
+def folders_of(home: str | None, tell: Tell = None) -> list[Path]:
     """Where flows are looked for: here, then in the project."""
-    project = None if url_of(home) else project_of(find_home(home, tell=note))
+    project = None if url_of(home) else project_of(find_home(home, tell=tell))
     return [here(), *([project] if project else [])]
 
 
@@ -97,6 +101,19 @@ def _files_beside(place: str, folders: Sequence[Path]) -> list[str]:
         return []
     around = [(folder / place).parent for folder in folders]
     return [each.name for folder in around if folder.is_dir() for each in folder.iterdir() if each.suffix in SUFFIXES]
+
+
+def folder_of_flow(source: str, project: Path) -> Path:
+    """The folder that the paths of a flow file start from, as it is now; of Python code the project's."""
+    if not is_recipe(source):
+        return project
+    if is_gone(source, project):
+        source = found_in(source, project, here()) or source
+    try:
+        spec = flow_file(source, project).spec
+    except OutlastError:  # the file was changed since and has a mistake now; the place is the same
+        return (project / source.rpartition(":")[0]).parent
+    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
 
 
 def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str, Any]:

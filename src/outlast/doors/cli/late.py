@@ -1,0 +1,62 @@
+"""Modules that only some commands need, each loaded when it is first asked for: `late.reading.prompt(…)`.
+
+`outlast --help`, the help of a command, and what only lists runs load none of them. This is the one place that says so.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib import metadata as metadata
+
+    import msgspec as msgspec
+    from click import shell_completion as shell_completion
+    from msgspec import structs as structs
+    from rich import cells as cells
+    from rich import console as console
+    from rich import text as text
+
+    import outlast as outlast
+    from outlast.doors.hooks import leave as leave
+    from outlast.doors.http import listening as listening
+    from outlast.doors.http import serve as serve
+    from outlast.doors.http import state as state
+    from outlast.doors.mcp import install as install
+    from outlast.doors.mcp import stdio as stdio
+    from outlast.operations import reading as reading
+    from outlast.operations import shown as shown
+    from outlast.python import backups as backups
+    from outlast.python import door as door
+    from outlast.python import handoffs as handoffs
+    from outlast.python import named_flows as named_flows
+    from outlast.python import project as project
+    from outlast.python import shared as shared
+    from outlast.python import steps as steps
+    from outlast.python import workspace as workspace
+    from outlast.values import codec as codec
+    from outlast.values import schema as schema
+
+_PLACES = {
+    "": "msgspec outlast",
+    "click": "shell_completion",
+    "importlib": "metadata",
+    "msgspec": "structs",
+    "outlast.doors.hooks": "leave",
+    "outlast.doors.http": "listening serve state",
+    "outlast.doors.mcp": "install stdio",
+    "outlast.operations": "reading shown",
+    "outlast.python": "backups door handoffs named_flows project shared steps workspace",
+    "outlast.values": "codec schema",
+    "rich": "cells console text",
+}
+_PACKAGE_OF = {name: package for package, names in _PLACES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _PACKAGE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = import_module(f"{_PACKAGE_OF[name]}.{name}".lstrip("."))
+    return found
