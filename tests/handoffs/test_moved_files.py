@@ -12,7 +12,7 @@ import pytest
 from outlast.errors import HandoffInvalid
 from outlast.files.changes import text
 from outlast.handoffs.handoff import Recovered
-from outlast.handoffs.sighting import Sighting, check
+from outlast.handoffs.sighting import Sighting, check_sighting
 from outlast.ledger.verdict import Reason
 from outlast.operations.reading import in_order
 
