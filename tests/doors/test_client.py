@@ -433,6 +433,20 @@ def test_nobody_there_is_told_within_the_deadline() -> None:
     assert place in str(error.value)
 
 
+def test_a_server_that_is_down_is_said_within_three_seconds_and_one_that_was_there_is_waited_for(
+    server: Served,
+) -> None:
+    with Outlast(f"http://127.0.0.1:{free_port()}") as outlast:
+        began = time.monotonic()
+        with pytest.raises(ServerUnreachable):
+            outlast.runs()
+        assert time.monotonic() - began < 3
+    with Outlast(f"http://127.0.0.1:{server.port}") as outlast:
+        assert outlast._line._deadline < 3  # type: ignore[attr-defined]
+        outlast.runs()
+        assert outlast._line._deadline == 30  # type: ignore[attr-defined]
+
+
 def test_a_server_that_keeps_saying_503_is_told_in_its_own_words(tmp_path: Path) -> None:
     answer = b'{"code":"store_busy","detail":"busy","advice":"wait","facts":{"path":"x"}}'
     head = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n\r\n"

@@ -22,7 +22,7 @@ from outlast.files.partial import changed_by_git, judged, restore
 from outlast.files.snapshot import look, look_and_keep
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.testing.crashes import Tell, in_child
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 HOSTILE = ["sp ace", "qu\"o'te", "ne\nw", "🙂", "caf\udce9", "-rf", "%41", "a\\b", "[x]", "~", "n" * 255]
 Tree = dict[str, tuple[str, bytes, int]]  # path: kind, content or target, permissions

@@ -15,7 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "outlast"
 LISTED = Path(__file__).with_name("against_the_order.txt")
-MOST = {"order": 0, "doors": 17}  # of those: lower them with the list, never raise them
+MOST = {"order": 0, "doors": 0}  # of those: lower them with the list, never raise them
 
 # Each room, and the modules of the ground, in the order in which they may import each other: from left to right only.
 # What stands in one set is side by side, and imports nothing of its neighbours.

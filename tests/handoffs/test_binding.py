@@ -18,7 +18,7 @@ from outlast.handoffs.observer import place_of
 from outlast.handoffs.sighting import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place

@@ -24,8 +24,7 @@ from outlast.handoffs.sighting import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.testing.crashes import Tell, in_child
-from outlast.values.codec import encode, jsonable
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode, jsonable
 
 from ..kit.place import Place
 

@@ -118,7 +118,7 @@ def test_the_same_once_the_heart_beats(outlast: Outlast, how: str) -> None:
 
 
 def _nothing() -> Any:
-    from outlast.home.acceptance import NOTHING_ACCEPTED
+    from outlast.home.caller import NOTHING_ACCEPTED
 
     return NOTHING_ACCEPTED
 

@@ -12,7 +12,7 @@ from outlast import AsyncRun, Outlast, Reason, Run, flow, flow_file, step
 from outlast.errors import Contested, NotRestorable, OutputNotFound, OutputNotKept, RunHeld
 from outlast.files import outputs as looking
 from outlast.files import snapshot
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..crash.command_folder import Folder
 from ..kit.commands import wait_until

@@ -21,7 +21,7 @@ from outlast.errors import (
     ValueRefused,
     WaitCancelled,
 )
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..kit.place import KNOBS, Place, ran, reach
 

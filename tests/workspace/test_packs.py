@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from outlast.errors import BudgetTooSmall, TokenizerInvalid
-from outlast.values.estimate import tokens_about as tokens_of
+from outlast.values.tokens import tokens_about as tokens_of
 from outlast.workspace.recall.pack import NOTHING, ContextPack, Ranked, fill
 from outlast.workspace.recall.passages import CUT, Span, alike, excerpt, pieces
 

@@ -19,14 +19,14 @@ from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_ta
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import journal as handoff_records
 from outlast.handoffs.journal import name_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.keys import Keys
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
 from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
 from outlast.runs.outputs import Output, outputs
 from outlast.runs.recovery import FoundRun, find, is_mark
-from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
+from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow, every_row
 from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple
 
@@ -107,7 +107,7 @@ class Verification(Struct, frozen=True):
 
 def verify(caller: Caller, run_id: str | None = None) -> Verification:
     """Check one run, or the whole store. Nothing is changed, and nothing that is found ends the search."""
-    seen = _Seen(caller.home)
+    seen = _VerifiedHome(caller.home)
     if run_id is not None:
         seen.run(run_row(caller.home, run_id))
         return _with_files(caller, run_id, seen.told())
@@ -129,7 +129,7 @@ def _with_files(caller: Caller, run_id: str, told: Verification) -> Verification
     return replace(told, files=len(found), outputs=tuple(one for one in found if one.found != "same"))
 
 
-class _Seen:
+class _VerifiedHome:
     """What was found so far."""
 
     def __init__(self, home: Home) -> None:
@@ -314,14 +314,12 @@ def _without_anchor(look: Reading) -> list[DamagedRecord]:
 
 def _anchors(home: Home) -> Iterator[_Anchor]:
     """Every anchor, looked at one by one: no read holds the store up for long."""
-    after = 0
 
-    def following(look: Reading) -> list[tuple[int, _Anchor]]:
+    def following(look: Reading, after: int) -> list[tuple[int, _Anchor]]:
         return [(anchor.key, _look_at(look, anchor)) for anchor in look.anchors_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, looked_at),) = found
-        yield looked_at
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    return (looked_at for _, looked_at in pairs)
 
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:

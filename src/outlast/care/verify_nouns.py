@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
@@ -42,15 +43,14 @@ class CheckedSessions(NamedTuple):
 
 def check_sessions(home: Home) -> CheckedSessions:
     """Walk both chains of every session, one session after the other: no read holds the store up for long."""
-    breaks, count, after = home.store.read(_without_session), 0, 0
+    gone = home.store.read(_without_session)
 
-    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
         return [(session.key, _session_breaks(look, session)) for session in look.sessions_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, wrong),) = found
-        breaks, count = breaks + wrong, count + 1
-    return CheckedSessions(count, breaks)
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    wrong = [breaks for _, breaks in pairs]
+    return CheckedSessions(len(wrong), [*gone, *chain(*wrong)])
 
 
 def _without_session(look: Reading) -> list[Break]:
@@ -105,15 +105,14 @@ class CheckedTasks(NamedTuple):
 
 def check_tasks(home: Home) -> CheckedTasks:
     """Walk the events of every task, one task after the other: no read holds the store up for long."""
-    breaks, count, after = home.store.read(_without_task), 0, 0
+    gone = home.store.read(_without_task)
 
-    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
         return [(task.key, _task_breaks(look, task)) for task in look.tasks_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, wrong),) = found
-        breaks, count = breaks + wrong, count + 1
-    return CheckedTasks(count, breaks)
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    wrong = [breaks for _, breaks in pairs]
+    return CheckedTasks(len(wrong), [*gone, *chain(*wrong)])
 
 
 def _without_task(look: Reading) -> list[Break]:

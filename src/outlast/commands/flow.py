@@ -44,8 +44,7 @@ from outlast.runs.step import StepSpec
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not

@@ -42,8 +42,7 @@ from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.attempt import Ask, Attempt, Ended, Raised, StepCall
 from outlast.runs.call import DAMAGED, GOOD, Call, Past
-from outlast.values.codec import decode, encode
-from outlast.values.digest import identity
+from outlast.values.codec import decode, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
@@ -24,7 +24,7 @@ from outlast.runs.decisions import find_call
 from outlast.runs.look import record_now
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
-from outlast.values.compared import Compared
+from outlast.values.frozen import Compared
 from outlast.values.plain import open_plain
 
 if TYPE_CHECKING:

@@ -17,14 +17,13 @@ import msgspec
 
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_recipe, lasting
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.labels import Labels
 from outlast.runs.receipt import Receipt, receipts_of
-from outlast.values.codec import encode, jsonable
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity, jsonable
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:

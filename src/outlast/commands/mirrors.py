@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
 from outlast.flows.loading import is_recipe
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from outlast.errors import OutlastError, Paused
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.inputs import bind_inputs
 from outlast.flows.yaml.model import Foreach, Node, Parallel, Pause, SubFlow
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.attempt import CURRENT, Frame, StepCall

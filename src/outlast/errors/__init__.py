@@ -29,7 +29,7 @@
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
-    └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
+    └── WorkFailed    step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
                       limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
                       run_aborted, run_interrupted
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from outlast.errors.workspace import *
 
 
-class _Filling(Formatter):
+class _CommandWords(Formatter):
     """Formatting in which `{name!q}` is one word of a command, also where it has blanks or looks like an option."""
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
@@ -69,7 +69,7 @@ class _Filling(Formatter):
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
     """A text with the facts in it; a fact that is a word of a command is written `{name!q}`."""
-    return _Filling().vformat(template, (), facts)
+    return _CommandWords().vformat(template, (), facts)
 
 
 class _Optional:
@@ -90,11 +90,16 @@ def fact(*, default: Any) -> Any:
     return _Optional(default)
 
 
+_SHORT_CODES = {"OutlastError": "error", "WorkFailed": "failed"}
+
+
 class _Code:
     """The name of a kind in small letters; of a class that somebody made from it, the same."""
 
     def __get__(self, error: OutlastError | None, kind: type[OutlastError]) -> str:
-        name = _ours(kind).__name__.removeprefix("Outlast")
+        name = _ours(kind).__name__
+        if name in _SHORT_CODES:
+            return _SHORT_CODES[name]
         return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
@@ -218,7 +223,7 @@ class Unavailable(OutlastError, init=False):
     """The store cannot serve this now; nothing acknowledged is lost."""
 
 
-class Failed(OutlastError, init=False):
+class WorkFailed(OutlastError, init=False):
     """The user's own work failed, or has not ended well yet."""
 
 

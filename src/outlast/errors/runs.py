@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Failed, Invalid, NotFound, Refused
+from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed
 
 AGAIN = "`outlast.with_options(again=True)`"
 _SEALS = {
@@ -254,7 +254,7 @@ class AnswerInvalid(Invalid):
     advice = "it takes one of: {choices}"
 
 
-class RunTimedOut(Failed):
+class RunTimedOut(WorkFailed):
     """Ends a run that is not done by the deadline of its flow."""
 
     run: str
@@ -264,7 +264,7 @@ class RunTimedOut(Failed):
     advice = "give its flow a later deadline and resume it, or give it up: `outlast abort {run} --why WHY`"
 
 
-class DeadlinePassed(Failed):
+class DeadlinePassed(WorkFailed):
     """Raised by pause_for and wait_for when nobody answered in time and there is no default."""
 
     run: str
@@ -273,7 +273,7 @@ class DeadlinePassed(Failed):
     advice = "resume the run to ask again, catch it in the flow, or give the wait a default"
 
 
-class WaitCancelled(Failed):
+class WaitCancelled(WorkFailed):
     """Raised by pause_for and wait_for when the wait was cancelled."""
 
     run: str
@@ -284,7 +284,7 @@ class WaitCancelled(Failed):
     advice = "resume the run to ask again, or catch it in the flow"
 
 
-class RunFailed(Failed):
+class RunFailed(WorkFailed):
     """Raised by unwrap() for a run that failed."""
 
     run: str
@@ -294,7 +294,7 @@ class RunFailed(Failed):
     advice = "run the same command again to go on at the failure"
 
 
-class RunWaiting(Failed):
+class RunWaiting(WorkFailed):
     """Raised by unwrap() for a run that waits."""
 
     run: str
@@ -303,7 +303,7 @@ class RunWaiting(Failed):
     advice = "see `outlast show {run}`"
 
 
-class RunAborted(Failed):
+class RunAborted(WorkFailed):
     """Raised by unwrap() for a run that somebody gave up."""
 
     run: str
@@ -311,7 +311,7 @@ class RunAborted(Failed):
     says = "run {run} was aborted: {why}"
 
 
-class RunInterrupted(Failed):
+class RunInterrupted(WorkFailed):
     """Raised by unwrap() for a run that was asked to stop."""
 
     run: str
@@ -319,7 +319,7 @@ class RunInterrupted(Failed):
     advice = "run the same command again to continue"
 
 
-class CommandNotStarted(Failed):
+class CommandNotStarted(WorkFailed):
     """Raised when a command could not be started; nothing of it ran."""
 
     command: str
@@ -328,7 +328,7 @@ class CommandNotStarted(Failed):
     advice = "nothing of it ran; mend that and run the same command again"
 
 
-class CommandFailed(Failed):
+class CommandFailed(WorkFailed):
     """Raised in the flow when a command's last attempt did not exit with 0, or was not accepted."""
 
     step: str

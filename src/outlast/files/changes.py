@@ -13,8 +13,8 @@ from msgspec import Struct, structs
 
 from outlast.errors import ValueRefused
 from outlast.files.patterns import Patterns, one
-from outlast.values.compared import Compared
-from outlast.values.doubt import doubt_of
+from outlast.values.frozen import Compared
+from outlast.values.text import doubt_of
 
 Mode = Literal["file", "exec", "link", "special", "folder"]  # a folder is listed only when it cannot be read
 Judgement = Literal["none", "partial", "complete"]

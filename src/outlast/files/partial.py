@@ -37,7 +37,7 @@ from outlast.files.patterns import never
 from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.files.staging import folder_at, is_folder, reached, remove_empty, write_new
 from outlast.store.contract.blobs import Blobs
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 
 GIT_SECONDS = 5.0

@@ -175,4 +175,4 @@ def _signs(part: str) -> list[str]:
     return ["?" if len(sign) > 1 else sign for sign in _SIGN.findall(part)]
 
 
-_SIGN = re.compile(r"\[!?\]?[^]]*\]|.", re.DOTALL)  # a set, or one character
+_SIGN = re.compile(r"\[!?\]?[^]]{0,300}\]|.", re.DOTALL)  # a set, or one character; no name is longer

@@ -44,8 +44,7 @@ from outlast.files.staging import (
     staging,
     write_new,
 )
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 
 _NOTE_BYTES = 64 << 20
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from outlast.files.binding import ABSENT, Bound
 from outlast.files.changes import Mode, SeenFile
 from outlast.files.patterns import Patterns, never
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

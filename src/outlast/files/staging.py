@@ -15,7 +15,7 @@ from pathlib import Path
 
 from outlast import failpoints
 from outlast.errors import DiskFull, NotApplicable
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 
 MODES = ("file", "exec", "link", "absent")  # what a file can be made
 STAGING = ".outlast-apply"

@@ -45,8 +45,7 @@ from outlast.ledger.journal import (
 )
 from outlast.ledger.journal import Payload as EntryPayload
 from outlast.store.contract import MARK, AnchorRow, HandoffRow, Hold, LeaseRow, Reading, Writing
-from outlast.values.codec import encode
-from outlast.values.digest import digest, identity
+from outlast.values.codec import digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

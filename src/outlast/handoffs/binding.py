@@ -33,7 +33,7 @@ from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
 from outlast.handoffs.musts import SINCE, PathRule, broken_path, pattern_of, rule_of_must
 from outlast.handoffs.verdict import must_violated
 from outlast.home.process import this_place
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from outlast.handoffs.binding import DIRTY_FILES
 from outlast.handoffs.difference import Action, Applied, PlacedFile, names_in_words, why_not_kept
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.sighting import renames
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

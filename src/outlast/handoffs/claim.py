@@ -21,7 +21,7 @@ from outlast.handoffs.handoff import Evidence, HandoffClaim
 from outlast.handoffs.journal import Attached, Claimed, Released, Settled, told_in
 from outlast.handoffs.verdict import HandoffFacts, Holder, Observed
 from outlast.home import claimer
-from outlast.home.acceptance import Acceptance
+from outlast.home.caller import Acceptance
 from outlast.home.claimer import is_ours, named, print_of, until
 from outlast.home.once import Operation
 from outlast.home.process import is_alive

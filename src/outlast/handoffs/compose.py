@@ -47,7 +47,7 @@ from outlast.handoffs.handoff import (
 )
 from outlast.handoffs.lint import lint
 from outlast.handoffs.unfinished import command_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal

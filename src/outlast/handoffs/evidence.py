@@ -22,8 +22,7 @@ from outlast.handoffs.contract import kind_of, passes_always, read_check
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, command_of, key_of, rule_of
 from outlast.handoffs.journal import AnchorEntry, evidence_in, told_in
 from outlast.store.contract import Reading
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 from outlast.values.text import nearest
 
 if TYPE_CHECKING:

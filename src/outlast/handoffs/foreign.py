@@ -16,8 +16,7 @@ from outlast.handoffs.handoff import Contract, Handoff, command_of, rule_of
 from outlast.handoffs.verdict import command
 from outlast.home import ours
 from outlast.ledger.verdict import Reason
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from outlast.files.binding import Bound
 from outlast.files.binding import BoundMode as BoundMode
 from outlast.files.rules import RULES, FileRule
 from outlast.ledger.verdict import Reason, Verdict
-from outlast.values.codec import decode, encode
-from outlast.values.compared import Compared
-from outlast.values.digest import identity
+from outlast.values.codec import decode, encode, identity
+from outlast.values.frozen import Compared
 from outlast.values.text import duration, written_out
 
 MAX_FILES = 200

@@ -21,7 +21,7 @@ from outlast.errors import IntegrityBroken
 from outlast.files.binding import Bound
 from outlast.handoffs.handoff import Ending, Evidence, Handoff, decode_handoff
 from outlast.ledger.journal import Row, check, decode_header, genesis_of_anchor
-from outlast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading
+from outlast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading, every_row
 from outlast.values.frozen import NamedTuple
 
 Files = dict[str, Bound]
@@ -247,10 +247,7 @@ def row_of(handoff: Handoff) -> NewHandoff:
 
 def rows_of(look: Reading, anchor: AnchorRow) -> Iterator[Row]:
     """The journal of an anchor, a page at a time, all seen at one moment."""
-    after = 0
-    while page := look.journal_of(anchor.key, after, PAGE):
-        yield from page
-        after = page[-1].seq
+    return every_row(lambda after: look.journal_of(anchor.key, after, PAGE), lambda row: row.seq)
 
 
 # -- reading a journal -------------------------------------------------------------------------------

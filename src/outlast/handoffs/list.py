@@ -18,7 +18,7 @@ from outlast.handoffs.claim import holder_of, standing_reasons
 from outlast.handoffs.find import _PAGE, HandoffQuery, by_id, of_status, paged, pass_over, read, standing_of, subject_of
 from outlast.handoffs.handoff import Listed, Standing, anchor_of
 from outlast.handoffs.recover import judge_handoff, judge_run
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, Reading
 

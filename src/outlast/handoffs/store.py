@@ -29,14 +29,13 @@ from outlast.handoffs.lint import lint
 from outlast.handoffs.observer import observer_of
 from outlast.home import once as operations
 from outlast.home.claimer import asker, named, print_of, renew
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.once import Operation, check_id
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.runs.claim import refuse_lost as refuse_lost_run
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, TaskRow, Writing
 from outlast.values.ambient import refuse_stopped
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 from outlast.workspace import refs
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")

@@ -31,7 +31,9 @@ from outlast.errors import (
     RunsOnHost,
     SecretFound,
 )
-from outlast.handoffs.handoff import HandoffClaim, HandoffEvent, Lint, Near, Settlement
+from outlast.handoffs.handoff import HandoffClaim as HandoffClaim
+from outlast.handoffs.handoff import HandoffEvent, Lint, Near
+from outlast.handoffs.handoff import Settlement as Settlement
 from outlast.home.keys import Role
 from outlast.operations import fields as f
 from outlast.operations.answers import LISTED, RECOVERED, STORED

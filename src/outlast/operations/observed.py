@@ -19,7 +19,7 @@ from outlast.operations.fields import about
 from outlast.operations.operation import Declared, Request
 
 Sha256 = Annotated[str, about("The SHA-256 of the content, in hex; empty where there is none.")]
-BlobName = Annotated[str, about("The digest of the content as it was sent with PUT /v1/handoff/blobs/{digest}.")]
+BlobName = Annotated[str, about("The digest of content that was sent before, with PUT /v1/handoff/blobs/{digest}.")]
 
 
 class FoundFile(Declared):
@@ -27,9 +27,9 @@ class FoundFile(Declared):
 
     mode: Annotated[BoundMode, about("What is there: a file, a program, a link, nothing, or something else.")]
     digest: Sha256 = ""
-    blob: BlobName = ""
+    blob: Annotated[str, about("Its id as git has it, if it is in a repository.")] = ""
     size: Annotated[int, about("Its bytes.")] = 0
-    kept: Annotated[str, about("How much of it is kept; empty: only its digest.")] = ""
+    kept: BlobName = ""
     why: Annotated[str, about("Why its content is not kept.")] = ""
     leads: Annotated[str, about("Of a link: where it leads.")] = ""
 
@@ -52,7 +52,7 @@ class FoundFiles(Declared):
     dirty: Annotated[str, about("The digest of what differs from the commit; empty: nothing does.")] = ""
     dirty_files: Annotated[f.Words, about("The files that differ from the commit.")] = ()
     untracked: Annotated[f.Words, about("The files that git does not know.")] = ()
-    patch: Annotated[str, about("The blob of what differs, as a patch.")] = ""
+    patch: BlobName = ""
     patch_why: Annotated[str, about("Why there is no patch.")] = ""
     prefix: Annotated[str, about("The folder inside the repository, if it is not its top.")] = ""
     known_by: Annotated[f.Words, about("What tells the repository: root commits, and remote URLs.")] = ()

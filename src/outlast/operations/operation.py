@@ -196,8 +196,8 @@ def operation(
         has_body = method != "GET" and more.get("takes", JSON) == JSON
         said = [each for each in names if has_body and each not in in_query]
         asked = [each for each in names if each not in said]
-        more["body"] = _part(request, request.__name__, said) if has_body else None
-        more["query"] = _part(request, f"{request.__name__}Query", asked)
+        more["body"] = part_of(request, request.__name__, said) if has_body else None
+        more["query"] = part_of(request, f"{request.__name__}Query", asked)
         OPERATIONS[name] = Operation(
             name=name, request=request, method=cast(Any, method), path=path, summary=summary, **more
         )
@@ -206,15 +206,27 @@ def operation(
     return declared
 
 
-def _part(request: type[Any], name: str, fields: list[str]) -> type[Any]:
-    """Some fields of a request, as a class of their own; all of them: the request itself."""
-    if len(fields) == len(request.__struct_fields__):
+def part_of(
+    request: type[Any],
+    name: str,
+    fields: list[str],
+    other: Mapping[str, tuple[Any, Any]] | None = None,
+    more: type[Declared] | None = None,
+) -> type[Any]:
+    """Some fields of a request as a class of their own, `other` ones with another type and default, and `more`.
+
+    All of them as they are: the request itself.
+    """
+    if len(fields) == len(request.__struct_fields__) and not other and more is None:
         return request
     every = {each.name: each for each in msgspec.structs.fields(request) if each.name in fields}
-    namespace = {"__doc__": request.__doc__, "__module__": request.__module__}
-    kinds = {"__annotations__": {each: every[each].type for each in fields}}
+    kinds = {each: every[each].type for each in fields} | {each: kind for each, (kind, _) in (other or {}).items()}
     defaults = {each: _default_of(every[each]) for each in fields if not every[each].required}
-    return cast(type[Any], _Fields(name, (Declared,), namespace | kinds | defaults))
+    defaults |= {each: default for each, (_, default) in (other or {}).items()}
+    namespace = {"__doc__": request.__doc__, "__module__": request.__module__, "__annotations__": kinds}
+    for each in msgspec.structs.fields(more) if more is not None else ():
+        kinds[each.name], defaults[each.name] = each.type, _default_of(each)
+    return cast(type[Any], _Fields(name, (Declared,), namespace | defaults))
 
 
 def fields_of(request: Any) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class ListRuns(Paged):
     "run_start",
     "POST /v1/runs",
     "Run a flow; the same call after a crash continues the same run",
-    role="write",
+    role=Gated("write", ("again", "yes", "effects")),
     answer=answers.OUTCOME,
     status=202,
     in_query=("wait",),
@@ -119,7 +119,7 @@ class ListRuns(Paged):
         *(Finished, RepeatsEffects, IntegrityBroken),
     ),
     detail=f"{GOING}{HELD} A task that is named happens once: after its success the same call is answered with its "
-    "outcome (`replayed`), and `again` starts another. `again`, `yes` and `effects` need the role `approve`.",
+    "outcome (`replayed`), and `again` starts another.",
     example={"flow": "daily_report", "inputs": {"topic": "ai"}, "task": "report-2026-11-16"},
 )
 class StartRun(Change):

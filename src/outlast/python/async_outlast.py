@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from outlast.errors import Invalid, RunHeld
 from outlast.flows.spec import FlowSpec
-from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
 from outlast.home.place import FoundHome
 from outlast.python.awaited import AsyncStarted, awaited, signed_like, to_its_end
 from outlast.python.handoffs import AsyncHandoffs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 
 from outlast.errors import NameInvalid, RunHeld, RunWaiting
 from outlast.flows.spec import FlowSpec
-from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance, supposed
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, supposed
 from outlast.home.home import refuse_loop
 from outlast.home.place import FoundHome
 from outlast.python import rooms

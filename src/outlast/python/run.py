@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
 from outlast.flows.spec import seconds
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ids import chance
 from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step

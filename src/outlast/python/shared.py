@@ -15,10 +15,8 @@ from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature
-from outlast.home.acceptance import supposed
-from outlast.home.caller import Caller, Observer
-from outlast.home.find import run_row
-from outlast.home.home import Home, nobody, open_home
+from outlast.home.caller import Caller, supposed
+from outlast.home.home import Home, nobody, open_home, run_row
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
@@ -314,8 +312,8 @@ class Shared:
         return rooms.events.read(
             self._home,
             self._row(run_id),
-            rooms.session.number("after", after),
-            rooms.session.number("limit", limit),
+            rooms.drafts.number("after", after),
+            rooms.drafts.number("limit", limit),
         )
 
     def timeline(self, run_id: str) -> list[TimelineItem]:

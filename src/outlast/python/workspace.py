@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import HandoffNotFound, ValueRefused
 from outlast.handoffs import find as handoffs
 from outlast.handoffs.handoff import label_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.runs.saves import kept_by, save_from_command, save_from_run
 from outlast.runs.workspace import link_from_run, pin, record_from_run
 from outlast.sessions.session import number
 from outlast.store.contract.blobs import Intake
-from outlast.values.tokenizer import counter
+from outlast.values.tokens import counter
 from outlast.workspace import artifact as artifacts
 from outlast.workspace import checkpoint as checkpoints
 from outlast.workspace import link as links

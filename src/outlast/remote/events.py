@@ -20,8 +20,7 @@ from outlast.remote.calls import reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
 from outlast.runs.displaced import Displaced
 from outlast.runs.receipt import Event
-from outlast.values.codec import decode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line

@@ -126,6 +126,7 @@ class ClientPatience(Struct, frozen=True):
     """How long a client waits. Given as `store_options`; tests shorten it."""
 
     deadline_seconds: float = 30.0  # for a call and all its tries
+    absent_seconds: float = 2.5  # for them while nobody ever was there: a server that is down is said at once
     retry_seconds: float = 0.1  # before the second try; then twice that, and so on
     longest_retry_seconds: float = 2.0
     poll_seconds: float = 20.0  # of one look at a run that goes on
@@ -155,6 +156,7 @@ class Line:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
         self._headers = _headers(_key_around() if key is None else key, who)
+        self._heard = False  # of the server, in whatever words
         self._http = _client(self.url)
 
     def operation_id(self) -> str:
@@ -184,7 +186,7 @@ class Line:
 
         def once(seconds: float) -> Reply:
             sent = content() if content is not None else said
-            timeout = _timeout(seconds, wait)
+            timeout = _timeout(seconds, wait, self._connecting)
             with self._http.stream(method, url, content=sent, headers=_bytes(given), timeout=timeout) as answer:
                 raw = _read(answer, self.patience.most_bytes, time.monotonic() + seconds)
                 return self._taken(answer.status_code, answer.headers, raw)
@@ -192,6 +194,7 @@ class Line:
         return self._tried(once, failed, wait)
 
     def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
+        self._heard = True
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
         _warn_of(headers.get("outlast-damaged", ""))
@@ -211,6 +214,7 @@ class Line:
                 trouble: OutlastError | None = refused.error
                 why = f"it answered {refused.status}"
             except _line_errors() as error:
+                self._heard = self._heard or not _nobody_there(error)
                 trouble, why = None, f"{type(error).__name__}: {error}"
             failed(tries)
             time.sleep(self.pause(began, tries, trouble, why))
@@ -220,9 +224,19 @@ class Line:
         patience = self.patience
         pause: float = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
         pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
-        if time.monotonic() + pause > began + patience.deadline_seconds:
-            raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
+        if time.monotonic() + pause > began + self._deadline:
+            raise trouble or ServerUnreachable(self.url, self._deadline, tries, why)
         return pause
+
+    @property
+    def _connecting(self) -> float:
+        return CONNECT_SECONDS if self._heard else min(CONNECT_SECONDS, self.patience.absent_seconds)
+
+    @property
+    def _deadline(self) -> float:
+        """How long a call is tried: one that was there before may be starting anew, and is waited for."""
+        patience = self.patience
+        return patience.deadline_seconds if self._heard else min(patience.deadline_seconds, patience.absent_seconds)
 
     @contextmanager
     def stream(
@@ -232,10 +246,13 @@ class Line:
         given = _bytes({**self._headers, **self._shown(), **(headers or {})})
         seconds = self.patience.deadline_seconds
         try:
-            with self._http.stream("GET", self._place(path, query), headers=given, timeout=_timeout(seconds)) as answer:
+            with self._http.stream(
+                "GET", self._place(path, query), headers=given, timeout=_timeout(seconds, 0.0, self._connecting)
+            ) as answer:
                 if answer.status_code >= 300:
                     self._refuse(answer.status_code, _read(answer, _PROBLEM_BYTES, time.monotonic() + seconds))
                 _refuse_packed(answer)
+                self._heard = True
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -264,10 +281,13 @@ class Line:
         """As `stream`, awaited."""
         given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds
         try:
-            async with http.stream("GET", self._place(path, None), headers=given, timeout=_timeout(seconds)) as answer:
+            async with http.stream(
+                "GET", self._place(path, None), headers=given, timeout=_timeout(seconds, 0.0, self._connecting)
+            ) as answer:
                 if answer.status_code >= 300:
                     self._refuse(answer.status_code, await _read_async(answer, _PROBLEM_BYTES))
                 _refuse_packed(answer)
+                self._heard = True
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -328,11 +348,17 @@ def _may_pass(status: int, raw: bytes) -> bool:
     return problem is None or problem.code not in LASTING
 
 
-def _timeout(seconds: float, wait: float = 0.0) -> httpx2.Timeout:
+def _timeout(seconds: float, wait: float, connecting: float) -> httpx2.Timeout:
     """How long a try may take; that somebody is there at all shows sooner."""
     import httpx2
 
-    return httpx2.Timeout(seconds + wait, connect=min(seconds, CONNECT_SECONDS))
+    return httpx2.Timeout(seconds + wait, connect=min(seconds, connecting))
+
+
+def _nobody_there(error: Exception) -> bool:
+    import httpx2
+
+    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _line_errors() -> tuple[type[Exception], ...]:

@@ -16,7 +16,7 @@ from outlast.care.audit.audit import audit_flow
 from outlast.clock import Clock, moment
 from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.loading import names_a_flow
-from outlast.home.acceptance import supposed
+from outlast.home.caller import supposed
 from outlast.home.home import nobody
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id

@@ -34,7 +34,7 @@ from outlast.secrets import SecretRules, read_own
 from outlast.secrets.find import is_secret_file
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.contract import Store
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.runs import claim as claims
 from outlast.runs.claim import RunClaim
 from outlast.runs.repeated import ended

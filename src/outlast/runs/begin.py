@@ -20,8 +20,7 @@ from outlast.runs.options import AS_EVER, Options, agreed
 from outlast.runs.run import FINISHED, Outcome
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import pack_small
-from outlast.values.digest import identity
+from outlast.values.codec import identity, pack_small
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

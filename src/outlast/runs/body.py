@@ -20,7 +20,7 @@ import msgspec
 from outlast import failpoints
 from outlast.clock import moment
 from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
-from outlast.home.acceptance import Acceptance as Acceptance
+from outlast.home.caller import Acceptance as Acceptance
 from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
@@ -38,8 +38,7 @@ from outlast.runs.run import Outcome
 from outlast.runs.stops import PERSON
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
-from outlast.values.codec import Decode, decode, encode, pack
-from outlast.values.digest import digest
+from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
 from outlast.values.tracebacks import folded
 

@@ -28,8 +28,7 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.runs.rewind import NOT_REACHED, leave_behind, set_aside
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
 
 GOOD = ("succeeded", "skipped")

@@ -12,7 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from outlast import failpoints
-from outlast.errors import Failed, OutlastError, Paused, Stopped
+from outlast.errors import OutlastError, Paused, Stopped, WorkFailed
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
 from outlast.runs.attempt import (
@@ -242,7 +242,7 @@ def _is_final(attempt: Attempt, error: BaseException) -> bool:
 
 def is_ours(error: BaseException) -> bool:
     """What Outlast itself refuses, it refuses again: trying once more is of no use."""
-    return isinstance(error, OutlastError) and not isinstance(error, Failed)
+    return isinstance(error, OutlastError) and not isinstance(error, WorkFailed)
 
 
 def _error(error: BaseException) -> Payload:

@@ -27,8 +27,7 @@ from outlast.runs.journal_writer import Entries
 from outlast.runs.options import Options
 from outlast.runs.run import Outcome
 from outlast.values.ambient import begin
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution

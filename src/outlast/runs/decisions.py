@@ -24,7 +24,7 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.home import once as operations
-from outlast.home.find import interrupt_row
+from outlast.home.home import interrupt_row
 from outlast.home.once import Operation
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal

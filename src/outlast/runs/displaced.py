@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.store.disk import write_whole
-from outlast.values.compared import Compared
+from outlast.values.frozen import Compared
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

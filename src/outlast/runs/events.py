@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from outlast.errors import IntegrityBroken
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row
 from outlast.runs import journal
 from outlast.runs.look import interrupt_of, record_now

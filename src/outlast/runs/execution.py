@@ -44,8 +44,7 @@ from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
 from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
-from outlast.values.digest import identity
+from outlast.values.codec import decode, digest_inputs, encode, identity, pack, refuse_large
 
 if TYPE_CHECKING:
     from outlast.runs.branches import Branches

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from outlast.clock import micros
 from outlast.errors import ValueRefused
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.runs.look import PAGE, held_rows, listed
 from outlast.runs.run import STATUSES, RunRecord

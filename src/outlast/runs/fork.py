@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import InputsInvalid, OutlastError, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, Row, decode_header, decode_payload, entry, genesis
 from outlast.runs import claim as claims
@@ -28,8 +28,7 @@ from outlast.runs.run import FORK
 from outlast.runs.start import flow_of_run, pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
-from outlast.values.codec import decode, pack_json, pack_small
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity, pack_json, pack_small
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.home.find import interrupt_row
+from outlast.home.home import interrupt_row
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
 

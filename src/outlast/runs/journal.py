@@ -32,8 +32,7 @@ from outlast.ledger.journal import (
 from outlast.runs.call import Call, labels
 from outlast.runs.run import FINISHED
 from outlast.store.contract import InterruptRow, NewRun, RunRow
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest, identity
+from outlast.values.codec import decode, digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

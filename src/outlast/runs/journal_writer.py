@@ -23,7 +23,7 @@ from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header,
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 
 class Entries:

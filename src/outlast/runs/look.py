@@ -1,4 +1,4 @@
-"""Looking at runs: what a home has of them, as the values people read. A row by its id: `home/find.py`."""
+"""Looking at runs: what a home has of them, as the values people read. A row by its id: `home/home.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import OutlastError, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of

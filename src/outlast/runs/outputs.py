@@ -21,14 +21,14 @@ from outlast.files.changes import SeenFile, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_recipe, lasting, path_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

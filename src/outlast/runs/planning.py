@@ -19,7 +19,7 @@ from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_recipe
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.home.acceptance import NOTHING_ACCEPTED, Acceptance
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
 from outlast.ledger.journal import JournalEntry
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims

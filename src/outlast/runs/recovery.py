@@ -30,7 +30,7 @@ from outlast.runs.reasons import reasons_of
 from outlast.runs.same_flow import file_now
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.store.contract.damaged import damage_of
-from outlast.values.digest import digest, identity
+from outlast.values.codec import digest, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.errors import RunFinished, RunRemoved
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.runs import claim as claims
 from outlast.runs import finished
 from outlast.runs.begin import standing

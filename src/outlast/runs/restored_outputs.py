@@ -19,7 +19,7 @@ from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
 from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
 from outlast.runs.outputs import Output, RecordedOutput, find_run, flow_file_of, look, recorded

@@ -22,7 +22,7 @@ from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, l
 from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

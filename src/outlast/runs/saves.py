@@ -28,14 +28,14 @@ import msgspec
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered
 from outlast.runs.call import Call
 from outlast.runs.claim import refuse_lost
 from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import open_file
 from outlast.workspace import artifact as artifacts
@@ -43,6 +43,7 @@ from outlast.workspace import save
 from outlast.workspace.artifact import PREFIX, Artifact
 from outlast.workspace.content import Given
 from outlast.workspace.entry import ArtifactSource
+from outlast.workspace.recall.search import keep_up
 from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
@@ -173,8 +174,6 @@ def save_from_run(
     execution: Execution, frame: Frame, given: Callable[[RunRow], ArtifactDraft], content: Given
 ) -> Artifact:
     """The artifact that this call saved. On replay its content is not even looked at."""
-    from outlast.workspace.recall.search import keep_up
-
     caller = execution.executor.caller
     run = run_row(caller.home, execution.id)
     draft = given(run)

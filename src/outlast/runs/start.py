@@ -17,9 +17,8 @@ from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, Run
 from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
-from outlast.home.acceptance import NOTHING_ACCEPTED
-from outlast.home.find import run_row
-from outlast.home.home import refuse_loop
+from outlast.home.caller import NOTHING_ACCEPTED
+from outlast.home.home import refuse_loop, run_row
 from outlast.home.place import restoration_of
 from outlast.runs import body as retrying
 from outlast.runs import body as runner
@@ -37,8 +36,7 @@ from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
 
 if TYPE_CHECKING:
-    from outlast.home.acceptance import Acceptance
-    from outlast.home.caller import Caller
+    from outlast.home.caller import Acceptance, Caller
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs.execution import Execution

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from outlast.errors import Refused
 from outlast.home import once as operations
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.once import Operation
 from outlast.runs.plan import state_of
 from outlast.runs.saves import keep, kept_by, refuse_over, remember, source_in, told, write_in_step

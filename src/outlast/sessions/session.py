@@ -18,8 +18,7 @@ from outlast.errors import NameInvalid, TokenizerInvalid, ValueRefused
 from outlast.home.place import check_name
 from outlast.ledger.journal import Break, link
 from outlast.values.codec import encode, pack_json
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 
 ROLES = ("user", "assistant", "system", "tool")  # the usual ones; any other short text is a role too
 SYSTEM = "system"

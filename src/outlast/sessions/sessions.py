@@ -32,7 +32,7 @@ from outlast.sessions.session import (
 from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
-from outlast.values.tokenizer import counter
+from outlast.values.tokens import counter
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

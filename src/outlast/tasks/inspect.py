@@ -16,7 +16,7 @@ from outlast.handoffs.handoff import key_of, label_of
 from outlast.handoffs.musts import prose_in
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason
 from outlast.runs.look import interrupt_of, record_now
 from outlast.store.contract import Reading

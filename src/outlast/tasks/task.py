@@ -14,7 +14,7 @@ from outlast.handoffs.handoff import Handoff, HandoffClaim, Recovered, Settlemen
 from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.compared import Compared
+from outlast.values.frozen import Compared
 
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
 

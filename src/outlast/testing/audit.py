@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, Header, decode_header
 from outlast.runs.call import Call
 from outlast.runs.run import RunRecord

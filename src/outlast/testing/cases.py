@@ -26,7 +26,7 @@ from outlast.errors import Invalid
 from outlast.flows.loading import is_recipe, load
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import find_recipe
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
@@ -38,8 +38,7 @@ from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, rec
 from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import stored
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest, encode
 
 T = TypeVar("T")
 Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer

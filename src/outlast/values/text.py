@@ -105,6 +105,11 @@ def ended_line(stragglers: Sequence[Mapping[str, object]], number: int = 0) -> s
     return f"ended what it left in the background: {known}{more}"
 
 
+def doubt_of(shared: str) -> str:
+    """To be said after files that were left, if parts of `shared` that are done at once declare the same."""
+    return f" (of this or another part of {shared}: they are done at once and declare the same)" if shared else ""
+
+
 # -- commands in texts, made ready to be pasted elsewhere: in another folder, with another environment ----------------
 
 

@@ -26,8 +26,7 @@ from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace.content import StoredContent
 from outlast.workspace.entry import ArtifactSource, newest_first, proof_of, run_id_of
 

@@ -18,8 +18,7 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import decode, encode
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs as refs_of
 from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from outlast.errors import RunRemoved, ValueRefused
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import ArtifactRow, RecordRow

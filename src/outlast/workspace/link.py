@@ -15,8 +15,7 @@ from outlast.home.once import Operation
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
 from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 

@@ -22,8 +22,7 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
-from outlast.values.compared import Compared
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
 from outlast.workspace.entry import (
     SUMMARY_LENGTH,

@@ -12,7 +12,7 @@ from outlast import failpoints
 from outlast.errors import IntegrityBroken
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.trash import FolderTrash
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..support import in_threads
 

@@ -22,7 +22,7 @@ from outlast.flows.code import function_in, parse
 from outlast.flows.loading import is_recipe, why_missing
 from outlast.flows.yaml.flow import RecipeSpec
 from outlast.flows.yaml.model import Command, Recipe
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import record_now, run_receipts

@@ -24,8 +24,7 @@ from outlast.care.gc.rule import COPIES
 from outlast.runs.claim import holder_of
 from outlast.runs.run import FINISHED
 from outlast.store.contract import KeptOutcome, Kin, Reading, Slice, Weight, Writing
-from outlast.values.codec import decode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

@@ -17,14 +17,14 @@ from msgspec import Struct
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, check, genesis
 from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
 from outlast.runs.journal import standing_digest
 from outlast.runs.run import FINISHED
 from outlast.runs.saves import refs_saved
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

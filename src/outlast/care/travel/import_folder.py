@@ -23,8 +23,7 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import STATUSES, TESTIMONY, Header, JournalEntry, Payload, Row, entry, genesis, link
 from outlast.runs.claim import run_fact
 from outlast.store.contract import LeaseRow, RunRow, Writing
-from outlast.values.codec import encode
-from outlast.values.digest import digest, identity
+from outlast.values.codec import digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from outlast.runs.receipt import events_of
 from outlast.runs.recovery import is_mark
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
-from outlast.values.codec import decode
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from outlast.errors import (
     CommandFailed,
     Conflict,
     Contested,
-    Failed,
     HandoffAmbiguous,
     HandoffClaimed,
     HandoffContested,
@@ -35,6 +34,7 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
     Unavailable,
+    WorkFailed,
     filled,
 )
 
@@ -59,7 +59,7 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Refused: REFUSED,
     Invalid: USAGE,
     Unavailable: FAILED,
-    Failed: FAILED,
+    WorkFailed: FAILED,
 }
 OF_STATUS = {
     "succeeded": SUCCEEDED,

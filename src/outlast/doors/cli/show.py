@@ -68,7 +68,7 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
         receipts = _whole(outlast, run.id)
         steps, waits = latest(receipts), tuple(outlast.interrupts(run.id))
         mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
-        began = late.shown.failed_below(outlast, run)
+        began = late.shown.failed_below(outlast, run) if run.status == "failed" else []
     if call.json:
         told = {"mirror": mirror or None, "displaced": [late.shown.displaced_json(one) for one in gave_way]}
         emit(_show_json(run, plan, steps, waits) | told | {"failed_below": began})

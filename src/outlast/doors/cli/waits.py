@@ -22,7 +22,7 @@ from outlast.doors.cli.render import (
     say,
     span,
 )
-from outlast.values.doubt import doubt_of
+from outlast.values.text import doubt_of
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outlast, PlanStep, RunRecord

@@ -29,8 +29,7 @@ from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
 from outlast.errors import HandoffInvalid, OutlastError, RevisionConflict
 from outlast.python.automatic import MAX_FILES, AutomaticHandoffs, NewestRevision, Withheld, automatic_handoffs
 from outlast.python.work_tree import WorkTree, can_be_handed_over, content_of, work_tree_of
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 from outlast.values.text import one_line
 
 if TYPE_CHECKING:

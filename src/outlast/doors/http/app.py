@@ -147,14 +147,17 @@ async def _answer(exchange: Exchange, call: Operation) -> None:
     if call.long:
         status, body, more = await exchange.in_long(_perform, exchange, call, query, raw)
     else:
-        writes = call.role != "read"
-        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
+        request = await exchange.asked(call, query, raw) if callable(call.role) else None
+        writes = call.role_of(request) != "read"  # what only reads waits for no disk
+        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, request, writes=writes)
     await exchange.answer(status, body, more=more)
 
 
-def _perform(exchange: Exchange, call: Operation, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
-    """Decode, make the one call, encode: in a worker thread."""
-    outlast, asked = exchange.opened(call, query, raw)
+def _perform(
+    exchange: Exchange, call: Operation, query: Any, raw: bytes, request: Any = None
+) -> tuple[int, bytes, Headers]:
+    """Decode, if that was not done yet; make the one call; encode: in a worker thread."""
+    outlast, asked = exchange.opened(call, query, raw) if request is None else exchange.opened_for(call, request)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
     with noticing() as damaged:
         value = table.done(HANDLERS.get(call.name, table.by_name), outlast, asked)

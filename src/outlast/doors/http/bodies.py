@@ -22,6 +22,7 @@ LET_BY = 16 << 20  # so much of content that is too large is let go by
 DRAINED = 8  # times the limit: so much of a body that is too large is let go by
 MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
 _AT = re.compile(r"^(?P<why>.*?)(?: - at `(?P<at>\$[^`]*)`)?$", re.DOTALL)
+_CAPITAL = re.compile(r"[A-Z]")
 _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
 
@@ -134,9 +135,25 @@ def decode(raw: bytes, kind: Any) -> Any:
     try:
         return _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
-        raise invalid(error) from error
+        said = _in_our_spelling(raw, kind)
+        if said is None:
+            raise invalid(error) from error
+        return decode(said, kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise RequestMalformed(str(error)) from error
+
+
+def _in_our_spelling(raw: bytes, kind: Any) -> bytes | None:
+    """The same object with fields spelt as TypeScript does (`handoffText`) in our names; None: there are none."""
+    try:
+        said = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return None
+    ours = {name: _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name) for name in said}
+    meant = {name: ours[name] for name in said if name not in kind.__struct_fields__}
+    if not meant or any(name in said or name not in kind.__struct_fields__ for name in meant.values()):
+        return None
+    return msgspec.json.encode({meant.get(name, name): value for name, value in said.items()})
 
 
 def check_json(raw: bytes) -> None:

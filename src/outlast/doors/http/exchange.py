@@ -47,6 +47,7 @@ PREFLIGHT: Headers = [
     ),
     (b"access-control-max-age", b"600"),
 ]
+READ_AT_ONCE = 16 << 10  # bytes of a body that the loop reads itself
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -163,9 +164,21 @@ class Exchange:
 
     def opened(self, call: Operation, query: Any, raw: bytes = b"") -> tuple[Outlast, CallRequest]:
         """The home for who asks, and what is asked: for a worker thread, since it may open a store."""
-        assert self.identity is not None
+        return self.opened_for(call, self._decoded(call, query, raw))
+
+    async def asked(self, call: Operation, query: Any, raw: bytes) -> Any:
+        """What is asked, before it is known who does it: what is small is read at once."""
+        if len(raw) <= READ_AT_ONCE:
+            return self._decoded(call, query, raw)
+        return await self.in_thread(self._decoded, call, query, raw)
+
+    def _decoded(self, call: Operation, query: Any, raw: bytes) -> Any:
         body = bodies.decode(raw, call.body) if call.body is not None else None
-        request = call.made(self.path, query, body)
+        return call.made(self.path, query, body)
+
+    def opened_for(self, call: Operation, request: Any) -> tuple[Outlast, CallRequest]:
+        """The same for a request that was read already."""
+        assert self.identity is not None
         self.identity.refuse_without(call.role_of(request))
         tenant = request.tenant_id or self.text("outlast-tenant")
         actor = request.actor or self.text("outlast-actor")

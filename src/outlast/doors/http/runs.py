@@ -46,8 +46,6 @@ def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started
     """The run that was begun or goes on; of one that somebody else runs how it stands, with its holder."""
     outlast, asked = exchange.opened(START, query, raw)
     request = asked.request
-    if request.again or request.yes or request.effects:
-        asked.identity.refuse_without("approve")
     flow = exchange.state.flows.named(request.flow)
     options, inputs = Options(**asked.given("flow", "inputs", "wait")), inputs_of(flow, request.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))

@@ -24,8 +24,8 @@ from outlast.doors.mcp.desk import Desk, Sessions
 from outlast.doors.mcp.gates import Stands, elicits
 from outlast.doors.mcp.server import make_server
 from outlast.errors import EmbeddedOnly
+from outlast.python import rooms
 from outlast.python.project import Project
-from outlast.runs.call_async import in_thread
 from outlast.values import json_text
 from outlast.values.text import visible
 
@@ -35,13 +35,10 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 2.0  # for calls under way when the input ends: clients wait about as long before they use force
 LAST_SECONDS = 6.0  # after a signal; what has not stopped by then is left behind, and can be resumed
 BROKEN_PIPE = 141
-MAKING = (
-    "run_start",
-    "handoff_store",
-    "task_pause",
-    "workspace_save",
-    "checkpoint_record",
-)  # a home, where there is none
+MAKING = (  # a home, where there is none
+    *("run_start", "handoff_store", "task_pause", "workspace_save", "workspace_record", "checkpoint_record"),
+    *("session_append", "signal_send"),
+)
 PIECE = 1 << 16
 MAX_DEPTH = 250  # as deep as a body over HTTP
 
@@ -154,7 +151,7 @@ class StopRequest:
 
     async def close(self) -> None:
         """Close the home, which gives runs time to stop; once a signal has come, only a little."""
-        closing = asyncio.ensure_future(in_thread(self.home.close))
+        closing = asyncio.ensure_future(rooms.call_async.in_thread(self.home.close))
         if self.code in (0, BROKEN_PIPE, 128 + signal.SIGHUP):
             self._asked.clear()
             await asyncio.wait({closing, self.waiter()}, return_when=asyncio.FIRST_COMPLETED)
@@ -242,7 +239,7 @@ class Wire:
         """One line, whole, however slowly it is read. A reader that is gone ends the serving like the end of input."""
         async with self._writing:
             try:
-                await in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
+                await rooms.call_async.in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
             except OSError:
                 self.ended.reader_gone()
 

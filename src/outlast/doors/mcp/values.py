@@ -18,10 +18,8 @@ from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Handoff, Listed, Recovered
-    from outlast.ledger.verdict import Verdict
-    from outlast.runs.run import Outcome
-    from outlast.runs.waits.interrupt import Interrupt
+    from outlast import Interrupt, Outcome, Verdict
+    from outlast.operations.answers import Handoff, Listed, Recovered
 
 
 HANDOFF, ARTIFACT, RUN = "handoff://{scope}/{anchor}", "artifact://{ref}", "run://{run_id}"

@@ -13,8 +13,7 @@ from outlast.flows.loading import RECIPES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
 from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 
 class RecipeSpec(FlowSpec, frozen=True, dict=True):

@@ -13,8 +13,7 @@ from outlast.clock import moment
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import RecipeSpec
-from outlast.home.find import run_row
-from outlast.home.home import refuse_loop
+from outlast.home.home import refuse_loop, run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import failure, recovery
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall

@@ -15,8 +15,7 @@ from msgspec import Struct
 from outlast.errors import AnswerInvalid
 from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
 from outlast.ledger.journal import RESERVED as RESERVED
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),

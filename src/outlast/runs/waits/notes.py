@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from outlast.home.find import interrupt_row
+from outlast.home.home import interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import NameInvalid, RunFinished
 from outlast.home import once as operations
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.once import Operation
 from outlast.home.place import check_name
 from outlast.runs.claim import refuse_sealed

@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import BudgetTooSmall
-from outlast.values.estimate import tokens_about
-from outlast.values.tokenizer import TokensOf, counter
+from outlast.values.tokens import TokensOf, counter, tokens_about
 from outlast.workspace.recall.passages import Span, excerpt
 
 ENTRY_TOKENS = 160  # of one excerpt; a longer text is cut, so that one does not crowd out the others

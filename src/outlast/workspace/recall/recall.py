@@ -18,7 +18,7 @@ from outlast.errors import ValueRefused
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import RecordRow
-from outlast.values.tokenizer import TokensOf
+from outlast.values.tokens import TokensOf
 from outlast.workspace import link
 from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
