@@ -295,8 +295,7 @@ class Handoffs:
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
         if found.scope != self._scope(scope, None):
             raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
@@ -346,9 +345,7 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return list_handoffs(self._executor, self._scope(scope, None), standing, _limit(limit), look, before)
+        return list_handoffs(self._executor, self._scope(scope, None), _standing(standing), _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -477,6 +474,18 @@ def lint_fields(fields: Mapping[str, Any]) -> Lint:
 def _number(name: str, value: int | None) -> int | None:
     if value is not None and (type(value) is not int or value < 0):
         raise HandoffInvalid(name, f"{value!r} is no revision", "revisions count from 1; 0: there is none yet")
+    return value
+
+
+def _refuse_both(handoff_id: str | None, anchor: str | None) -> None:
+    """Raises HandoffInvalid unless one of them is named."""
+    if (handoff_id is None) == (anchor is None):
+        raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+
+
+def _standing(value: Standing | None) -> Standing | None:
+    if value is not None and value not in STANDINGS:
+        raise HandoffInvalid("standing", f"{value!r} is none", f"use one of {', '.join(STANDINGS)}")
     return value
 
 

@@ -21,7 +21,7 @@ from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
-from outlast.resources.resources import NOTHING
+from outlast.resources import NOTHING
 from outlast.runs import os_signals as signals
 from outlast.runs.find_runs import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live

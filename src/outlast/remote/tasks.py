@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
+from outlast.errors import HandoffInvalid, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
-from outlast.handoffs.settle import note_printed
 from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
 from outlast.operations.table import OPERATIONS
@@ -125,11 +124,7 @@ class RemoteTaskSession(TaskSession):
         agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("settle", checks=bool(given["run_checks"]), agree=agree)
-        try:
-            done = value_of(looking.about_handoffs(OPERATIONS["task_complete"], body).raw, TaskCompleted)
-        except NotSettled as error:
-            note_printed(self._executor.home, error, looking.ran)
-            raise
+        done = value_of(looking.settling(OPERATIONS["task_complete"], body), TaskCompleted)
         self._took(None)
         return done
 
