@@ -19,7 +19,7 @@ from outlast.home.caller import Caller
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.ledger.lease import Beat
-from outlast.runs.options import Options
+from outlast.runs.run import Options
 from outlast.runs.start import claim_run
 
 from ..crash.command_folder import Folder

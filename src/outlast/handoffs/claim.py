@@ -29,8 +29,9 @@ from outlast.ledger.journal import JournalEntry
 from outlast.ledger.lease import Beat, is_over
 from outlast.ledger.verdict import Reason, Verdict
 from outlast.runs import claim as claims
+from outlast.runs import holder as holders
+from outlast.runs.found import refuse_unproven
 from outlast.runs.run import FINISHED
-from outlast.runs.unproven import refuse_unproven
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import encode, jsonable
 from outlast.values.frozen import NamedTuple
@@ -321,9 +322,9 @@ def take_run(caller: Caller, tx: Writing, run_id: str, beat: Beat, claiming: Cla
         raise RunNotFound(run_id)
     if row.status in FINISHED:
         raise RunFinished(run_id, row.status)
-    claims.refuse_sealed(row)
-    if not claiming.take or claims.is_executing(row):
-        claims.refuse_held(caller, tx, run_id, lease)
+    holders.refuse_sealed(row)
+    if not claiming.take or holders.is_executing(row):
+        holders.refuse_held(caller, tx, run_id, lease)
     refuse_unproven(tx, row, lease)
     tx.beat_claim(beat)
     if lease.holder == token and not claiming.accepting:
@@ -334,7 +335,7 @@ def take_run(caller: Caller, tx: Writing, run_id: str, beat: Beat, claiming: Cla
 def _take_lease(home: Home, tx: Writing, row: RunRow, lease: LeaseRow, token: str, claiming: Claiming) -> int:
     from outlast.runs.under_way import starts_of  # who only looks takes no run
 
-    silent_at, starts = claims.silent_since(home, tx, row, lease), starts_of(home, tx, row, lease)
+    silent_at, starts = holders.silent_since(home, tx, row, lease), starts_of(home, tx, row, lease)
     tx.take_lease(lease, token)
     if lease.holder and lease.holder not in (home.process.id, token):
         tx.forget_holder(lease.holder)
@@ -346,7 +347,7 @@ def _take_lease(home: Home, tx: Writing, row: RunRow, lease: LeaseRow, token: st
     told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
     told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
     tx.append(hold, [*starts, *(_fact(*each, home, row, hold) for each in told)])
-    if claims.is_executing(row):  # it was, and its owner is dead
+    if holders.is_executing(row):  # it was, and its owner is dead
         tx.set_run_status(row.key, "crashed", row.updated_at)
     return hold.epoch
 
@@ -359,7 +360,7 @@ def _acceptance(reason: Reason, claiming: Claiming) -> dict[str, Any]:
 def give_back(home: Home, tx: Writing, run_id: str, token: str, facts: dict[str, Any]) -> bool:
     """Give a claimed run back as it is, and say so in its journal. Whether the token still held it."""
     row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-    if row is None or lease is None or lease.holder != token or claims.is_executing(row):
+    if row is None or lease is None or lease.holder != token or holders.is_executing(row):
         return False
     hold = _hold_of(row, lease)
     tx.append(hold, [_fact("released", facts, home, row, hold)])
@@ -373,7 +374,7 @@ def note_checked(caller: Caller, tx: Writing, run_id: str, by: str, evidence: Se
     row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
     if row is None or lease is None:
         return "its run is gone"
-    holder = claims.holder_of(caller, tx, run_id, lease) if claims.is_executing(row) else ""
+    holder = holders.holder_of(caller, tx, run_id, lease) if holders.is_executing(row) else ""
     if holder or row.status in FINISHED or row.seal:
         return f"its run is executed by {holder}" if holder else "its run has ended or left meanwhile"
     hold, blobs = _hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))

@@ -24,13 +24,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from outlast.commands.environment import work_shell
 from outlast.commands.leftovers import facts_of, previous_of
 from outlast.commands.mirror import CONDITIONS, flow_name
-from outlast.commands.shell import work_shell
 from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
 from outlast.files.changes import LeftFiles
-from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Command, Node, Parallel, Recipe, Repeat
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.yaml.model import Command, FlowDefinition, Node, Parallel, Repeat
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     MAX_CHECKS,
@@ -53,15 +53,15 @@ from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.decisions import find_call
+from outlast.runs.found import find
 from outlast.runs.look import record_now, waits_now
+from outlast.runs.outlook import plan
 from outlast.runs.outputs import recorded
 from outlast.runs.plan import Plan
-from outlast.runs.planning import plan
 from outlast.runs.receipt import receipts_of
-from outlast.runs.recovery import find
 from outlast.runs.rewind import REWOUND
 from outlast.runs.run import RunRecord
-from outlast.runs.start import flow_if_known
+from outlast.runs.same_flow import flow_if_known
 from outlast.runs.under_way import rows_of_starts
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.store.contract import Reading, RunRow
@@ -84,17 +84,17 @@ def checks_of(executor: Executor, row: RunRow, root: str, begun: Collection[str]
         spec = flow_if_known(executor, row)
     except OutlastError:  # it is told elsewhere that the flow is not found, or is no flow any more
         return ()
-    if not isinstance(spec, RecipeSpec) or spec.recipe is None:
+    if not isinstance(spec, FlowFileSpec):
         return ()
     found: dict[str, Form] = {}
     inputs = {_input(name): _as_text(value) for name, value in decode(row.inputs).items()}
-    for command in _asked(spec.recipe.steps, begun):
-        folder = os.path.realpath(os.path.join(spec.folder, spec.recipe.cwd, command.cwd))
+    for command in _asked(spec.definition.steps, begun):
+        folder = os.path.realpath(os.path.join(spec.folder, spec.definition.cwd, command.cwd))
         inside = os.path.relpath(folder, root)
         if inside.split(os.sep)[0] == "..":
             continue  # a check stays inside of the root
         for accepted in command.accept:
-            form = _form(spec.recipe, command, accepted, inputs, "" if inside == "." else inside)
+            form = _form(spec.definition, command, accepted, inputs, "" if inside == "." else inside)
             found[repr(form)] = form
     return tuple(found.values())[:MAX_CHECKS]
 
@@ -109,10 +109,10 @@ def _asked(nodes: Sequence[Node], begun: Collection[str]) -> Iterator[Command]:
             yield from _asked(node.branches if isinstance(node, Parallel) else node.steps, begun)
 
 
-def _form(recipe: Recipe, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
-    known = {**inputs, **recipe.env, **command.env}
+def _form(definition: FlowDefinition, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
+    known = {**inputs, **definition.env, **command.env}
     told = "".join(f"export {name}={shlex.quote(known[name])}; " for name in sorted(known) if name in text)
-    shell = work_shell(command.shell or recipe.shell, text)
+    shell = work_shell(command.shell or definition.shell, text)
     run = text.strip() if shell == ("/bin/sh",) else shlex.join([*shell, "-c", text])
     return {"run": told + run, "cwd": folder} if folder else told + run
 

@@ -35,7 +35,7 @@ from outlast.home import once as operations
 from outlast.home.once import Operation
 from outlast.ledger.lease import Beat
 from outlast.ledger.verdict import Reason, Verdict
-from outlast.runs.claim import claimed_by, is_executing
+from outlast.runs.holder import claimed_by, is_executing
 from outlast.store.contract import Reading, Writing
 from outlast.values.ambient import refuse_stopped
 

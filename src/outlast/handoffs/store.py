@@ -32,7 +32,7 @@ from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.home import run_row
 from outlast.home.once import Operation, check_id
 from outlast.ledger.journal import genesis_of_anchor
-from outlast.runs.claim import refuse_lost as refuse_lost_run
+from outlast.runs.holder import refuse_lost as refuse_lost_run
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, TaskRow, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, identity
@@ -454,7 +454,7 @@ def store_from_run(
         try:
             return store(executor, given, how).id
         except LeaseLost as lost:
-            execution.pen.sever(lost)
+            execution.writer.sever(lost)
 
     stored = execution.value_of_call(frame, "run.handoff", make)
     return get(executor.home, HandoffQuery(run.scope, handoff_id=stored))
@@ -462,8 +462,8 @@ def store_from_run(
 
 def _in_step(execution: Execution, frame: Frame) -> str:
     """Which call of which attempt it is. Raises Severed when the run is not this worker's any more."""
-    if execution.pen.severed is not None:
-        raise Severed from execution.pen.severed
+    if execution.writer.severed is not None:
+        raise Severed from execution.writer.severed
     attempt: Attempt | None = frame.attempt
     assert attempt is not None
     attempt.handoffs += 1

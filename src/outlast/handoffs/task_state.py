@@ -15,7 +15,7 @@ from outlast.errors import HandoffClaimed, TaskRefused
 from outlast.handoffs.handoff import anchor_of, task_of
 from outlast.home import claimer
 from outlast.ledger.journal import link
-from outlast.runs.claim import holder_of, is_executing
+from outlast.runs.holder import holder_of, is_executing
 from outlast.runs.look import record_in
 from outlast.store.contract import Hold, NewTask, Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.values.codec import encode

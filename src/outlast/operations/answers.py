@@ -20,8 +20,7 @@ from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer
 from outlast.operations.reading import handoff_in_order, in_order
-from outlast.runs.displaced import Displaced
-from outlast.runs.inbox import InboxItem
+from outlast.runs.look import Displaced, InboxItem
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt

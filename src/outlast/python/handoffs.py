@@ -44,7 +44,7 @@ from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
 from outlast.python import rooms
 from outlast.python.awaited import awaited
-from outlast.runs.inbox import InboxItem
+from outlast.runs.look import InboxItem
 
 if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled

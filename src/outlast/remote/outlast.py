@@ -35,14 +35,13 @@ from outlast.remote.sessions import RemoteSessions
 from outlast.remote.tasks import RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
 from outlast.runs.find_runs import run_query
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.run import Options, Outcome, RunRecord
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.commands.logs import CommandLog
-    from outlast.runs.displaced import Displaced
+    from outlast.runs.look import Displaced
     from outlast.runs.receipt import Event
     from outlast.runs.waits.interrupt import Interrupt
 
