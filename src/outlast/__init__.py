@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from outlast.flows.spec import KEY
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Applied, Difference
-    from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, HandoffClaim, Lint
-    from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
+    from outlast.handoffs.handoff import (
+        Contract,
+        Evidence,
+        Form,
+        Handoff,
+        HandoffClaim,
+        HandoffEvent,
+        Lint,
+        Listed,
+        Recovered,
+        Settlement,
+    )
     from outlast.home.keys import ApiKey, Keys
     from outlast.home.settings import Settings
     from outlast.ledger.verdict import Reason, Verdict

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from outlast.errors import OutlastError
-from outlast.handoffs.recovered import Listed
+from outlast.handoffs.handoff import Listed
 from outlast.ledger.verdict import Verdict
 from outlast.operations.reading import handoff_in_order, in_order, ready, ready_text
 from outlast.runs.look import Displaced

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from outlast.commands import mirror as mirror
     from outlast.commands import room as room
     from outlast.flows.yaml import flow as flow
-    from outlast.handoffs import binding as binding
     from outlast.handoffs import carry as carry
     from outlast.handoffs import compose as compose
     from outlast.handoffs import difference as difference
-    from outlast.handoffs import from_run as from_run
     from outlast.handoffs import lint as lint
+    from outlast.handoffs import store as store
     from outlast.home import claimer as claimer
     from outlast.python import named_flows as named_flows
     from outlast.runs import begin as begin
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
     from outlast.runs.waits import signal as signal
-    from outlast.sessions import drafts as drafts
+    from outlast.sessions import session as session
 
 _PLACES = {
     "care": "backup verify",
@@ -59,7 +58,7 @@ _PLACES = {
     "care.travel": "export_run handoff import_run",
     "commands": "logs mirror room",
     "flows.yaml": "flow",
-    "handoffs": "binding carry compose difference from_run lint",
+    "handoffs": "carry compose difference lint store",
     "home": "claimer",
     "python": "named_flows",
     "runs": """
@@ -68,7 +67,7 @@ _PLACES = {
     """,
     "runs.replay": "replay",
     "runs.waits": "ask signal",
-    "sessions": "drafts",
+    "sessions": "session",
 }
 ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 

@@ -199,7 +199,7 @@ class _Run:
 
         It takes what `outlast.handoff.store` takes. In the body it is stored once: on replay it gives that revision.
         """
-        return rooms.from_run.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+        return rooms.store.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
 
     @property
     def workspace(self) -> RunWorkspace:

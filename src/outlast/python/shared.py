@@ -15,8 +15,7 @@ from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature, spec_of
-from outlast.handoffs.observer import HERE, Eyes
-from outlast.home.caller import Caller, supposed
+from outlast.home.caller import Caller, Observer, supposed
 from outlast.home.home import Home, nobody, open_home, run_row
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings as Settings
@@ -105,7 +104,7 @@ class Shared:
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
         live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where, HERE), live)
+        self._executor = Executor(Caller(opened, who, where), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
@@ -131,7 +130,7 @@ class Shared:
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Eyes = HERE,
+        eyes: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:

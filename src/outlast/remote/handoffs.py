@@ -14,13 +14,22 @@ from outlast.files.changes import text
 from outlast.files.git import branch_of
 from outlast.files.root import Stand, relative_to
 from outlast.handoffs import settle as settling
+from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    Contract,
+    Handoff,
+    HandoffClaim,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+)
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recover import Recovering, check
-from outlast.handoffs.recovered import Listed, Near, Recovered, Settlement
+from outlast.handoffs.recover import check
 from outlast.handoffs.unfinished import meant
 from outlast.operations.table import OPERATIONS
 from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _refuse_both, _reports, _standing, _words

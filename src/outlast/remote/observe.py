@@ -19,15 +19,14 @@ from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, NotSettled, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
+from outlast.handoffs.contract import read_check, read_must
+from outlast.handoffs.difference import edits
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.forms import read_check, read_must
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, must_key
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, Recovered, must_key
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.renames import edits
-from outlast.handoffs.reported import refuse_odd
 from outlast.handoffs.settle import note_printed
+from outlast.handoffs.sighting import refuse_odd
 from outlast.handoffs.verdict import edited_in
 from outlast.ledger.verdict import Verdict, judge
 from outlast.operations.table import OPERATIONS

@@ -28,8 +28,7 @@ from outlast.remote.calls import (
 )
 from outlast.remote.handoffs import agreed, contract_json
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number, read_meta
 from outlast.tasks.bridge import OURS, STORING, Of
 from outlast.tasks.task import TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
@@ -170,7 +169,7 @@ class RemoteTasks(Tasks):
         names = ("task_id", "tenant_id", "scope", "actor", "repo_root", "claim_id")
         of = self._of(**{name: given[name] for name in names})
         if given["meta"] is not None:
-            session_drafts.meta_of(given["meta"])
+            read_meta(given["meta"])
         if given["session"] != "":
             check_name("session", given["session"])
         ask(self._line, OPERATIONS["task_open"], given)

@@ -26,7 +26,7 @@ from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
-from outlast.operations.observed import NOBODY, Eyes
+from outlast.operations.observed import NOBODY, FileObserver
 from outlast.operations.operation import ApiKey, Keys
 from outlast.python.project import Flows, check_tenant, tenants_of
 
@@ -208,7 +208,7 @@ class ServerState:
         tenant: str | None,
         actor: str | None,
         scope: str | None,
-        eyes: Eyes = NOBODY,
+        eyes: FileObserver = NOBODY,
         claims: Iterable[str] = (),
         *,
         came_from: str,
