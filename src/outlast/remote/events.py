@@ -7,6 +7,7 @@ Transcripts of a server's runs, read piece by piece.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -140,8 +141,6 @@ def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
 
 async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Event]:
     """The same on an event loop."""
-    import asyncio
-
     following = _Following(line, run_id, after)
     async with line.on_loop() as http:
         while True:

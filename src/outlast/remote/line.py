@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -333,9 +334,6 @@ class _Refused(Exception):
 
 def _warn_of(damaged: str) -> None:
     """Warn of records that the server met and that are not what was stored, as a home of this process would."""
-    import warnings
-    from urllib.parse import unquote
-
     for line in damaged.split(",") if damaged else ():
         warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=2)
 

@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
+from outlast.python.outlast import acceptance_of, taken_because
 from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
 from outlast.runs.options import Options
 from outlast.runs.run import Outcome
+from outlast.runs.start import pack_inputs
 from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
 
@@ -42,8 +44,6 @@ class Runs:
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
-        from outlast.runs.start import pack_inputs
-
         spec, unheard = flow.spec, list[int]()
         inputs = decode(pack_inputs(spec, spec.bind(args, kwargs)))
         body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
@@ -67,8 +67,6 @@ class Runs:
         take: bool = False,
     ) -> Outcome[Any]:
         """How a run stands that goes on since now."""
-        from outlast.python.outlast import acceptance_of, taken_because
-
         taken = acceptance_of(accept, why, partial)
         taken_because(take, why)
         body = {"accept": taken.codes, "why": why, "partial": partial, "take": take}
