@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, HandoffClaim, Lint
     from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
     from outlast.home.keys import ApiKey, Keys
+    from outlast.home.settings import Settings
     from outlast.ledger.verdict import Reason, Verdict
     from outlast.python.async_outlast import AsyncOutlast
     from outlast.python.backups import restore
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.restored_outputs import RestoredOutputs
-    from outlast.runs.run import STATUSES, Outcome, RunRecord, RunStatus
+    from outlast.runs.run import STATUSES, Outcome, RunError, RunRecord, RunStatus
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import INTERRUPT_TYPES, Interrupt
     from outlast.runs.waits.signal import Signal
@@ -105,9 +106,11 @@ __all__ = [
     "Recovered",
     "RestoredOutputs",
     "Run",
+    "RunError",
     "RunRecord",
     "RunStatus",
     "Session",
+    "Settings",
     "Settlement",
     "Signal",
     "StateChange",
@@ -151,6 +154,7 @@ _PLACES = {
     "handoffs.handoff": "Contract Evidence Form Handoff HandoffClaim Lint",
     "handoffs.recovered": "HandoffEvent Listed Recovered Settlement",
     "home.keys": "ApiKey Keys",
+    "home.settings": "Settings",
     "ledger.verdict": "Reason Verdict",
     "python.async_outlast": "AsyncOutlast",
     "python.backups": "restore",
@@ -166,7 +170,7 @@ _PLACES = {
     "runs.plan": "Plan PlanStep",
     "runs.receipt": "Event Receipt",
     "runs.restored_outputs": "RestoredOutputs",
-    "runs.run": "STATUSES Outcome RunRecord RunStatus",
+    "runs.run": "STATUSES Outcome RunError RunRecord RunStatus",
     "runs.timeline": "TimelineItem",
     "runs.waits.interrupt": "INTERRUPT_TYPES Interrupt",
     "runs.waits.signal": "Signal",

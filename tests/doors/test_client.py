@@ -60,7 +60,7 @@ def outlast(server: Served) -> Iterator[Outlast]:
 
 ON_A_LOOP = {"resume", "wait", "replay", "open", "follow_logs", "follow_events", "close"}  # else a blocking one does it
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
-    Outlast: {"signals", "with_options"},
+    Outlast: {"run", "start", "signals", "with_options"},
     AsyncOutlast: {name for name in dir(AsyncOutlast) if not name.startswith("_")} - ON_A_LOOP,
     Handoffs: {"lint", "diff", "apply", "relative", "relative_must", "output"},
     Workspace: set[str](),

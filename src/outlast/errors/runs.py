@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed
+from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed, fact
 
 AGAIN = "`outlast.with_options(again=True)`"
 _SEALS = {
@@ -197,8 +197,9 @@ class NeverAwaited(Refused):
 
     run: str
     calls: str
+    remedy: str = fact(default="write `await` before it (or hand it to asyncio.gather), then resume the run")
     says = "run {run} made and never awaited: {calls}"
-    advice = "write `await` before it (or hand it to asyncio.gather), then resume the run"
+    advice = "{remedy}"
 
 
 class RepeatsEffects(Refused):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -252,6 +253,9 @@ def flow_spec(
         raise FlowInvalid(qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)")
     if is_method(function):
         raise FlowInvalid(qualname, "it is a method")
+    if first := _no_run(function):
+        why = f"its first parameter, {first}, is where the run comes ({place_of(function)})"
+        raise FlowInvalid(qualname, why, f"let the run come first: def {qualname}(run: Run, {first}, …)")
     taken = [p.name for p in signature.parameters if p.name in RESERVED]
     if taken:
         why = f"its input {taken[0]!r} has the name of an option of outlast.run"
@@ -259,6 +263,38 @@ def flow_spec(
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
     return FlowSpec(function, name or function.__name__, source, is_async, signature, bool(name), deadline, retry)
+
+
+_VALUES = ("str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "Path", "date", "datetime")
+
+
+def _no_run(function: Callable[..., Any]) -> str:
+    """The first parameter of a function, if it is annotated as a value that no run is; else empty."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    kind = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    return str(first) if re.split(r"\W", kind, maxsplit=1)[0] in _VALUES else ""
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is written."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "somewhere"
+
+
+def spec_of(flow: Any) -> FlowSpec:
+    """What is known of a flow that was given to be run. Raises FlowInvalid for what is none."""
+    spec = getattr(flow, "spec", None)
+    if isinstance(spec, FlowSpec):
+        return spec
+    name, function = getattr(flow, "__qualname__", repr(flow)), getattr(flow, "plain", flow)
+    if spec is not None:
+        why = f"it is a step ({place_of(function)})"
+        raise FlowInvalid(name, why, f"call it in a flow: @flow above def NAME(run: Run, …), which calls {name}(…)")
+    if not callable(flow):
+        raise FlowInvalid(f"{flow!r:.100}", "it is no function", "give the flow itself: a function with @flow above it")
+    raise FlowInvalid(
+        name, f"it is a plain function ({place_of(function)})", f"write @flow above def {name}(run: Run, …)"
+    )
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -52,6 +52,52 @@ class Recovered(Struct, frozen=True):
         return self.handoff.summary
 
     @property
+    def handoff_text(self) -> str:
+        return self.handoff.handoff_text
+
+    @property
+    def musts(self) -> dict[str, tuple[Form, ...]]:
+        """What must be changed, removed and kept, by the name of the field."""
+        stored = self.handoff
+        return {"must_change": stored.must_change, "must_remove": stored.must_remove, "must_keep": stored.must_keep}
+
+    @property
+    def rollback(self) -> tuple[Form, ...]:
+        return self.handoff.rollback
+
+    @property
+    def execution_state(self) -> Any:
+        """What was given as `execution_state_v1`, as a plain value; None when nothing was."""
+        return self.handoff.state
+
+    @property
+    def execution_packet(self) -> Any:
+        """What was given as `execution_packet_v1`, as a plain value; None when nothing was."""
+        return self.handoff.packet
+
+    @property
+    def risk(self) -> str | None:
+        return self.handoff.risk
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.handoff.tags
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The evidence in the workspace that it rests on."""
+        return self.handoff.refs
+
+    @property
+    def revision(self) -> int:
+        return self.handoff.revision
+
+    @property
+    def actor(self) -> str:
+        """Who stored it."""
+        return self.handoff.actor
+
+    @property
     def next_action(self) -> str | None:
         return self.handoff.next_action
 

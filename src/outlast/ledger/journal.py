@@ -85,6 +85,7 @@ class Payload(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     artifacts: list[str] = []
     facts: Any = None
     masked: int = 0  # of an event: how many secrets were masked in what it says
+    inputs: dict[str, Any] | None = msgspec.field(default=None, name="in")  # of a receipt (`runs/step_inputs.py`)
 
 
 class JournalEntry(NamedTuple):

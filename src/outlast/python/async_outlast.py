@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from outlast.errors import Invalid, RunHeld
 from outlast.flows.spec import FlowSpec
@@ -28,7 +28,7 @@ from outlast.runs.branches import Branches, watch_tasks
 from outlast.runs.call_async import in_thread
 from outlast.runs.delivery import given, receiving
 from outlast.runs.events import Following, follow_async
-from outlast.runs.options import Options
+from outlast.runs.options import CallOptions, Options
 from outlast.runs.replay.replay import replay_run_async
 from outlast.runs.run import Outcome, unseen
 from outlast.runs.start import claim_run, go_on_async
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from outlast.runs.replay.model import RunReplay
     from outlast.runs.waits.interrupt import Interrupt
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -96,9 +97,30 @@ class AsyncOutlast:
 
     # -- running flows ---------------------------------------------------------------------------
 
-    async def run(
+    @overload
+    async def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: FlowFile, *args: Any, **more: Any) -> Outcome[Any]: ...
+
+    async def run(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
-        flow: Flow[..., T] | FlowFile,
+        flow: Flow[..., Any] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -106,7 +128,7 @@ class AsyncOutlast:
         trace_id: str = "",
         meta: JsonMap | None = None,
         **kwargs: Any,
-    ) -> Outcome[T]:
+    ) -> Outcome[Any]:
         """Run a flow; a plain one runs in a thread. See Outlast.run."""
         options = self.blocking._asked(task, fresh, session, trace_id, meta, returns=True)
         return await self._run(options, flow, args, kwargs)
@@ -141,9 +163,30 @@ class AsyncOutlast:
         """How a run stands once nobody runs it. See Outlast.wait."""
         return await self._received(await await_end_async(Awaited(self._caller, run_id, timeout)))
 
-    async def start(
+    @overload
+    async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: FlowFile, *args: Any, **more: Any) -> AsyncStarted[Any]: ...
+
+    async def start(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
-        flow: Flow[..., T] | FlowFile,
+        flow: Flow[..., Any] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -151,7 +194,7 @@ class AsyncOutlast:
         trace_id: str = "",
         meta: JsonMap | None = None,
         **kwargs: Any,
-    ) -> AsyncStarted[T]:
+    ) -> AsyncStarted[Any]:
         """Like run, in a background task. The run is durable before this returns."""
         return await self._start(self.blocking._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
@@ -289,7 +332,7 @@ class AsyncOutlast:
 
     # -- this process ----------------------------------------------------------------------------
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """The same home, whose `run`, `start` and `open` have these options besides. See Outlast.with_options."""
         view = object.__new__(type(self))
         view.blocking = self.blocking.with_options(**options)

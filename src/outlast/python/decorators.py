@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import FlowInvalid, NotDone
+from outlast.errors import FlowInvalid, NotDone, StepInvalid
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
@@ -21,11 +21,14 @@ from outlast.flows.spec import (
     seconds,
     types_of,
 )
+from outlast.flows.spec import (
+    place_of as written_at,
+)
 from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
 from outlast.runs.step import StepSpec, Work
-from outlast.values.text import duration
+from outlast.values.text import duration, nearest
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
@@ -76,9 +79,7 @@ class Step(Generic[P, T]):
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:
-        if not self.spec.is_async:
-            return call_plain
-        return rooms.call_async.call_async
+        return rooms.call_async.call_async if self.spec.is_async else call_plain
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -103,6 +104,7 @@ def step(
     on_partial: str = "keep",
     ignore: Iterable[str] = (),
     crashes: int | None = None,
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -114,7 +116,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     attempt, `ignore` parameters that are no part of the call's identity. A step in which its
     process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
-    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person. Receipts keep
+    inputs, masked: up to 2 KiB each, all of them with `record_inputs=True`, none with `record_inputs=False`.
     """
     return _decorated(function, "step", options)
 
@@ -137,6 +140,7 @@ def effect(
     timeout: float | str | None = None,
     agent: str = "",
     ignore: Iterable[str] = (),
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -161,6 +165,7 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
     function = function.spec.function if isinstance(function, Step) else function
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", "")
+    _refuse_unknown(function, name, kind, given)
     timeout, writes = given.pop("timeout", None), _all_of(given.pop("writes", ()))
     return StepSpec(
         function,
@@ -183,6 +188,20 @@ def _declared_files() -> Work:
     from outlast.commands.leftovers import DeclaredFiles
 
     return DeclaredFiles()
+
+
+_OPTIONS = (
+    *("name", "retries", "retry_on", "backoff", "max_delay", "jitter", "timeout", "agent", "writes", "on_partial"),
+    *("ignore", "crashes", "record_inputs", "confirm", "not_done"),
+)
+
+
+def _refuse_unknown(function: Callable[..., Any], name: str, kind: str, given: Mapping[str, Any]) -> None:
+    """Raises StepInvalid for an option that a step or an effect does not have."""
+    for option in given:
+        if option not in _OPTIONS:
+            told = f"there is no option {option!r} of @{kind} ({written_at(function)})"
+            raise StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
 from outlast.handoffs.contract import draft_of
 from outlast.handoffs.find import HandoffQuery, get, history, listed, near
 from outlast.handoffs.forms import kind_of
-from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
+from outlast.handoffs.handoff import CONTRACT_FIELDS, Ending, Evidence, Form, Handoff, HandoffClaim, Lint
 from outlast.handoffs.musts import is_pattern
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.reads import note_looked
@@ -93,8 +93,7 @@ class Handoffs:
         are not there yet: another target that is absent weakens the verdict.
         Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
         """
-        given = dict(locals())
-        fields = {name: given[name] for name in _FIELDS}
+        fields = {name: value for name, value in locals().items() if name in CONTRACT_FIELDS}
         how = Storing(
             scope=self._scope(scope, tenant_id),
             actor=self._actor(actor),
@@ -454,33 +453,6 @@ class Handoffs:
             why = f"the files of {handoff.anchor!r} are not here"
             raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
         return root
-
-
-_FIELDS = (
-    "anchor",
-    "summary",
-    "handoff_text",
-    "target_files",
-    "next_action",
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "rollback",
-    "execution_state_v1",
-    "execution_packet_v1",
-    "handoff_kind",
-    "repo_root",
-    "file_path",
-    "symbol",
-    "risk",
-    "tags",
-    "environment",
-    "expires",
-    "supersedes",
-    "refs",
-    "creates",
-)
 
 
 def lint_fields(fields: Mapping[str, Any]) -> Lint:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
 from outlast.errors import NameInvalid, RunHeld, RunWaiting
-from outlast.flows.spec import FlowSpec
+from outlast.flows.spec import FlowSpec, spec_of
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, supposed
 from outlast.home.home import refuse_loop
 from outlast.home.place import FoundHome
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something
     from outlast.runs.receipt import Event
     from outlast.runs.replay.model import RunReplay
 
+P = ParamSpec("P")
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 
@@ -73,9 +74,30 @@ class Outlast(Shared):
 
         return Tasks(self._executor)
 
-    def run(
+    @overload
+    def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    def run(self, flow: FlowFile, *args: Any, **more: Any) -> Outcome[Any]: ...
+
+    def run(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
-        flow: Flow[..., T] | FlowFile,
+        flow: Flow[..., Any] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -83,7 +105,7 @@ class Outlast(Shared):
         trace_id: str = "",
         meta: JsonMap | None = None,
         **kwargs: Any,
-    ) -> Outcome[T]:
+    ) -> Outcome[Any]:
         """Run a flow; the same call after a crash continues the same run.
 
         Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
@@ -94,7 +116,7 @@ class Outlast(Shared):
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
-        if flow.spec.is_async:
+        if spec_of(flow).is_async:
             refuse_loop(f"outlast.run({flow.spec.name})")
         try:
             spec, begun = self._begin(flow, args, kwargs, options)
@@ -128,9 +150,30 @@ class Outlast(Shared):
         """
         return self._received(rooms.await_end.await_end(rooms.await_end.Awaited(self._caller, run_id, timeout)))
 
-    def start(
+    @overload
+    def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Started[T]: ...
+
+    @overload
+    def start(self, flow: FlowFile, *args: Any, **more: Any) -> Started[Any]: ...
+
+    def start(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
-        flow: Flow[..., T] | FlowFile,
+        flow: Flow[..., Any] | FlowFile,
         *args: Any,
         task: str | None = None,
         fresh: bool = False,
@@ -138,7 +181,7 @@ class Outlast(Shared):
         trace_id: str = "",
         meta: JsonMap | None = None,
         **kwargs: Any,
-    ) -> Started[T]:
+    ) -> Started[Any]:
         """Like run, in a background thread. The run is durable before this returns."""
         return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Mu
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
-from outlast.flows.spec import seconds
+from outlast.flows.spec import seconds, spec_of
 from outlast.home.home import run_row
 from outlast.ids import chance
 from outlast.python import rooms
@@ -40,7 +40,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
 Key = Callable[[I], str | int] | None
+Later = Coroutine[Any, Any, T]
+Probe = Callable[..., Any] | None
 OnError = Literal["stop", "collect"]
+Answer = type[T]  # what an answer comes back as
+
+
+class MapOptions(TypedDict, Generic[I], total=False):
+    """What `run.map` takes besides."""
+
+    key: Key[I]
+    concurrency: int
+
+
+class PauseOptions(TypedDict, total=False):
+    """What `run.pause_for` takes besides."""
+
+    deadline: Deadline
+    default: Any
+    assignee: str
 
 
 class _Run:
@@ -225,9 +243,9 @@ class _Run:
 
         return bound
 
-    def spawn(self, flow: Flow[..., T], *args: Any, **kwargs: Any) -> Child[T]:
+    def spawn(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Child[T]:
         """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
-        return spawn(self._frame(), flow.spec, args, kwargs)
+        return spawn(self._frame(), spec_of(flow), args, kwargs)
 
     def _frame(self) -> Frame:
         frame = CURRENT.get()
@@ -263,44 +281,43 @@ class Run(_Run):
     """A run as a plain flow sees it: everything blocks until it is durable."""
 
     @overload
-    def step(
-        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> T: ...
+    def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
     @overload
-    def step(self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any) -> T: ...
+    def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
-    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Any:
+    @overload
+    def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def step(  # type: ignore[misc]  # no input of a step is called `id`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Any:
         """Call any function as a step. `id` names the call, whatever its inputs."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> T: ...
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> T: ...
+    def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
-    def effect(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
+    @overload
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
     ) -> Any:
         """Call any function as an effect."""
         options = {"confirm": confirm} if confirm else {}
@@ -315,23 +332,21 @@ class Run(_Run):
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
+        **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
+        **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
 
     @overload
@@ -340,9 +355,8 @@ class Run(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
+        **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
 
     @overload
@@ -351,9 +365,8 @@ class Run(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
+        **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
 
     def map(
@@ -375,6 +388,16 @@ class Run(_Run):
         collect = _check_map(concurrency, on_error)
         asked = self._asked(function, items, key)
         return waiting.map_plain(self._execution, asked, concurrency, drive_plain, collect=collect)
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
+    ) -> T: ...
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
+    ) -> Any: ...
 
     def pause_for(
         self,
@@ -412,86 +435,77 @@ class AsyncRun(_Run):
     """A run as an async flow sees it: what may take time is awaited."""
 
     @overload
-    def step(
-        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
+    def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
     @overload
-    def step(
-        self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
+    def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
-    def step(
-        self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, Any]:
+    @overload
+    def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    @overload
+    def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    def step(  # type: ignore[misc]  # no input of a step is called `id`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Later[Any]:
         """Call any function as a step; a plain one runs in a thread."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, T]: ...
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, T]: ...
+    def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
-    def effect(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, Any]:
+    @overload
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
+    ) -> Later[Any]:
         """Call any function as an effect; a plain one runs in a thread."""
         options = {"confirm": confirm} if confirm else {}
         return self._call(as_step(function, "effect", options), args, kwargs, id)
 
-    def _call(
-        self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None
-    ) -> Coroutine[Any, Any, Any]:
+    def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Later[Any]:
         frame = self._frame()
         if frame.attempt is not None:
             return _plain_call(spec, args, kwargs)
         return rooms.call_async.call_async(frame, spec, args, kwargs, call_id, depth=4)
 
-    def _noted(self, made: Coroutine[Any, Any, T], what: str) -> Coroutine[Any, Any, T]:
+    def _noted(self, made: Later[T], what: str) -> Later[T]:
         """What is to be awaited: the run fails, naming the line, if it never is."""
         return self._execution.made.add(made, f"run.{what}", 3)
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
-    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[Ok[T] | Failed]]: ...
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
-    ) -> Coroutine[Any, Any, list[T]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[T]]: ...
 
     @overload
     def map(
@@ -499,10 +513,9 @@ class AsyncRun(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
-    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[Ok[T] | Failed]]: ...
 
     @overload
     def map(
@@ -510,10 +523,9 @@ class AsyncRun(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
-    ) -> Coroutine[Any, Any, list[T]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[T]]: ...
 
     def map(
         self,
@@ -523,7 +535,7 @@ class AsyncRun(_Run):
         key: Key[I] = None,
         concurrency: int = 8,
         on_error: OnError = "stop",
-    ) -> Coroutine[Any, Any, list[Any]]:
+    ) -> Later[list[Any]]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items. See Run.map."""
         return self._noted(self._map(function, items, key, concurrency, on_error), "map")
 
@@ -536,6 +548,16 @@ class AsyncRun(_Run):
             self._execution, asked, concurrency, rooms.call_async.drive_async, collect=collect
         )
 
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
+    ) -> Later[T]: ...
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
+    ) -> Later[Any]: ...
+
     def pause_for(
         self,
         type: str,
@@ -545,23 +567,21 @@ class AsyncRun(_Run):
         deadline: Deadline = None,
         default: Any = NO_DEFAULT,
         assignee: str = "",
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Later[Any]:
         """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
         return self._noted(self._pause_for(type, payload, schema, deadline, default, assignee), "pause_for")
 
     async def _pause_for(self, *asked: Any) -> Any:
         return await rooms.ask.ask_async(self._frame(), rooms.ask.question(*asked))
 
-    def wait_for(
-        self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT
-    ) -> Coroutine[Any, Any, Any]:
+    def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Later[Any]:
         """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
         return self._noted(self._wait_for(signal, deadline, default), "wait_for")
 
     async def _wait_for(self, signal: str, deadline: Deadline, default: Any) -> Any:
         return await rooms.ask.ask_async(self._frame(), rooms.ask.signal(signal, deadline, default))
 
-    def sleep(self, duration: float | str) -> Coroutine[Any, Any, None]:
+    def sleep(self, duration: float | str) -> Later[None]:
         """Wait, also over restarts; other branches go on meanwhile."""
         return self._noted(self._sleep(duration), "sleep")
 

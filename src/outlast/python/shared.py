@@ -9,12 +9,12 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
-from outlast.flows.spec import FlowSpec, Signature
+from outlast.flows.spec import FlowSpec, Signature, spec_of
 from outlast.handoffs.observer import HERE, Eyes
 from outlast.home.caller import Caller, supposed
 from outlast.home.home import Home, nobody, open_home, run_row
@@ -27,8 +27,8 @@ from outlast.runs import os_signals as signals
 from outlast.runs.find_runs import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
+from outlast.runs.options import CallOptions, checked
 from outlast.runs.options import Options as Options
-from outlast.runs.options import checked
 from outlast.runs.run import UNFINISHED, Outcome, RunRecord, RunStatus
 from outlast.runs.stops import PERSON, SHUTDOWN
 
@@ -525,13 +525,14 @@ class Shared:
         asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
         return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.
 
         They are named here because each keyword of `run` that is not an option of its own is an input of the flow.
 
         - `again=True`: a finished named task happens once more; `effects=[STEP, …]` or `yes=True` agrees to what is
           repeated by that.
+        - `tags=["nightly"]`: words by which a new run is found.
         - `operation_id="…"`: the same id again gives what it began, whatever became of it.
         - `wait=True`, or seconds: while somebody else runs it, wait for its end instead of raising RunHeld.
 
@@ -580,7 +581,7 @@ class Shared:
         *,
         warns: bool = True,
     ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        executor, spec = self._executor, flow.spec
+        executor, spec = self._executor, spec_of(flow)
         raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
         begun = rooms.begin.begin(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
         for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
@@ -591,7 +592,7 @@ class Shared:
         self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> DryRun:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
-        executor, spec = self._executor, flow.spec
+        executor, spec = self._executor, spec_of(flow)
         raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
         return rooms.dry_run.dry_run(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
 
@@ -606,7 +607,7 @@ class Shared:
     def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
         """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
         if not isinstance(flow, str):
-            return flow.spec if flow is not None else None
+            return spec_of(flow) if flow is not None else None
         found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
             names = ", ".join(spec.name for spec in self._executor.live.flows)

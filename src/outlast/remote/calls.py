@@ -38,7 +38,7 @@ from outlast.ledger.verdict import Verdict
 from outlast.operations.operation import PARAMETER, Operation
 from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import Decode, decode, encode, pack_json
 
@@ -150,10 +150,10 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     result = _result(bytes(said.result), back or decode, said.notes) if known else None
     return Outcome(
         said.run_id or "",
-        said.status,
+        cast(RecordStatus, said.status),
         result,
         said.interrupts,
-        said.error,
+        RunError.of(said.error),
         said.verdict,
         said.replayed_steps,
         said.unasked,

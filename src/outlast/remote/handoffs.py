@@ -23,7 +23,7 @@ from outlast.handoffs.recover import Recovering, check
 from outlast.handoffs.recovered import STANDINGS, Listed, Near, Recovered, Settlement
 from outlast.handoffs.unfinished import meant
 from outlast.operations.table import OPERATIONS
-from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
+from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _reports, _words
 from outlast.remote.calls import (
     Given,
     answer_of,
@@ -58,7 +58,7 @@ class RemoteHandoffs(Handoffs):
     @like(Handoffs.store)
     def store(self, given: Given) -> Handoff:
         scope = self._scope(given["scope"], given.pop("tenant_id"))
-        contract = contract_of(**{name: given.pop(name) for name in _FIELDS})
+        contract = contract_of(**{name: given.pop(name) for name in CONTRACT_FIELDS})
         given["claim_id"] = _claim(given["claim_id"])
         _number("expected_revision", given["expected_revision"])
         wanted = ObserveQuery(HandoffQuery(scope, contract.anchor))

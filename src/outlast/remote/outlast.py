@@ -223,42 +223,12 @@ class RemoteOutlast(RemoteShared, Outlast):
         """Tasks of a host."""
         return RemoteTasks(self._line, self._executor)
 
-    def run(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> Outcome[T]:
-        """Run a flow at the server, which knows it by its name, and wait. Ctrl-C ends the waiting, not the run.
-
-        Raises NoFlows when the server was not given the flow, and what Outlast.run raises.
-        """
-        return self._run(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
-
     def _run(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
+        """At the server, which knows the flow by its name. Ctrl-C ends the waiting, not the run. Raises NoFlows."""
         begun = self._runs.begin(flow, args, kwargs, options)
         return self._runs.finish(begun, flow.spec.decode, options)
-
-    def start(
-        self,
-        flow: Flow[..., T] | FlowFile,
-        *args: Any,
-        task: str | None = None,
-        fresh: bool = False,
-        session: str = "",
-        trace_id: str = "",
-        meta: JsonMap | None = None,
-        **kwargs: Any,
-    ) -> Started[T]:
-        """Like run, without waiting. The run is durable before this returns."""
-        return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
 
     def _start(
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -81,6 +81,7 @@ class StepCall(Struct, eq=False):
     item: int = 0  # of a map: which item it is the call of, counted from 1
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
+    kept: dict[str, Any] | None = None  # what its receipts keep of its inputs, once an attempt begins
     shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares the same files
     lane: Any = None  # of a flow file: where it stands there
     envelope: dict[str, Any] | None = None  # of a flow file: what it hands to the next step

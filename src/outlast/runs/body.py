@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -34,7 +34,7 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
 from outlast.runs.journal import wait_digest
 from outlast.runs.look import waits_now
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.stops import PERSON
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
 from outlast.store.contract import Ending, InterruptRow, Writing
@@ -346,7 +346,7 @@ def _aborted(home: Home, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
     row = home.store.read(lambda look: look.run_by_id(execution.id))
     if row is None or row.status != "aborted":
         raise lost
-    return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
+    return Outcome(execution.id, "aborted", error=RunError(decode(row.error)) if row.error else None)
 
 
 def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
@@ -376,10 +376,10 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
         log.say_failed(execution, kept)
     return Outcome(
         execution.id,
-        ended.status,
+        cast(RecordStatus, ended.status),
         ended.result,
         tuple(waits_now(home, execution.hold.run_key)) if ended.status == "waiting" else (),
-        kept,
+        RunError.of(kept),
         replayed_steps=execution.replayed,
         unasked=tuple(left),
         inputs_changed=tuple(changed),

@@ -40,6 +40,7 @@ from outlast.runs.resources import Needs
 from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND, leave_behind
 from outlast.runs.state import State
 from outlast.runs.step import StepSpec
+from outlast.runs.step_inputs import StepInputs
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
@@ -70,6 +71,7 @@ class Execution:
         self.pen = Pen(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
+        self.inputs = StepInputs(executor.home, lambda: self.ledger)
         self.phase = ""
         self.phase_changed = False
         self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
@@ -356,6 +358,8 @@ class Execution:
     def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         """A new attempt, unless the body must end."""
         self.gate()
+        if asked.kept is None:  # before its body can change them
+            asked.kept = self.inputs.of(asked)
         key = self.key_of(asked.call) if asked.spec.is_effect else ""
         return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
 
@@ -458,6 +462,7 @@ class Execution:
             blob = ""
             if len(raw) > self.settings.inline_bytes:
                 blob = self.executor.home.blobs.put(raw)
+            self.inputs.note_result(attempt.asked.call, raw, blob)
         except Unavailable as error:  # it is not the step that failed: nothing more can be kept
             self.pen.sever(error)
         except OutlastError as error:
@@ -482,9 +487,10 @@ class Execution:
             self.cut_short = self.cut_short or status == "interrupted"
             if self.suspects:
                 self.suspects.discard(attempt.asked.call)
-            dirty = self.state.take_dirty()
-            if dirty:
-                payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
+            dirty, kept = self.state.take_dirty(), attempt.asked.kept
+            if dirty or kept:
+                state = _wrapped(dirty) if dirty else payload.state
+                payload = msgspec.structs.replace(payload, state=state, inputs=kept or None)
             if status == "succeeded" and attempt.wrote:
                 self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":

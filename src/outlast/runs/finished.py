@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from outlast.ledger.journal import decode_payload
 from outlast.runs import recovery
 from outlast.runs.journal import differences
 from outlast.runs.recovery import FoundRun
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RecordStatus
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
 from outlast.store.contract.damaged import refuse_damaged
 from outlast.values.codec import decode
@@ -38,7 +38,8 @@ def outcome_of(caller: Caller, spec: FlowSpec, new: NewRun, done: FinishedRow) -
 
 def pruned(run_id: str, status: str) -> Outcome[Any]:
     """How a run ended that was removed since: its result is gone."""
-    return Outcome(run_id, status, replayed=True, notes=(RESULT_PRUNED,) if status == "succeeded" else ())
+    found = cast(RecordStatus, status)
+    return Outcome(run_id, found, replayed=True, notes=(RESULT_PRUNED,) if status == "succeeded" else ())
 
 
 def succeeded(caller: Caller, spec: FlowSpec, run_id: str) -> Outcome[Any]:

@@ -22,6 +22,7 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
+from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
 from outlast.values.codec import digest
 
@@ -62,7 +63,7 @@ class Pen:
             self._placed.add(code)
             file, qualname = spec.place
             payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
-        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
+        names: tuple[str, ...] = ((payload.blob,) if payload.blob else ()) + blobs_of(payload.inputs)
         if attempt.facts:
             payload = msgspec.structs.replace(payload, facts=attempt.facts)
             names += attempt.blobs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
 from outlast.runs.claim import holder_of
 from outlast.runs.plan import state_of
-from outlast.runs.run import FORK, Outcome, RunRecord
+from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
 from outlast.store.contract.damaged import damage_of
@@ -72,7 +72,8 @@ def outcome_now(caller: Caller, row: RunRow) -> Outcome[Any]:
     waits = tuple(waits_now(caller.home, row.key)) if record.status == "waiting" else ()
     holder = record.holder if record.status == "running" else ""
     by = who_stopped(caller.home, row.id) if record.status == "interrupted" else ""
-    return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder, stopped_by=by)
+    error = RunError.of(record.error)
+    return Outcome(row.id, record.status, record.result, waits, error, holder=holder, stopped_by=by)
 
 
 def result_of(home: Home, row: RunRow) -> Any:
@@ -226,7 +227,7 @@ def run_record(
         flow=row.flow,
         task=row.task,
         scope=row.scope,
-        status=status,
+        status=cast(RecordStatus, status),
         phase=row.phase,
         inputs=decode(row.inputs),
         result=result,

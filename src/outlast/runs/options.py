@@ -5,8 +5,8 @@ What starting over would repeat: effects that runs have done, or may have, in wo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 from msgspec import Struct, field
@@ -48,6 +48,17 @@ class Options(Struct, frozen=True):
     def said(self) -> list[Any]:
         """What makes two calls with one operation_id the same one. How they are traced does not."""
         return [self.task, self.fresh, self.session, dict(self.meta or {}), self.again]
+
+
+class CallOptions(TypedDict, total=False):
+    """What `with_options` takes."""
+
+    again: bool
+    yes: bool
+    effects: Sequence[str]
+    operation_id: str | None
+    wait: bool | float
+    tags: Sequence[str]
 
 
 AS_EVER = Options()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
@@ -17,6 +18,7 @@ from outlast.runs.waits.interrupt import Interrupt
 T = TypeVar("T")
 
 RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
+RecordStatus = RunStatus | Literal["damaged"]  # a record that is not what was stored is listed, and says so
 UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
 FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
 STATUSES = (*UNFINISHED, *FINISHED)
@@ -46,7 +48,7 @@ class RunRecord(Struct, frozen=True):
     flow: str
     task: str
     scope: str
-    status: str
+    status: RecordStatus
     phase: str
     inputs: dict[str, Any]
     result: Any
@@ -79,6 +81,41 @@ class RunRecord(Struct, frozen=True):
     def is_of_commands(self) -> bool:
         """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
         return is_recipe(self.flow)
+
+
+class RunError(dict[str, Any]):
+    """Why a run failed or was given up: all that is on record of it by name, and the usual parts as fields."""
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any] | None) -> RunError | None:
+        """What is on record of an error, if there is one."""
+        return None if kept is None else cls(kept)
+
+    @property
+    def type(self) -> str:
+        """The kind of exception, as `module:name`."""
+        return str(self.get("type", ""))
+
+    @property
+    def message(self) -> str:
+        """What it said."""
+        return str(self.get("message", ""))
+
+    @property
+    def code(self) -> str:
+        """The stable word of one of our own errors; empty for any other."""
+        return str(self.get("code", ""))
+
+    @property
+    def step(self) -> str:
+        """The step that failed, where the error tells; else empty."""
+        told = self.get("args")
+        return str(told.get("step", "")) if isinstance(told, dict) else ""
+
+    @property
+    def trace(self) -> str:
+        """Where it was raised, as Python prints it."""
+        return str(self.get("trace", ""))
 
 
 class _Unseen:
@@ -133,10 +170,10 @@ class Outcome(_Unseen, Generic[T]):
     """How a run stands after `run` or `resume` returned."""
 
     run_id: str
-    status: str
+    status: RecordStatus
     result: T | None = None
     interrupts: tuple[Interrupt, ...] = ()
-    error: dict[str, Any] | None = None
+    error: RunError | None = None
     verdict: Verdict | None = None
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
@@ -155,7 +192,7 @@ class Outcome(_Unseen, Generic[T]):
         raise self.exception or self._trouble()
 
     def _trouble(self) -> OutlastError:
-        error = self.error or {}
+        error = self.error or RunError()
         match self.status:
             case "waiting":
                 return RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))

@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
+from outlast.errors import FlowNotFound, InputsInvalid, NameInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.flows.yaml.flow import RecipeSpec, find_recipe
@@ -44,10 +46,16 @@ if TYPE_CHECKING:
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
-    """Inputs as they will come back. Raises ValueRefused for one that would not."""
+    """Inputs as they will come back. Raises ValueRefused for one that would not, InputsInvalid for another type."""
     hints = hints_of(spec.function)
     for name, value in inputs.items():
-        pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+        try:
+            pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+        except ValueRefused as error:
+            if not isinstance(error.__cause__, msgspec.ValidationError):
+                raise
+            shown = ", ".join(str(each) for each in spec.signature.parameters)
+            raise InputsInvalid(spec.name, f"{name} is {value!r:.100}: {error.__cause__}", shown) from error
     return encode(dict(inputs))
 
 

@@ -70,6 +70,7 @@ class StepSpec(Struct, frozen=True, dict=True):
     not_done: tuple[type[BaseException], ...] = ()
     on_partial: str = "keep"
     work: Work | None = None  # what is to be done before its start is written, and after its end
+    record_inputs: bool | None = None  # whether receipts keep its inputs whole, or not at all; None: up to 2 KiB each
 
     def __post_init__(self) -> None:
         _check_step(self)
@@ -131,6 +132,8 @@ def _check_step(spec: StepSpec) -> None:
         raise StepInvalid(spec.name, wrong)
     if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
         raise StepInvalid(spec.name, _wrong_crashes(spec))
+    if spec.record_inputs not in (None, True, False):
+        raise StepInvalid(spec.name, f"record_inputs is True or False, not {spec.record_inputs!r}")
     if is_method(spec.function):
         raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
     unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]

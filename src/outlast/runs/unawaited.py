@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Coroutine
+from inspect import CO_COROUTINE
 from pathlib import Path
 from sys import _getframe, getrefcount
 from types import CodeType
@@ -17,6 +18,7 @@ from outlast.flows.loading import lasting
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"
+IN_PLAIN = "a plain function cannot await it: call run.step({step}, …), or make the flow `async def`; then resume it"
 _NAMED = 5  # of many, this many are named
 Noted = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
@@ -87,7 +89,9 @@ class Unawaited:
     def _refuse(self, left: list[Noted]) -> None:
         named = "; ".join(f"{what} at {self._place(code, at)}" for _, what, code, at in left[:_NAMED])
         more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        raise NeverAwaited(self._run_id, named + more)
+        if left[0][2].co_flags & CO_COROUTINE:
+            raise NeverAwaited(self._run_id, named + more)
+        raise NeverAwaited(self._run_id, named + more, IN_PLAIN.format(step=left[0][1]))
 
     def _place(self, code: CodeType, at: int) -> str:
         line = next((line for start, end, line in code.co_lines() if start <= at < end and line), code.co_firstlineno)

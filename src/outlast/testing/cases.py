@@ -32,6 +32,7 @@ from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
 from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.effect import NOT_DONE, Happened
+from outlast.runs.options import Options
 from outlast.runs.plan import state_of
 from outlast.runs.replay.model import Divergence, differences
 from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
@@ -63,9 +64,11 @@ class ScriptedOutlast(Outlast):
         for step, given in answers.items():
             self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
 
-    def run(self, flow: Flow[..., T] | FlowFile, *args: Any, **options: Any) -> Outcome[T]:
+    def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         """Run a flow, answering its waits from the script, until it ends or waits for something else."""
-        outcome = super().run(flow, *args, **options)
+        outcome = super()._run(options, flow, args, kwargs)
         while outcome.status == "waiting" and self._answer(outcome):
             outcome = super().resume(outcome.run_id)
         return outcome

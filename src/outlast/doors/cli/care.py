@@ -23,7 +23,7 @@ from outlast.doors.cli.exits import FAILED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import file_argument, run_argument
 from outlast.doors.cli.outputs import standing
-from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, table
+from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, sized, table
 from outlast.errors import EmbeddedOnly, HomeNotFound, OutlastError
 
 if TYPE_CHECKING:
@@ -166,15 +166,6 @@ def _say_next(call: Invocation, swept: Swept, given: list[str]) -> None:
         say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
     if swept.kept.get("no_rule"):
         say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
-
-
-def sized(size: float) -> str:
-    """Bytes in the largest unit that fits."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TiB"
 
 
 @command("backup")

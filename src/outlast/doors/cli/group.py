@@ -8,17 +8,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.render import width, wrapped
 from outlast.values.text import closest
-
-if TYPE_CHECKING:
-    pass
-
 
 WIDEST = 98
 LEFT = 30  # columns of the names in a list; a longer one has its text below it

@@ -25,7 +25,7 @@ from outlast.errors import HandoffNotFound, OutlastError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from outlast import Outlast
+    from outlast import Artifact, Displaced, Outlast
 
 F = TypeVar("F", bound=Callable[..., Any])
 Offer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
@@ -248,6 +248,14 @@ def absolute(given: dict[str, Any], *names: str) -> dict[str, Any]:
         if given.get(name):
             given[name] = os.path.abspath(given[name])
     return given
+
+
+def saved(found: Artifact | Displaced, output: str) -> Path:
+    """Where the content was written, whole. Raises UsageError where it cannot be."""
+    try:
+        return found.save_to(output)
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
 # -- values --------------------------------------------------------------------------------------------

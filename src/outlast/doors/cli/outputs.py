@@ -14,7 +14,7 @@ import click
 from outlast.doors.cli import late
 from outlast.doors.cli.exits import FAILED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import file_argument, output_option, run_argument
+from outlast.doors.cli.options import file_argument, output_option, run_argument, saved
 from outlast.doors.cli.render import ago, content_out, counted, emit, note, say, table
 from outlast.errors import StoreReadOnly
 
@@ -134,18 +134,11 @@ def _fetch(call: Invocation, one: Displaced, output: str | None) -> None:
         out.write(content)
         out.flush()
         return
-    written = _written(one, output) if output is not None else None
+    written = str(saved(one, output)) if output is not None else None
     if call.json:
         emit(late.shown.displaced_json(one) | ({"output": written} if written else {}))
     else:
         say(f"{one.path} as it was before it gave way: written to {written}", "green")
-
-
-def _written(one: Displaced, output: str) -> str:
-    try:
-        return str(one.save_to(output))
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
 def say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:

@@ -323,7 +323,7 @@ def standing(outlast: Outlast, run_id: str) -> late.outlast.Outcome[Any]:
     """How a run stands by its record."""
     run = outlast.get(run_id)
     waits = tuple(outlast.interrupts(run_id)) if run.status == "waiting" else ()
-    return late.outlast.Outcome(run.id, run.status, run.result, waits, run.error)
+    return late.outlast.Outcome(run.id, run.status, run.result, waits, late.outlast.RunError.of(run.error))
 
 
 def _earliest(outlast: Outlast, waits: tuple[Interrupt, ...]) -> datetime | None:

@@ -21,16 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
 from outlast.doors.cli import late
 from outlast.values.text import visible
-
-if TYPE_CHECKING:
-    pass
-
 
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
@@ -428,3 +424,12 @@ def turned_away(wanted: bool) -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def sized(size: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"

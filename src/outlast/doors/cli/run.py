@@ -300,7 +300,8 @@ def mirror(outlast: Outlast, run_id: str) -> None:
 def interrupted(outlast: Outlast, run_id: str) -> late.outlast.Outcome[Any]:
     """How a run stands that was ended from outside."""
     found = outlast.get(run_id) if run_id else None
-    return late.outlast.Outcome(run_id, found.status if found else "interrupted", error=found.error if found else None)
+    error = late.outlast.RunError.of(found.error) if found else None
+    return late.outlast.Outcome(run_id, found.status if found else "interrupted", error=error)
 
 
 def _choose(call: Invocation, outlast: Outlast) -> str:

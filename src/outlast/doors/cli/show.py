@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
         receipts = _whole(outlast, run.id)
         steps, waits = latest(receipts), tuple(outlast.interrupts(run.id))
         mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
-        began = late.shown.failed_below(outlast, run)
+        began = late.shown.failed_below(outlast, run) if run.status == "failed" else []
     if call.json:
         told = {"mirror": mirror or None, "displaced": [late.shown.displaced_json(one) for one in gave_way]}
         emit(_show_json(run, plan, steps, waits) | told | {"failed_below": began})
@@ -140,6 +140,8 @@ def _say_run(run: RunRecord, mirror: str) -> None:
             ("flow", run.flow),
             ("found at", run.source if run.source != run.flow else ""),
             ("work tree", run.worktree),
+            ("state", as_json(run.state) if run.state else ""),
+            ("tags", ", ".join(run.tags)),
             ("inputs", as_json(run.inputs) if run.inputs else ""),
             ("scope", run.scope if run.scope != "default" else ""),
             ("parent", run.parent),
@@ -217,6 +219,15 @@ def _left(receipt: Receipt) -> str:
     return "" if silent or (receipt.result is None and "exit" in receipt.facts) else as_json(receipt.result)
 
 
+def _given(kept: Mapping[str, Any]) -> str:
+    """What is known of an input: itself, whose result it is, or how large it was."""
+    if "value" in kept:
+        return as_json(kept["value"])
+    if "result_of" in kept:
+        return f"the result of {kept['result_of'] or kept['call']}"
+    return f"{kept['bytes']} bytes, digest {kept.get('digest', kept.get('blob', ''))[:16]}"
+
+
 def _say_receipt(receipt: Receipt) -> None:
     say(f"{receipt.label} (attempt {receipt.attempt}) {told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
@@ -227,6 +238,7 @@ def _say_receipt(receipt: Receipt) -> None:
             ("  started", at(receipt.started_at)),
             ("  took", took(receipt.started_at, receipt.ended_at)),
             ("  inputs", f"digest {receipt.input_digest[:16]}"),
+            *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
             ("  key", receipt.key),
             ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
             *noted(receipt),
@@ -320,6 +332,7 @@ def step_json(step: Receipt) -> dict[str, Any]:
         "left": step.facts.get("left"),
         "masked": step.facts.get("masked", 0),
         "stragglers": step.facts.get("stragglers", []),
+        "inputs": step.inputs,
         "started_at": step.started_at,
         "ended_at": step.ended_at,
         "error": step.error,

@@ -202,7 +202,7 @@ def wake(call: Invocation, outlast: Outlast, one: DueRun) -> Woken:
         code = FAILED if exit_code(error) == FAILED else REFUSED
         return Woken(one.run_id, one.reason, "refused", error.to_dict(), f"{told(error)} [{error.code}]", code)
     code = SUCCEEDED if outcome.status in WELL else FAILED
-    failure = str((outcome.error or {}).get("message", ""))
+    failure = outcome.error.message if outcome.error else ""
     said, waits = ("", outcome.interrupts) if outcome.interrupts else (failure, ())
     return Woken(one.run_id, one.reason, outcome.status, outcome.error, said, code, waits)
 

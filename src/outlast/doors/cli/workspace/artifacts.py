@@ -17,10 +17,19 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import limit_option, offer_runs, operation_option, output_option, raw_option, run_option
+from outlast.doors.cli.options import (
+    limit_option,
+    offer_runs,
+    operation_option,
+    output_option,
+    raw_option,
+    run_option,
+    saved,
+)
 from outlast.doors.cli.render import (
     ago,
     as_json,
+    at,
     brief,
     content_in,
     content_out,
@@ -29,6 +38,7 @@ from outlast.doors.cli.render import (
     is_raw,
     note,
     say,
+    sized,
     table,
 )
 from outlast.doors.cli.screen import HarmlessStream
@@ -57,7 +67,7 @@ def save(call: Invocation, name: str, file: str, **given: Any) -> int:
     if call.json:
         emit_exactly(saved)
         return 0
-    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({_size(saved.size)})", "green")
+    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({sized(saved.size)})", "green")
     kept = {"summary": saved.summary, "tags": saved.tags}
     asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
     for field in kept:
@@ -87,21 +97,14 @@ def get(call: Invocation, ref: str, output: str | None) -> int:
     with call.open() as outlast:
         found = outlast.workspace.get(ref)
         if output is not None:
-            written = _written(found, output)
+            written = saved(found, output)
         elif not call.json:
             _print(found)
     if call.json:
         emit_exactly(found, **({"output": str(written)} if output is not None else {}))
     elif output is not None:
-        say(f"{found.ref} written to {written} ({_size(found.size)})", "green")
+        say(f"{found.ref} written to {written} ({sized(found.size)})", "green")
     return 0
-
-
-def _written(found: Artifact, output: str) -> Path:
-    try:
-        return found.save_to(output)
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
 def _print(found: Artifact) -> None:
@@ -158,14 +161,7 @@ def _show(call: Invocation, found: list[Artifact], nothing: str) -> None:
 
 def _row(one: Artifact) -> tuple[object, ...]:
     source = " ".join(filter(None, (one.source.run_id, one.source.step))) or one.source.actor
-    return one.ref, _size(one.size), one.media_type, source, ago(one.stored_at), brief(one.summary, 60)
-
-
-def _size(size: int) -> str:
-    for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= each:
-            return f"{size / each:.1f} {unit}"
-    return f"{size} bytes"
+    return one.ref, sized(one.size), one.media_type, source, ago(one.stored_at), brief(one.summary, 60)
 
 
 @command("checkpoint")
@@ -211,9 +207,8 @@ def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, r
 
 
 def _say_checkpoint(one: Checkpoint) -> None:
-    when = f"{one.at:%Y-%m-%d %H:%M:%S} UTC"
     known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-    facts([*known, ("at", when), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
+    facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
     for ref in one.refs:
         say(f"ref {ref}")
     for key, value in one.state.items():

@@ -13,7 +13,7 @@ import click
 
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import limit_option, offer_tasks, operation_option, redact_option, text_of
-from outlast.doors.cli.render import ago, brief, content_in, counted, emit_exactly, facts, note, say, say_all, table
+from outlast.doors.cli.render import ago, at, brief, content_in, counted, emit_exactly, facts, note, say, say_all, table
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _say_record(one: Record) -> None:
     say_all(one.text, "  ")
     say()
     known = [("ref", one.ref), ("kind", one.kind), ("task", one.task), ("by", _by(one)), ("from", one.source.origin)]
-    known += [("at", f"{one.at:%Y-%m-%d %H:%M:%S} UTC"), ("tags", ", ".join(one.tags))]
+    known += [("at", at(one.at)), ("tags", ", ".join(one.tags))]
     pin = f"by {one.pinned_by}" if one.pinned else ""
     facts([*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs))])
 
