@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from outlast.flows.spec import KEY
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Applied, Difference
-    from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, HandoffClaim, Lint
-    from outlast.handoffs.recovered import HandoffEvent, Listed, Recovered, Settlement
+    from outlast.handoffs.handoff import (
+        Contract,
+        Evidence,
+        Form,
+        Handoff,
+        HandoffClaim,
+        HandoffEvent,
+        Lint,
+        Listed,
+        Recovered,
+        Settlement,
+    )
     from outlast.home.keys import ApiKey, Keys
     from outlast.home.settings import Settings
     from outlast.ledger.verdict import Reason, Verdict
@@ -25,11 +35,10 @@ if TYPE_CHECKING:
     from outlast.python.decorators import Flow, FlowFile, Step, effect, flow, flow_file, inject, resource, step
     from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
-    from outlast.runs.displaced import Displaced
     from outlast.runs.due import Due
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
-    from outlast.runs.inbox import InboxItem
-    from outlast.runs.item import Failed, Ok, unwrap_all
+    from outlast.runs.look import Displaced, InboxItem
+    from outlast.runs.map import Failed, Ok, unwrap_all
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
@@ -165,7 +174,7 @@ _PLACES = {
     "runs.due": "Due",
     "runs.effect": "NOT_DONE UNKNOWN Happened",
     "runs.inbox": "InboxItem",
-    "runs.item": "Failed Ok unwrap_all",
+    "runs.map": "Failed Ok unwrap_all",
     "runs.outputs": "Output",
     "runs.plan": "Plan PlanStep",
     "runs.receipt": "Event Receipt",

@@ -22,8 +22,8 @@ from outlast.runs.call import fold
 from .. import ready
 from ..crash.command_folder import Folder
 from ..kit import place as place_module
+from ..kit.flow_files import EXAMPLE
 from ..kit.place import KNOBS, Place, ran, reach
-from ..kit.recipe_files import EXAMPLE
 from ..runs.test_integrity import tamper
 
 

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from outlast import Outlast, Run, flow, step
-from outlast.commands import mirrors
+from outlast.commands import mirror as mirrors
 from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
 from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file

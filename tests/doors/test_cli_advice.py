@@ -12,7 +12,7 @@ from outlast.doors.cli.group import cli
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.foreign import note_of
 from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, Unread, key_of
-from outlast.handoffs.renames import other_place
+from outlast.handoffs.observer import other_place
 from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder, Observed, reasons_of
 from outlast.ledger.verdict import WEIGHTS, Reason
 

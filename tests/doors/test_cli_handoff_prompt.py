@@ -12,7 +12,7 @@ from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
 from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli as group
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
 from outlast.operations.reading import prompt
 from outlast.testing.crashes import in_child
 

@@ -28,8 +28,7 @@ from outlast.errors import (
 )
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.foreign import digest_of
-from outlast.handoffs.handoff import Evidence, Handoff
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Evidence, Handoff, Recovered
 from outlast.home.process import this_place
 from outlast.ledger.verdict import Verdict
 from outlast.operations.reading import handoff_in_order, in_order

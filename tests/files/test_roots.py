@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.binding import bind, place_of, relative_to, root_of
+from outlast.files.root import relative_to
+from outlast.handoffs.binding import bind
+from outlast.handoffs.observer import place_of, root_of
 from outlast.runs.live import Executor
 
 from ..kit.bindings import contract, stored

@@ -16,10 +16,11 @@ from outlast import failpoints
 from outlast.errors import DiskFull, HandoffInvalid, IntegrityBroken, NotApplicable, OtherPlace
 from outlast.files.binding import Binding, Bound
 from outlast.files.staging import STAGING
-from outlast.handoffs.binding import bind, observe
-from outlast.handoffs.carry import apply, diff, diff_revisions
-from outlast.handoffs.difference import Applied, Difference
+from outlast.handoffs.binding import bind
+from outlast.handoffs.carry import apply
+from outlast.handoffs.difference import Applied, Difference, diff, diff_revisions
 from outlast.handoffs.handoff import Contract, Handoff, Lint
+from outlast.handoffs.sighting import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.testing.crashes import Tell, in_child

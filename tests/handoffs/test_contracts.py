@@ -13,15 +13,18 @@ from hypothesis import strategies as st
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
 from outlast.files.rules import FileRule
-from outlast.handoffs.contract import CommandCheck, command_of, contract_of, draft_of, expiry, rule_of
+from outlast.handoffs.contract import contract_of, draft_of, expiry
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,
+    CommandCheck,
     Contract,
     Handoff,
     Lint,
+    command_of,
     decode_handoff,
     encode_handoff,
+    rule_of,
 )
 from outlast.values.text import duration
 

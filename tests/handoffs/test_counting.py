@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from outlast.files.binding import Binding, Bound
-from outlast.handoffs.counting import content_of, counted
+from outlast.handoffs.evidence import content_of, counted
 from outlast.handoffs.handoff import Evidence
 
 KINDS: dict[str, Any] = {"r": "runner", "c": "client", "s": "self"}

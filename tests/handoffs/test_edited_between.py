@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.store import Storing, store
 from outlast.operations.reading import in_order, prompt
 from outlast.python.automatic import COMPOSED

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from outlast.files import snapshot as bound_files
 from outlast.files.binding import ABSENT
-from outlast.handoffs.binding import bind, observe, place_of
+from outlast.handoffs.binding import bind
 from outlast.handoffs.handoff import key_of
+from outlast.handoffs.observer import place_of
+from outlast.handoffs.sighting import observe
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
@@ -183,7 +185,8 @@ import json, os, sys
 from pathlib import Path
 from outlast import Outlast
 from outlast.handoffs.handoff import Contract, Handoff, Lint
-from outlast.handoffs.binding import bind, observe
+from outlast.handoffs.binding import bind
+from outlast.handoffs.sighting import observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))

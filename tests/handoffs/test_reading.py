@@ -15,8 +15,7 @@ from msgspec.structs import fields, replace
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
 from outlast.files.binding import Binding, Bound
-from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
-from outlast.handoffs.recovered import Recovered, TaskRun
+from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint, Recovered, TaskRun
 from outlast.ledger.verdict import WEIGHTS, Reason, judge
 from outlast.operations.reading import handoff_in_order, in_order, prompt, tokens_of
 

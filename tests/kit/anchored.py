@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 from outlast import Outlast
 from outlast.files.binding import Binding, Bound
 from outlast.handoffs.anchor import hold_of, told
-from outlast.handoffs.anchor_journal import row_of
 from outlast.handoffs.handoff import Evidence, Handoff, Lint, encode_handoff
+from outlast.handoffs.journal import row_of
 from outlast.home.claimer import print_of
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.ledger.lease import Beat, Process

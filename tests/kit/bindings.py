@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from outlast.files.binding import Binding
-from outlast.handoffs.binding import bind, observe
+from outlast.handoffs.binding import bind
 from outlast.handoffs.handoff import Contract, Handoff, Lint, decode_handoff, encode_handoff
+from outlast.handoffs.sighting import observe
 from outlast.handoffs.verdict import Observed
 from outlast.home.home import Home
 

@@ -172,7 +172,7 @@ from outlast import Outlast, Run, flow
 def fine(run: Run) -> None: ...
 with Outlast("home") as home:
     home.run(fine).unwrap()
-print(before, "logging" in sys.modules, "outlast.runs.log" in sys.modules)
+print(before, "logging" in sys.modules, "outlast.runs.failure" in sys.modules)
 """
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run(

@@ -419,7 +419,7 @@ def test_a_running_run_is_noted_and_stopped_only_if_that_is_said(place: Place, s
         session = outlast.tasks.open("tides")
         stored = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
         again = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
-        outlast._executor.live.heart.tick()  # it reads what was asked of the run
+        outlast._executor.live.heartbeat.tick()  # it reads what was asked of the run
     finally:
         GATES["open"].set()
         worker.join(30)

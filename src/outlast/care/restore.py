@@ -26,7 +26,6 @@ from outlast.care.travel.import_folder import import_testimony, sources
 from outlast.care.travel.import_run import Imported
 from outlast.clock import Clock, SystemClock, moment
 from outlast.errors import HomeNotEmpty, Invalid, NameInvalid, NothingLost, StoreForeign, StoreLost
-from outlast.handoffs.observer import HERE
 from outlast.home.caller import Caller
 from outlast.home.home import open_home
 from outlast.home.place import Restoration, check_name, check_tenant, marker_of, tenant_folder, write_restoration
@@ -219,9 +218,7 @@ def restore_mirror(mirror: Path, home: Path, *, tenant: str = "default", **setti
 
 def _caller(home: Path, tenant: str, *, actor: str = "local", scope: str = "default", **settings: Any) -> Caller:
     """Who takes runs into a home that is being made."""
-    return Caller(
-        open_home(home, tenant=tenant, **settings), check_name("actor", actor), check_name("scope", scope), HERE
-    )
+    return Caller(open_home(home, tenant=tenant, **settings), check_name("actor", actor), check_name("scope", scope))
 
 
 # -- beginning anew -----------------------------------------------------------------------------------

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
-from outlast.handoffs import anchor_journal as handoff_records
-from outlast.handoffs.anchor_journal import name_of
+from outlast.handoffs import journal as handoff_records
+from outlast.handoffs.journal import name_of
 from outlast.home.home import run_row
 from outlast.home.keys import Keys
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
+from outlast.runs.found import FoundRun, find, is_mark
 from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
 from outlast.runs.outputs import Output, outputs
-from outlast.runs.recovery import FoundRun, find, is_mark
 from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow, every_row
 from outlast.store.contract.damaged import damage_of
 from outlast.values.frozen import NamedTuple

@@ -20,18 +20,28 @@ from msgspec import UNSET
 from outlast.commands import resume_point as marks
 from outlast.commands.environment import hand_over
 from outlast.commands.fan_out import labelled, raise_first, read_lines, side_by_side
-from outlast.commands.guard import settle
 from outlast.commands.mirror import Mirror
+from outlast.commands.orphans import settle
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
 from outlast.files.patterns import Patterns
 from outlast.files.snapshot import look
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
 from outlast.flows.yaml.inputs import demand_secrets
-from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait, walk
-from outlast.flows.yaml.subflow import given_inputs
-from outlast.flows.yaml.surroundings import below_top
+from outlast.flows.yaml.model import (
+    Command,
+    FlowDefinition,
+    Foreach,
+    Node,
+    Parallel,
+    Pause,
+    Repeat,
+    SubFlow,
+    Wait,
+    walk,
+)
+from outlast.flows.yaml.subflow import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
@@ -107,8 +117,8 @@ class Performance:
 
     looks_at_files = True
 
-    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
-        self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
+    def __init__(self, execution: Execution, definition: FlowDefinition, setting: Setting, source: str) -> None:
+        self.execution, self.definition, self.setting, self._source = execution, definition, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
@@ -129,7 +139,7 @@ class Performance:
         return self._go_on()
 
     def _go_on(self) -> dict[str, Any]:
-        marks.go_back(self.execution, self.recipe)
+        marks.go_back(self.execution, self.definition)
         marks.take_state(self.execution)
         before = self._before(marks.take_last(self.execution))
         self.execution.replayed += marks.count_over(self.execution)
@@ -140,7 +150,7 @@ class Performance:
 
     def _walk(self, lane: Lane) -> dict[str, Any]:
         """Go through the nodes, by the ways that lead from one to another."""
-        steps = self.recipe.steps
+        steps = self.definition.steps
         places = {node.id: at for at, node in enumerate(steps)}
         at = 0
         while at < len(steps):
@@ -151,7 +161,7 @@ class Performance:
 
     def _before(self, past: Past | None) -> StepCall | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
-        node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
+        node = next((each for each in self.definition.nodes() if past is not None and each.id == past.call.step), None)
         if past is None or node is None:
             return None
         spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
@@ -206,7 +216,7 @@ class Performance:
         if not node.reads:
             return {}
         seen = look(self.setting.folder_of(node), node.reads)
-        paths = {self.recipe.path_of(node, path): one for path, one in seen.items()}
+        paths = {self.definition.path_of(node, path): one for path, one in seen.items()}
         return {text(path): one.digest for path, one in paths.items() if not self._is_own(path)}
 
     def _is_own(self, path: str) -> bool:
@@ -216,16 +226,16 @@ class Performance:
     @cached_property
     def _above(self) -> str:
         """What leads from the top of the repository to the flow's folder, if commands run above that."""
-        return below_top(self.setting.folder) if self.recipe.goes_up else ""
+        return below_top(self.setting.folder) if self.definition.goes_up else ""
 
     @cached_property
     def _written(self) -> Patterns:
-        return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
+        return Patterns.of(normpath(join(self._above, each)) for each in self.definition.written())
 
     def _patterns(self, node: Node) -> tuple[str, ...]:
         """What a node and all inside of it declare to write, seen from where every path begins."""
         commands = [each for each in walk((node,)) if isinstance(each, Command)]
-        paths = (self.recipe.path_of(each, pattern) for each in commands for pattern in each.writes)
+        paths = (self.definition.path_of(each, pattern) for each in commands for pattern in each.writes)
         return tuple(normpath(join(self._above, path)) for path in paths)
 
     def _drive(self, asked: StepCall, lane: Lane) -> Any:
@@ -242,7 +252,7 @@ class Performance:
         """The mirror shows the receipt. The work folder goes, unless it has all that is known of a crashed attempt."""
         self.mirror.catch_up()
         is_open = asked.left is None and asked.call in self.execution.waits
-        if self.execution.pen.severed is None and not is_open:
+        if self.execution.writer.severed is None and not is_open:
             self.setting.forget(self.execution.id, asked.call)
 
     def _when(self, node: Node, lane: Lane) -> bool:
@@ -287,7 +297,7 @@ class Performance:
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
+        self.execution.writer.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -402,12 +412,14 @@ class Performance:
             return node.items
         spec = remark_spec(f"{node.id}{LINES}", self.setting)
         before = self._lines_before(lane, spec)
-        file = self.setting.folder / self.recipe.cwd / node.lines
+        file = self.setting.folder / self.definition.cwd / node.lines
         if before is not None and not (self.looks_at_files and file.exists()):
             return cast(Sequence[Any], self._recorded(lane, before, spec))
         lines = read_lines(node.id, file, node.lines)
         seen = (
-            {} if self._is_own(normpath(join(self.recipe.cwd, node.lines))) else {node.lines: identity(encode(lines))}
+            {}
+            if self._is_own(normpath(join(self.definition.cwd, node.lines)))
+            else {node.lines: identity(encode(lines))}
         )
         asked = self.execution.ask(lane.frame, spec, (seen,), {}, None)
         if isinstance(asked.next, Replay):
@@ -430,7 +442,7 @@ class Performance:
 
     def _subflow(self, node: SubFlow, lane: Lane) -> None:
         """Another flow file, as a child run: its outcome is this node's."""
-        spec = find_recipe(node.flow, self.setting.folder)
+        spec = find_flow_file(node.flow, self.setting.folder)
         given = given_inputs(node, self.setting.inputs, lane.setting.item)
         child = spawn(lane.frame.within(node.id), spec, (), given)
         self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
@@ -453,12 +465,14 @@ class Performance:
 
     def _end_declined(self, node: Pause) -> NoReturn:
         """Nobody answered in time and the default is no: that ends the run as a person's no does."""
-        execution, pen = self.execution, self.execution.pen
+        execution, writer = self.execution, self.execution.writer
         why = f"nobody answered {node.id} in time, and its default is no"
-        with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = pen.queue_work(lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE))
-        pen.write(queued)
-        pen.sever(LeaseLost(execution.id, execution.hold.epoch))
+        with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
+            queued = writer.queue_work(
+                lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
+            )
+        writer.write(queued)
+        writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 
     def _wait(self, lane: Lane, asked: Question) -> GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""
@@ -469,12 +483,11 @@ class Performance:
         raise Paused
 
 
-def perform(execution: Execution, spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+def perform(execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
     """Perform a flow file as the body of a run. Gives the results of its steps, by id."""
-    assert spec.recipe is not None
-    secrets = demand_secrets(spec.recipe, os.environ)
-    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
-    performance = Performance(execution, spec.recipe, setting, spec.source)
+    secrets = demand_secrets(spec.definition, os.environ)
+    setting = Setting(execution.executor, spec.definition, spec.file, inputs, secrets)
+    performance = Performance(execution, spec.definition, setting, spec.source)
     try:
         return performance.perform()
     finally:

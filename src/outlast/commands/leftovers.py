@@ -142,7 +142,7 @@ class DeclaredFiles:
                 return ask
             attempt.ready = self.ready(execution, attempt)
         except Unavailable as error:  # it is not the step that failed: nothing more can be kept
-            execution.pen.sever(error)
+            execution.writer.sever(error)
         except (OutlastError, OSError) as error:
             _pass_on(execution, attempt)
             return Raised(error)
@@ -164,7 +164,7 @@ class DeclaredFiles:
                 _note_files(execution, attempt, "files", outputs.digests_of(now))
                 _note(execution, attempt, "outputs", outputs.details_of(now))
         except Unavailable as error:
-            execution.pen.sever(error)
+            execution.writer.sever(error)
         except OSError as error:  # the files cannot be looked at: what it did is not known
             return ended if isinstance(ended, Raised) else Raised(error)
         return ended
@@ -352,8 +352,8 @@ def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
     path = work_folder(execution.executor.home, execution.id, past.call, past.attempts) / TAIL
     blob = execution.executor.home.blobs.adopt(path) if path.is_file() else ""
     facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": blob}
-    made = execution.pen.fact("run", "left", facts)
-    execution.pen.note(made._replace(blobs=(blob,)) if blob else made)
+    made = execution.writer.fact("run", "left", facts)
+    execution.writer.note(made._replace(blobs=(blob,)) if blob else made)
 
 
 def _ask(left: LeftFiles, why: str) -> Ask:
@@ -461,10 +461,8 @@ def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str])
     """What a restore is about to displace is kept and on the record before any file is touched."""
     label = attempt.asked.call.path
     facts = {"step": label, "files": {text(path): blob for path, blob in saved.items()}}
-    made = execution.pen.fact("run", "displaced", facts)
-    with execution.pen.lock:
-        queued = execution.pen.queue(made._replace(blobs=tuple(saved.values())))
-    execution.pen.write(queued)
+    made = execution.writer.fact("run", "displaced", facts)
+    execution.writer.commit(made._replace(blobs=tuple(saved.values())))
 
 
 def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from outlast.commands.flow import Lane, Performance
 from outlast.commands.leftovers import previous, why_asked
 from outlast.commands.step import CommandSpec, Setting
 from outlast.errors import OutlastError, Paused
-from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.flows.yaml.inputs import bind_inputs
 from outlast.flows.yaml.model import Foreach, Node, Parallel, Pause, SubFlow
 from outlast.home.home import run_row
@@ -24,10 +24,10 @@ from outlast.runs import journal
 from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.execution import Execution
+from outlast.runs.found import FoundRun
 from outlast.runs.look import waits_now
+from outlast.runs.outlook import plan
 from outlast.runs.plan import READS, Action, Rehearsed
-from outlast.runs.planning import plan
-from outlast.runs.recovery import FoundRun
 from outlast.runs.replay.execution import Replaying
 from outlast.runs.rewind import LINES
 from outlast.runs.run import FINISHED
@@ -47,7 +47,7 @@ BACK = "a step that was left unfinished says resume_to"
 
 
 def rehearse(
-    executor: Executor, found: FoundRun, spec: RecipeSpec, silent_at: int, partial_work: str = ""
+    executor: Executor, found: FoundRun, spec: FlowFileSpec, silent_at: int, partial_work: str = ""
 ) -> Rehearsed:
     """Go through the flow file of a run. `partial_work`: keep, restore, as it is said for a resume."""
     execution = Rehearsing(executor, found, silent_at)
@@ -64,11 +64,10 @@ def rehearse(
     return Rehearsed(body.all_actions(found.ledger), tuple(dict.fromkeys(body.ahead)))
 
 
-def body_on_receipts(execution: Replaying, spec: RecipeSpec, inputs: dict[str, Any], kind: type[P]) -> P:
+def body_on_receipts(execution: Replaying, spec: FlowFileSpec, inputs: dict[str, Any], kind: type[P]) -> P:
     """A flow file's body, to be gone through on receipts. Its secrets are not asked for: no command is run."""
-    assert spec.recipe is not None
-    setting = Setting(execution.executor, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
-    return kind(execution, spec.recipe, setting, spec.source)
+    setting = Setting(execution.executor, spec.definition, spec.file, bind_inputs(spec.definition, inputs), {})
+    return kind(execution, spec.definition, setting, spec.source)
 
 
 class _NoMirror:

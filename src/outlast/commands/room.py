@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from outlast.commands import flow, leftovers, rehearsal
-from outlast.commands.guard import Guard, orphans_of
-from outlast.flows.yaml.flow import RecipeSpec
+from outlast.commands.guard import Guard
+from outlast.commands.orphans import orphans_of
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.home import Home
 from outlast.runs.call import Ledger, Past
 from outlast.runs.replay.execution import Replaying
@@ -24,7 +25,7 @@ class CommandRoom:
     def new_guard(self, home: Home) -> Guard:
         return Guard(home.settings.patience_seconds)
 
-    def on_receipts(self, execution: Replaying, spec: RecipeSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+    def on_receipts(self, execution: Replaying, spec: FlowFileSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
         return rehearsal.body_on_receipts(execution, spec, inputs, rehearsal.OnReceipts).perform
 
     def still_running(self, home: Home, ledger: Ledger) -> list[tuple[Past, int]]:

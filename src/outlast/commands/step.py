@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
+from outlast.commands.environment import accepting, question_shell, work_shell
 from outlast.commands.fan_out import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.process import HeldCommand, Straggler, hold
-from outlast.commands.shell import accepting, question_shell, work_shell
 from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.spec import MAX_DELAY_SECONDS
-from outlast.flows.yaml.model import Command, Recipe, code_of_step
+from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
@@ -30,13 +30,18 @@ from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.plain import read_plain
 from outlast.values.private import make_folder
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
+    import shutil
+
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+else:
+    shutil = late("shutil")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
@@ -51,7 +56,7 @@ class Setting(NamedTuple):
     """What every command of a run shares."""
 
     executor: Executor
-    recipe: Recipe
+    definition: FlowDefinition
     file: Path
     inputs: Mapping[str, Any]
     secrets: Mapping[str, str]
@@ -62,14 +67,14 @@ class Setting(NamedTuple):
         return self.file.parent
 
     def folder_of(self, command: Command) -> Path:
-        return self.folder / self.recipe.cwd / command.cwd
+        return self.folder / self.definition.cwd / command.cwd
 
     @property
     def has_item(self) -> bool:
         return self.item is not NO_ITEM
 
     def shell_of(self, command: Command) -> str:
-        return command.shell or self.recipe.shell
+        return command.shell or self.definition.shell
 
     def forget(self, run_id: str, call: Call) -> None:
         """Remove the work folders of a call that has its outcome."""
@@ -105,7 +110,7 @@ class CommandSpec(StepSpec, frozen=True, kw_only=True):
 
 def command_spec(command: Command, setting: Setting) -> CommandSpec:
     """A command of the flow as a step or effect."""
-    work = CommandWork(setting, command, command.id, code_of_step(setting.recipe, command.id) or "")
+    work = CommandWork(setting, command, command.id, code_of_step(setting.definition, command.id) or "")
     return CommandSpec(
         _stands_for_a_command,
         command.id,
@@ -353,8 +358,6 @@ class CommandAttempt:
 
 
 def _remove(folder: Path) -> None:
-    import shutil  # late: the first step need not wait for it
-
     shutil.rmtree(folder, ignore_errors=True)
 
 

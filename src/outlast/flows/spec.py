@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
@@ -226,8 +227,6 @@ class FlowSpec(Struct, frozen=True, dict=True):
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Stored inputs as the types that the flow's annotations name."""
-        import msgspec
-
         hints = hints_of(self.function)
         try:
             return {

@@ -1,4 +1,4 @@
-"""A handoff: an execution-ready contract for whoever continues. Frozen values only.
+"""A handoff: an execution-ready contract for whoever continues, and what callers are given about one. Frozen values.
 
 Turning what a caller gave into a `Contract` is `contract.py`; what to think of one is `lint.py` and `verdict.py`; how
 it is read, in the one order that every door shares, is `operations/reading.py`.
@@ -6,6 +6,7 @@ it is read, in the one order that every door shares, is `operations/reading.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
@@ -18,8 +19,11 @@ from outlast.clock import moment
 from outlast.files.binding import Binding as Binding
 from outlast.files.binding import Bound
 from outlast.files.binding import BoundMode as BoundMode
+from outlast.files.rules import RULES, FileRule
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.values.codec import decode, encode, identity
 from outlast.values.frozen import Compared
+from outlast.values.text import duration, written_out
 
 MAX_FILES = 200
 MAX_CHECKS = 200
@@ -65,6 +69,34 @@ def key_of(form: Form) -> str:
 def must_key(name: str, form: Form) -> str:
     """What makes two musts the same one: of a text also which of the three it is, for that is what it asks for."""
     return key_of({"must": name, "text": form} if isinstance(form, str) else form)
+
+
+class CommandCheck(Struct, frozen=True):
+    """A check that the host runs. It passes when the command ends with `exit`."""
+
+    run: str
+    cwd: str = ""  # from the root; "" is the root
+    timeout_seconds: float | None = None
+    exit: int = 0
+
+
+def command_of(form: Form) -> CommandCheck | None:
+    """The command that an acceptance check asks for; None for a file rule."""
+    if isinstance(form, str):
+        return CommandCheck(form)
+    if "run" not in form:
+        return None
+    timeout = duration(form["timeout"]) if "timeout" in form else None
+    return CommandCheck(form["run"], form.get("cwd", ""), timeout, form.get("exit", 0))
+
+
+def rule_of(form: Form) -> FileRule | None:
+    """The file rule of a check, must or rollback; None for prose and commands."""
+    if isinstance(form, str) or "file" not in form:
+        return None
+    rule = next(each for each in RULES if each in form)
+    value = form[rule] if rule in ("sha256", "contains") else ""
+    return FileRule(form["file"], rule, value.lower() if rule == "sha256" else value)
 
 
 class Contract(Struct, frozen=True, kw_only=True):
@@ -271,3 +303,207 @@ def decode_handoff(raw: bytes | msgspec.Raw) -> Handoff:
     state = None if found.execution_state_v1 is None else raws.execution_state_v1
     packet = None if found.execution_packet_v1 is None else raws.execution_packet_v1
     return replace(found, execution_state_v1=state, execution_packet_v1=packet)
+
+
+# -- what callers are given --------------------------------------------------------------------------
+
+
+Standing = Literal["open", "claimed", "contested", "finished", "expired"]
+STANDINGS: tuple[Standing, ...] = ("open", "claimed", "contested", "finished", "expired")
+
+
+class TaskRun(Struct, frozen=True):
+    """The unfinished run of a handoff's task, and the command that continues it."""
+
+    run_id: str
+    flow: str
+    status: str
+    command: str
+
+
+class Recovered(Struct, frozen=True):
+    """A handoff as it was stored, and how far it may be trusted here and now."""
+
+    verdict: Verdict
+    handoff: Handoff
+    standing: Standing
+    root: str = ""  # where its files were looked at; "" when nobody looked
+    evidence: tuple[Evidence, ...] = ()  # of the checks that were run just now
+    claim: HandoffClaim | None = None
+    resume: Literal["", "attached", "lost"] = ""  # whether the one who asked for the claim got it
+    accepted: tuple[str, ...] = ()  # fingerprints of reasons that somebody took upon himself
+    outcome: str = ""  # how the anchor was last settled
+    run: TaskRun | None = None
+    notes: tuple[str, ...] = ()  # what was asked for and not done
+    diff: str = ""  # how the files differ that were only edited since; of explicit handoffs `diff` tells
+
+    @property
+    def anchor(self) -> str:
+        return self.handoff.anchor
+
+    @property
+    def summary(self) -> str:
+        return self.handoff.summary
+
+    @property
+    def next_action(self) -> str | None:
+        return self.handoff.next_action
+
+    @property
+    def target_files(self) -> tuple[str, ...]:
+        return self.handoff.target_files
+
+    @property
+    def acceptance_checks(self) -> tuple[Form, ...]:
+        return self.handoff.acceptance_checks
+
+    @property
+    def handoff_text(self) -> str:
+        return self.handoff.handoff_text
+
+    @property
+    def musts(self) -> dict[str, tuple[Form, ...]]:
+        """What must be changed, removed and kept, by the name of the field."""
+        stored = self.handoff
+        return {"must_change": stored.must_change, "must_remove": stored.must_remove, "must_keep": stored.must_keep}
+
+    @property
+    def rollback(self) -> tuple[Form, ...]:
+        return self.handoff.rollback
+
+    @property
+    def execution_state(self) -> Any:
+        """What was given as `execution_state_v1`, as a plain value; None when nothing was."""
+        return self.handoff.state
+
+    @property
+    def execution_packet(self) -> Any:
+        """What was given as `execution_packet_v1`, as a plain value; None when nothing was."""
+        return self.handoff.packet
+
+    @property
+    def risk(self) -> str | None:
+        return self.handoff.risk
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.handoff.tags
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The evidence in the workspace that it rests on."""
+        return self.handoff.refs
+
+    @property
+    def revision(self) -> int:
+        return self.handoff.revision
+
+    @property
+    def actor(self) -> str:
+        """Who stored it."""
+        return self.handoff.actor
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return self.verdict.reasons
+
+    @property
+    def headline(self) -> str:
+        """One line: the verdict, what speaks against it, where to begin and what to do. Long text is shortened."""
+        codes = dict.fromkeys(reason.code for reason in self.reasons if reason.weight != "notes")
+        verdict = f"{self.verdict.word} ({', '.join(codes)})" if codes else self.verdict.word
+        entry = "#".join(filter(None, self.handoff.entry))
+        parts = (f"{self.anchor}@{self.handoff.revision}", entry, self.next_action or "no next action")
+        return " · ".join([verdict, *(_on_one_line(part) for part in parts if part)])
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether nobody stored it: it was composed from a run."""
+        return self.run is not None and self.handoff.revision == 0
+
+    def handoff_with(self, carry: Callable[[str], str]) -> Handoff:
+        """The handoff; what was composed of it through `carry`, since the commands in that are ours."""
+        handoff = self.handoff
+        if not self.is_composed:
+            return handoff
+        action = carry(handoff.next_action or "")
+        return replace(handoff, next_action=action, handoff_text=carry(handoff.handoff_text))
+
+    def __repr__(self) -> str:
+        """In reading order: the verdict and its reasons, then where to begin and what to do."""
+        return f"<Recovered {self.headline}>"
+
+
+def _on_one_line(text: str, length: int = 80) -> str:
+    line = written_out(" ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+class Listed(Struct, frozen=True):
+    """One line of the list of handoffs."""
+
+    anchor: str
+    scope: str
+    standing: Standing
+    handoff_id: str
+    revision: int
+    summary: str
+    next_action: str | None
+    score: int
+    outcome: str
+    holder: str
+    branch: str
+    actor: str
+    stored_at: datetime
+    expires_at: datetime
+    verdict: Verdict | None = None  # only when somebody looked
+
+
+class Near(Struct, frozen=True):
+    """An open handoff that may be meant, and where it was stored: whoever has the files can tell."""
+
+    anchor: str
+    handoff_id: str
+    symbol: str
+    root: str
+    commit: str
+    prefix: str
+    known_by: tuple[str, ...]
+    place: int  # the newest ones have the highest, runs above all others
+    at: datetime  # stored, or heard of last
+    run: str = ""  # how the run stands that it is composed from; "" when it was stored
+
+
+class Settlement(Struct, frozen=True):
+    """How the work under an anchor was settled."""
+
+    anchor: str
+    handoff_id: str
+    revision: int
+    outcome: Ending
+    by: str
+    at: datetime
+    score: int  # of the revision that was settled: beside the outcome it shows what a good handoff is worth
+    evidence: tuple[Evidence, ...] = ()
+    acknowledged: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what the handoff lacked, says who gave it back
+    override: str = ""  # why it counts as completed all the same
+    note: str = ""
+    replayed: bool = False
+
+
+class HandoffEvent(Struct, frozen=True):
+    """One entry of an anchor's history."""
+
+    seq: int
+    kind: str  # stored, claimed, attached, lost, accepted, checked, settled, released
+    at: datetime
+    by: str
+    body: dict[str, Any]
+    host: str = ""  # from which it was done
+    door: str = ""  # and by which: python, cli, http, mcp, hook
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What came of checks, by this event."""
+        return tuple(msgspec.convert(each, Evidence) for each in self.body.get("evidence", ()))

@@ -15,15 +15,14 @@ from outlast.errors import HandoffClaimed, TaskRefused
 from outlast.handoffs.handoff import anchor_of, task_of
 from outlast.home import claimer
 from outlast.ledger.journal import link
-from outlast.runs.claim import holder_of, is_executing
+from outlast.runs.holder import holder_of, is_executing
 from outlast.runs.look import record_in
 from outlast.store.contract import Hold, NewTask, Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import Settlement
+    from outlast.handoffs.handoff import Handoff, Settlement
     from outlast.home.caller import Caller
     from outlast.home.home import Home
 
@@ -178,3 +177,23 @@ def give_back_runs(caller: Caller, tx: Writing, scope: str, task: str) -> None:
 def words_of(caller: Caller, look: Reading, rows: list[RunRow]) -> tuple[str, ...]:
     """Unfinished runs, each as a reason why the task is not completed."""
     return tuple(f"run {row.id} of it is {record_in(caller, look, row.id).status}" for row in rows)
+
+
+_LAST_EVENTS = 50  # a completed task takes only that it was opened by other sessions
+
+
+class Completion(NamedTuple):
+    """Who said that the work of a task is done, and when."""
+
+    by: str
+    at: int
+
+
+def completion(look: Reading, scope: str, task: str) -> Completion | None:
+    """How a task was completed, by whatever way; None when it is not, or was opened again since."""
+    row = look.task_of(scope, task)
+    if row is None or row.state != "completed":
+        return None
+    events = look.task_events_after(row.key, max(row.head - _LAST_EVENTS, 0), _LAST_EVENTS)
+    done = next((event for event in reversed(events) if event.kind == "completed"), None)
+    return Completion(done.actor, done.at) if done else Completion(row.actor, row.updated_at)

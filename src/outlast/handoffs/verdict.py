@@ -14,11 +14,21 @@ from outlast.clock import moment
 from outlast.files.binding import ABSENT, Binding, Bound
 from outlast.files.binding import Relation as Relation
 from outlast.files.changes import path_of
-from outlast.handoffs.handoff import Evidence, Form, Handoff, Unread, absent_targets, key_of, label_of, must_key
+from outlast.handoffs.evidence import content_of, counted
+from outlast.handoffs.handoff import (
+    Evidence,
+    Form,
+    Handoff,
+    Unread,
+    absent_targets,
+    key_of,
+    label_of,
+    must_key,
+)
 from outlast.ledger.verdict import Reason, Verdict, judge
 
 if TYPE_CHECKING:
-    from outlast.handoffs.counting import CountedCheck
+    from outlast.handoffs.evidence import CountedCheck
 
 JUST_NOW = "just now"  # stands for content of which nothing was looked at: only what was run just now ran on it
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
@@ -419,8 +429,6 @@ def counted_of(known: HandoffFacts, seen: Observed | None) -> dict[str, CountedC
     """What counts of each check, by key: of all that was recorded, and of what was run just now; nothing without."""
     if not (known.handoff.baseline or known.evidence or (seen and seen.checks)):
         return {}
-    from outlast.handoffs.counting import content_of, counted
-
     words: dict[str, list[Evidence]] = {key_of(form): [] for form in known.handoff.acceptance_checks}
     now = seen.checks.values() if seen else ()
     content = None if seen is None else JUST_NOW

@@ -40,7 +40,7 @@ class Caller(msgspec.Struct, eq=False):
     home: Home
     actor: str
     scope: str
-    observer: Observer  # of a server none: the files are where its clients are
+    observer: Observer | None = None  # who looks at files for him; None: this process does
     tokens: set[str] = msgspec.field(default_factory=set)  # of the claims that he may use
     claimer: Process | None = None  # in whose name he claims: that one's claims are his own too
     scopes: frozenset[str] = frozenset()  # those that he sees; none: all
@@ -56,12 +56,17 @@ class Caller(msgspec.Struct, eq=False):
         """From which host and by which door he came, for the record."""
         return {"host": self.came_from or self.home.process.host, "door": self.door}
 
+    @property
+    def looks(self) -> bool:
+        """Whether files can be looked at for him, to tell one place of work from another."""
+        return self.observer is None or self.observer.looks
+
     def acting(
         self,
         *,
         actor: str | None,
         scope: str | None,
-        observer: Observer,
+        observer: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Caller:

@@ -12,16 +12,15 @@ from outlast.care.verify import Verification
 from outlast.commands.logs import CommandLog
 from outlast.handoffs.handoff import Evidence as Evidence
 from outlast.handoffs.handoff import Handoff as Handoff
+from outlast.handoffs.handoff import Listed as Listed
+from outlast.handoffs.handoff import Recovered as Recovered
 from outlast.handoffs.handoff import label_of as label_of
-from outlast.handoffs.recovered import Listed as Listed
-from outlast.handoffs.recovered import Recovered as Recovered
 from outlast.handoffs.verdict import rivals_of as rivals_of
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer
 from outlast.operations.reading import handoff_in_order, in_order
-from outlast.runs.displaced import Displaced
-from outlast.runs.inbox import InboxItem
+from outlast.runs.look import Displaced, InboxItem
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from outlast.handoffs.handoff import Ending, Form
-from outlast.handoffs.recovered import Standing
+from outlast.handoffs.handoff import Ending, Form, Standing
 from outlast.runs.run import RunStatus as RunStatus
 from outlast.tasks.task import State as OfTask
 

@@ -32,9 +32,8 @@ from outlast.errors import (
     SecretFound,
 )
 from outlast.handoffs.handoff import HandoffClaim as HandoffClaim
-from outlast.handoffs.handoff import Lint
-from outlast.handoffs.recovered import HandoffEvent, Near
-from outlast.handoffs.recovered import Settlement as Settlement
+from outlast.handoffs.handoff import HandoffEvent, Lint, Near
+from outlast.handoffs.handoff import Settlement as Settlement
 from outlast.home.keys import Role
 from outlast.operations import fields as f
 from outlast.operations.answers import LISTED, RECOVERED, STORED

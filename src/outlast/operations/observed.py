@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import msgspec
 
 from outlast.errors import RequestInvalid
-from outlast.handoffs.given_observer import NOBODY as NOBODY
-from outlast.handoffs.given_observer import RequestObserver
+from outlast.handoffs.evidence import Ran
 from outlast.handoffs.handoff import Binding, BoundMode, Form
-from outlast.handoffs.observer import Eyes as Eyes
-from outlast.handoffs.reported import Ran, Sighting
+from outlast.handoffs.observer import NOBODY as NOBODY
+from outlast.handoffs.observer import FileObserver as FileObserver
+from outlast.handoffs.observer import RequestObserver
+from outlast.handoffs.sighting import Sighting
 from outlast.handoffs.verdict import Relation
 from outlast.operations import fields as f
 from outlast.operations.fields import about
@@ -116,7 +117,7 @@ class Bound(Request):
 SEEN = ("binding", "ran", "observed", "looks")  # what was found of files, beside what is asked
 
 
-def eyes_of(request: Any) -> Eyes:
+def eyes_of(request: Any) -> FileObserver:
     """What a request knows of files. Raises RequestInvalid."""
     if hasattr(request, "observed"):
         sightings = {each.handoff_id: _as(each, Sighting) for each in request.observed}

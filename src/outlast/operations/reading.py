@@ -22,9 +22,8 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, label_of
+from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, Recovered, label_of
 from outlast.handoffs.musts import SAYS, meaning_of
-from outlast.handoffs.recovered import Recovered
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason
 from outlast.values.codec import encode

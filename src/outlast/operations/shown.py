@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from outlast.errors import OutlastError
-from outlast.handoffs.recovered import Listed
+from outlast.handoffs.handoff import Listed
 from outlast.ledger.verdict import Verdict
 from outlast.operations.reading import handoff_in_order, in_order, ready, ready_text
-from outlast.runs.displaced import Displaced
+from outlast.runs.look import Displaced
 from outlast.runs.plan import Plan
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import Outcome, RunRecord
@@ -24,7 +24,7 @@ from outlast.values.codec import jsonable
 if TYPE_CHECKING:
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
-    from outlast.runs.inbox import InboxItem
+    from outlast.runs.look import InboxItem
     from outlast.workspace.checkpoint import CheckpointDiff
     from outlast.workspace.recall.pack import ContextPack
 

@@ -23,15 +23,13 @@ from outlast.python.shared import Shared, make_run
 from outlast.python.tasks import AsyncTasks
 from outlast.python.workspace import AsyncWorkspace
 from outlast.runs import body
-from outlast.runs.await_end import Awaited, await_end_async
 from outlast.runs.branches import Branches, watch_tasks
 from outlast.runs.call_async import in_thread
-from outlast.runs.delivery import given, receiving
-from outlast.runs.events import Following, follow_async
-from outlast.runs.options import CallOptions, Options
+from outlast.runs.outcomes import Awaited, await_end_async, given, receiving
 from outlast.runs.replay.replay import replay_run_async
-from outlast.runs.run import Outcome, unseen
+from outlast.runs.run import CallOptions, Options, Outcome, unseen
 from outlast.runs.start import claim_run, go_on_async
+from outlast.runs.timeline import Following, follow_async
 
 if TYPE_CHECKING:
     from outlast.commands.logs import CommandLog

@@ -20,8 +20,7 @@ from outlast.python.homes import BUSY_SECONDS, opened
 
 if TYPE_CHECKING:
     from outlast.handoffs.anchor import FoundHandoff
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import Handoff, Recovered
     from outlast.runs.live import Executor
 
 COMPOSED = "auto_composed"  # the tag, and the reason, of a handoff that the session did not leave itself
@@ -75,7 +74,7 @@ class AutomaticHandoffs:
         )
 
     def _holder(self, look: Any, found: FoundHandoff) -> str:
-        from outlast.handoffs.anchor import holder_of
+        from outlast.handoffs.claim import holder_of
 
         holder = holder_of(self._executor.caller, look, found)
         return holder.who if holder is not None and not holder.mine else ""
@@ -106,7 +105,7 @@ class AutomaticHandoffs:
 
     def has_changed(self, handoff: Handoff, root: str) -> bool:
         """Whether files that a handoff is bound to, or whether there are any uncommitted ones, changed since."""
-        from outlast.handoffs.binding import observe
+        from outlast.handoffs.sighting import observe
 
         assert handoff.binding is not None
         now = observe(handoff, Path(root)).binding
@@ -119,8 +118,9 @@ class AutomaticHandoffs:
 
         None when there is none, or its work was completed. Nothing is claimed.
         """
+        from outlast.handoffs.claim import Recovering
         from outlast.handoffs.find import HandoffQuery
-        from outlast.handoffs.recover import Recovering, recover
+        from outlast.handoffs.recover import recover
 
         caller = self._executor.caller
         caller.stands = top

@@ -32,7 +32,7 @@ from outlast.values.text import duration, nearest
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
-    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.python.steps import FlowSteps
 
 P = ParamSpec("P")
@@ -322,7 +322,7 @@ def _time(value: Any, option: str) -> float:
 class FlowFile:
     """A flow that a file of commands describes. Run it by `outlast.run(flow_file(path), name=value, …)`."""
 
-    def __init__(self, spec: RecipeSpec) -> None:
+    def __init__(self, spec: FlowFileSpec) -> None:
         self.spec = spec
 
     def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
@@ -349,4 +349,4 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    return FlowFile(rooms.flow.find_recipe(str(path), *folders))
+    return FlowFile(rooms.flow.find_flow_file(str(path), *folders))

@@ -13,29 +13,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
-from outlast.handoffs.contract import draft_of
-from outlast.handoffs.find import HandoffQuery, get, history, listed, near
-from outlast.handoffs.forms import kind_of
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Ending, Evidence, Form, Handoff, HandoffClaim, Lint
+from outlast.files.root import relative_to
+from outlast.handoffs.anchor import note_looked
+from outlast.handoffs.claim import Recovering
+from outlast.handoffs.contract import draft_of, kind_of
+from outlast.handoffs.find import HandoffQuery, get, history, near
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    STANDINGS,
+    Ending,
+    Evidence,
+    Form,
+    Handoff,
+    HandoffClaim,
+    HandoffEvent,
+    Lint,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+    Standing,
+)
+from outlast.handoffs.list import list_handoffs
 from outlast.handoffs.musts import is_pattern
-from outlast.handoffs.observer import observer_of
-from outlast.handoffs.reads import note_looked
-from outlast.handoffs.recover import Recovering, claim, recover, renew
-from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement, Standing
-from outlast.handoffs.renames import refused
+from outlast.handoffs.observer import observer_of, refused, root_of
+from outlast.handoffs.recover import claim, recover, renew
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
 from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
 from outlast.python import rooms
 from outlast.python.awaited import awaited
-from outlast.runs.inbox import InboxItem
+from outlast.runs.look import InboxItem
 
 if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled
-    from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.difference import Difference
+    from outlast.handoffs.difference import Applied, Difference
     from outlast.ledger.verdict import Reason
     from outlast.runs.live import Executor
 
@@ -281,8 +295,7 @@ class Handoffs:
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
         if found.scope != self._scope(scope, None):
             raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
@@ -332,9 +345,7 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return listed(self._executor, self._scope(scope, None), standing, _limit(limit), look, before)
+        return list_handoffs(self._executor, self._scope(scope, None), _standing(standing), _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -351,9 +362,9 @@ class Handoffs:
         """What changed since a handoff was stored; or between two of its revisions."""
         if revisions is not None:
             before, after = (self.get(anchor=anchor, revision=number, scope=scope) for number in revisions)
-            return rooms.carry.diff_revisions(self._executor.home, before, after)
+            return rooms.difference.diff_revisions(self._executor.home, before, after)
         handoff = self.get(anchor=anchor, scope=scope)
-        return rooms.carry.diff(self._executor.home, handoff, self._place(handoff, repo_root))
+        return rooms.difference.diff(self._executor.home, handoff, self._place(handoff, repo_root))
 
     def apply(
         self,
@@ -401,8 +412,8 @@ class Handoffs:
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
     ) -> Sequence[str]:
         """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
-        root = rooms.binding.root_of(self._executor.caller, repo_root) if paths else Path()
-        return [rooms.binding.relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
+        root = root_of(self._executor.caller, repo_root) if paths else Path()
+        return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
 
     def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:
         """A must whose path is from the current folder as handoffs name it: from the root; prose stays as it is."""
@@ -463,6 +474,18 @@ def lint_fields(fields: Mapping[str, Any]) -> Lint:
 def _number(name: str, value: int | None) -> int | None:
     if value is not None and (type(value) is not int or value < 0):
         raise HandoffInvalid(name, f"{value!r} is no revision", "revisions count from 1; 0: there is none yet")
+    return value
+
+
+def _refuse_both(handoff_id: str | None, anchor: str | None) -> None:
+    """Raises HandoffInvalid unless one of them is named."""
+    if (handoff_id is None) == (anchor is None):
+        raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+
+
+def _standing(value: Standing | None) -> Standing | None:
+    if value is not None and value not in STANDINGS:
+        raise HandoffInvalid("standing", f"{value!r} is none", f"use one of {', '.join(STANDINGS)}")
     return value
 
 

@@ -41,7 +41,6 @@ def make_home(home: str) -> None:
 @contextmanager
 def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[Executor]:
     """The home, for one short use; nothing runs here, so there is nothing to end. Raises OutlastError."""
-    from outlast.handoffs.observer import HERE
     from outlast.home.caller import Caller
     from outlast.home.home import open_home
     from outlast.home.place import check_name
@@ -52,7 +51,7 @@ def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iter
     place = open_home(home, store_options={"busy_seconds": busy_seconds})
     claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
     try:
-        caller = Caller(place, who, "default", HERE, tokens=claims, door="hook")
+        caller = Caller(place, who, "default", tokens=claims, door="hook")
         yield Executor(caller, Live(place, load_commands=load_commands))
     finally:
         place.store.close()

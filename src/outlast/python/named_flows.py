@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from outlast.errors import FlowNotFound, InputsInvalid, OutlastError
-from outlast.flows.loading import RECIPES, found_in, here, is_gone, is_recipe, load, load_module
+from outlast.flows.loading import FLOW_FILES, found_in, here, is_flow_file, is_gone, load, load_module
 from outlast.flows.loading import names_a_flow as names_a_flow
 from outlast.flows.spec import FlowSpec, hints_of
 from outlast.home.place import find_home, project_of
@@ -24,7 +24,7 @@ from outlast.python.shared import url_of
 from outlast.values.codec import decoder, encode
 from outlast.values.text import meant
 
-SUFFIXES = (".py", *RECIPES)
+SUFFIXES = (".py", *FLOW_FILES)
 Tell = Callable[[str], None] | None
 Typed = Callable[[Any, Any], Any]  # a value and its annotation
 
@@ -39,7 +39,7 @@ def find_flow(
     """
     folders = folders_of(home, tell)
     try:
-        if is_recipe(name):
+        if is_flow_file(name):
             return flow_file(name, *folders)
         if ":" not in name:
             return _only(name, flows_in(name, *folders))
@@ -90,14 +90,14 @@ def _meant(error: FlowNotFound, name: str, folders: Sequence[Path]) -> FlowNotFo
     hint = ""
     if not isinstance(error, SeveralFlows):
         with suppress(OutlastError):
-            hint = meant(wanted, flows_in(place, *folders)) if wanted and not is_recipe(name) else ""
+            hint = meant(wanted, flows_in(place, *folders)) if wanted and not is_flow_file(name) else ""
         hint = hint or meant(Path(place).name, _files_beside(place, folders))
     return FlowNotFound(error.facts["flow"], f"{error.facts['why']}; {hint}") if hint else error
 
 
 def _files_beside(place: str, folders: Sequence[Path]) -> list[str]:
     """What lies where a file of flows was looked for, and could be one."""
-    if not place.endswith((".py", *RECIPES)) or any((folder / place).exists() for folder in folders):
+    if not place.endswith((".py", *FLOW_FILES)) or any((folder / place).exists() for folder in folders):
         return []
     around = [(folder / place).parent for folder in folders]
     return [each.name for folder in around if folder.is_dir() for each in folder.iterdir() if each.suffix in SUFFIXES]
@@ -105,7 +105,7 @@ def _files_beside(place: str, folders: Sequence[Path]) -> list[str]:
 
 def folder_of_flow(source: str, project: Path) -> Path:
     """The folder that the paths of a flow file start from, as it is now; of Python code the project's."""
-    if not is_recipe(source):
+    if not is_flow_file(source):
         return project
     if is_gone(source, project):
         source = found_in(source, project, here()) or source
@@ -113,7 +113,7 @@ def folder_of_flow(source: str, project: Path) -> Path:
         spec = flow_file(source, project).spec
     except OutlastError:  # the file was changed since and has a mistake now; the place is the same
         return (project / source.rpartition(":")[0]).parent
-    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
+    return spec.file.parent / (spec.definition.cwd if spec.definition is not None else "")
 
 
 def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def inputs_line(flow: Flow[..., Any]) -> str:
 
 
 def refusal(spec: FlowSpec, why: str) -> InputsInvalid:
-    recipe = getattr(spec, "recipe", None)
-    names = list(recipe.inputs) if recipe is not None else [str(p) for p in _parameters(spec).values()]
+    definition = getattr(spec, "definition", None)
+    names = list(definition.inputs) if definition is not None else [str(p) for p in _parameters(spec).values()]
     return InputsInvalid(spec.name, why, ", ".join(names) or "none")
 
 

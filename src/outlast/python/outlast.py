@@ -18,7 +18,7 @@ from outlast.home.place import FoundHome
 from outlast.python import rooms
 from outlast.python.awaited import Started, go_on
 from outlast.python.shared import Shared, make_run, url_of
-from outlast.runs.options import Options as Options
+from outlast.runs.run import Options as Options
 from outlast.runs.run import Outcome, unseen
 from outlast.values.ambient import begin
 
@@ -129,17 +129,17 @@ class Outlast(Shared):
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         if isinstance(begun, Outcome):
-            return unseen(rooms.delivery.given(self._caller, begun))
-        with rooms.delivery.receiving(self._caller, begun.run.id):
+            return unseen(rooms.outcomes.given(self._caller, begun))
+        with rooms.outcomes.receiving(self._caller, begun.run.id):
             return unseen(
-                rooms.delivery.given(self._caller, rooms.start.go_on_here(self._executor, begun, spec, accept))
+                rooms.outcomes.given(self._caller, rooms.start.go_on_here(self._executor, begun, spec, accept))
             )
 
     def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         awaited = self._awaited(held, spec, options)
         try:
-            return rooms.await_end.await_end(awaited)
+            return rooms.outcomes.await_end(awaited)
         except TimeoutError:
             raise held from None
 
@@ -148,7 +148,7 @@ class Outlast(Shared):
 
         Should whoever runs it die meanwhile, it is continued here. Raises TimeoutError, and what `resume` raises.
         """
-        return self._received(rooms.await_end.await_end(rooms.await_end.Awaited(self._caller, run_id, timeout)))
+        return self._received(rooms.outcomes.await_end(rooms.outcomes.Awaited(self._caller, run_id, timeout)))
 
     @overload
     def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Started[T]: ...
@@ -314,7 +314,7 @@ class Outlast(Shared):
 
     def follow_events(self, run_id: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run as they come, until nobody runs it any more and there are no further ones."""
-        return rooms.events.follow(rooms.events.Following(self._caller, run_id, after))
+        return rooms.timeline.follow(rooms.timeline.Following(self._caller, run_id, after))
 
     def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""

@@ -19,7 +19,7 @@ from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInva
 from outlast.files import git, repository
 from outlast.files.patterns import never
 from outlast.files.staging import folder_at
-from outlast.flows.loading import here, is_recipe, lasting, load_module
+from outlast.flows.loading import here, is_flow_file, lasting, load_module
 from outlast.home.place import check_tenant as check_tenant
 from outlast.home.place import near, project_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
@@ -148,7 +148,7 @@ class Flows:
     def _of(self, place: str) -> Iterator[Served]:
         """Every flow of a module, a `file.py` or a `flow.yaml`. Raises FlowNotFound, RecipeInvalid."""
         folders = [here(), *([self._project] if self._project else [])]
-        if is_recipe(place):
+        if is_flow_file(place):
             yield flow_file(place, *folders)
             return
         found = [each for each in vars(load_module(place, *folders)).values() if isinstance(each, Flow)]

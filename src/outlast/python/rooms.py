@@ -21,39 +21,35 @@ if TYPE_CHECKING:
     from outlast.commands import mirror as mirror
     from outlast.commands import room as room
     from outlast.flows.yaml import flow as flow
-    from outlast.handoffs import binding as binding
     from outlast.handoffs import carry as carry
     from outlast.handoffs import compose as compose
     from outlast.handoffs import difference as difference
-    from outlast.handoffs import from_run as from_run
     from outlast.handoffs import lint as lint
+    from outlast.handoffs import store as store
     from outlast.home import claimer as claimer
     from outlast.python import named_flows as named_flows
-    from outlast.runs import await_end as await_end
     from outlast.runs import begin as begin
     from outlast.runs import body as body
     from outlast.runs import branches as branches
     from outlast.runs import call_async as call_async
     from outlast.runs import decisions as decisions
-    from outlast.runs import delivery as delivery
-    from outlast.runs import displaced as displaced
-    from outlast.runs import dry_run as dry_run
     from outlast.runs import due as due
-    from outlast.runs import events as events
     from outlast.runs import fork as fork
-    from outlast.runs import inbox as inbox
-    from outlast.runs import labels as labels
+    from outlast.runs import journal as journal
+    from outlast.runs import look as look
+    from outlast.runs import outcomes as outcomes
+    from outlast.runs import outlook as outlook
     from outlast.runs import outputs as outputs
-    from outlast.runs import planning as planning
     from outlast.runs import restored_outputs as restored_outputs
     from outlast.runs import same_flow as same_flow
     from outlast.runs import start as start
+    from outlast.runs import timeline as timeline
     from outlast.runs import workspace as workspace
     from outlast.runs.live import Commands
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
     from outlast.runs.waits import signal as signal
-    from outlast.sessions import drafts as drafts
+    from outlast.sessions import session as session
 
 _PLACES = {
     "care": "backup verify",
@@ -62,16 +58,16 @@ _PLACES = {
     "care.travel": "export_run handoff import_run",
     "commands": "logs mirror room",
     "flows.yaml": "flow",
-    "handoffs": "binding carry compose difference from_run lint",
+    "handoffs": "carry compose difference lint store",
     "home": "claimer",
     "python": "named_flows",
     "runs": """
-        await_end begin body branches call_async decisions delivery displaced dry_run due events fork inbox labels
-        outputs planning restored_outputs same_flow start workspace
+        begin body branches call_async decisions due fork journal look outcomes outlook outputs
+        restored_outputs same_flow start timeline workspace
     """,
     "runs.replay": "replay",
     "runs.waits": "ask signal",
-    "sessions": "drafts",
+    "sessions": "session",
 }
 ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
     from outlast.handoffs.handoff import Handoff
     from outlast.python.workspace import RunWorkspace
-    from outlast.runs.item import Failed, Ok
+    from outlast.runs.map import Failed, Ok
     from outlast.runs.waits.ask import Deadline
     from outlast.store.contract import RunRow
     from outlast.workspace.checkpoint import Checkpoint
@@ -199,7 +199,7 @@ class _Run:
 
         It takes what `outlast.handoff.store` takes. In the body it is stored once: on replay it gives that revision.
         """
-        return rooms.from_run.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+        return rooms.store.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
 
     @property
     def workspace(self) -> RunWorkspace:
@@ -261,7 +261,7 @@ class _Run:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
-        return execution.ask_all(inner, spec, items, key)
+        return waiting.ask_all(execution, inner, spec, items, key)
 
 
 def _kind(function: Any) -> str:

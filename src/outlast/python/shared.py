@@ -15,21 +15,19 @@ from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
 from outlast.flows.spec import FlowSpec, Signature, spec_of
-from outlast.handoffs.observer import HERE, Eyes
-from outlast.home.caller import Caller, supposed
+from outlast.home.caller import Caller, Observer, supposed
 from outlast.home.home import Home, nobody, open_home, run_row
 from outlast.home.place import FoundHome, check_name
 from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
-from outlast.resources.resources import NOTHING
+from outlast.resources import NOTHING
 from outlast.runs import os_signals as signals
 from outlast.runs.find_runs import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live
 from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
-from outlast.runs.options import CallOptions, checked
-from outlast.runs.options import Options as Options
-from outlast.runs.run import UNFINISHED, Outcome, RunRecord, RunStatus
+from outlast.runs.run import UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus, check_options
+from outlast.runs.run import Options as Options
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -45,12 +43,12 @@ if TYPE_CHECKING:
     from outlast.python.handoffs import Inbox
     from outlast.python.project import Flows
     from outlast.python.run import AsyncRun, Run
-    from outlast.runs.await_end import Awaited
+    from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
-    from outlast.runs.displaced import Displaced
-    from outlast.runs.dry_run import DryRun
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
+    from outlast.runs.look import Displaced
+    from outlast.runs.outcomes import Awaited
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
@@ -106,7 +104,7 @@ class Shared:
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
         live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where, HERE), live)
+        self._executor = Executor(Caller(opened, who, where), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
@@ -132,7 +130,7 @@ class Shared:
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Eyes = HERE,
+        eyes: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:
@@ -184,7 +182,7 @@ class Shared:
         on. Effects that it would repeat are refused unless `yes`, or `effects` names them; `reuse_effects` keeps their
         results. Raises StepNotFound, StepAmbiguous, RepeatsEffects, InputsInvalid, RunSealed, IntegrityBroken.
         """
-        named = Options(**checked({"yes": yes, "effects": effects}))
+        named = Options(**check_options({"yes": yes, "effects": effects}))
         changes = rooms.fork.Changes(inputs or {}, state or {}, reuse_effects, named, why)
         return rooms.fork.fork(self._executor, self._row(run_id).id, from_step, changes, operation_id)
 
@@ -310,7 +308,7 @@ class Shared:
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        return rooms.events.read(
+        return rooms.timeline.read(
             self._home,
             self._row(run_id),
             rooms.drafts.number("after", after),
@@ -319,7 +317,7 @@ class Shared:
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
-        return rooms.events.timeline(self._caller, run_id)
+        return rooms.timeline.timeline(self._caller, run_id)
 
     def outputs(self, run_id: str) -> list[Output]:
         """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""
@@ -337,7 +335,7 @@ class Shared:
 
         Raises DisplacedNotFound for a path or an entry of which nothing did.
         """
-        return rooms.displaced.displaced(self._home, run_id, path, seq)
+        return rooms.look.displaced(self._home, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[CommandLog]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
@@ -362,7 +360,7 @@ class Shared:
 
     def interrupt(self, interrupt_id: str) -> Interrupt:
         """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
-        return rooms.inbox.interrupt(self._home, interrupt_id)
+        return rooms.look.interrupt(self._home, interrupt_id)
 
     def inbox(self, *, assignee: str | None = None, type: str | None = None) -> Inbox:
         """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first.
@@ -371,7 +369,7 @@ class Shared:
         """
         from outlast.python.handoffs import Handoffs, inbox_of
 
-        return inbox_of(rooms.inbox.inbox(self._home, assignee, type), Handoffs(self._executor), assignee, type)
+        return inbox_of(rooms.look.inbox(self._home, assignee, type), Handoffs(self._executor), assignee, type)
 
     def due(self, *, all: bool = False) -> list[Due]:
         """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.
@@ -388,7 +386,7 @@ class Shared:
         `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
         RunFinished, StepNotFound, StepAmbiguous.
         """
-        return rooms.planning.plan(self._executor, self._row(run_id), from_step or "", supposed(accept, partial))
+        return rooms.outlook.plan(self._executor, self._row(run_id), from_step or "", supposed(accept, partial))
 
     def check_writable(self) -> None:
         """Nothing, if the ledger can be read and written now. Raises Unavailable."""
@@ -492,7 +490,7 @@ class Shared:
 
     def _labels(self, run_id: str) -> Callable[[str], str]:
         """What people call the calls of a run, by their ids."""
-        return rooms.labels.Labels(self._home.store, self._row(run_id).key).of_id
+        return rooms.journal.Labels(self._home.store, self._row(run_id).key).of_id
 
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
@@ -540,7 +538,7 @@ class Shared:
         """
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._bound = {**self._bound, **checked(options)}
+        view._bound = {**self._bound, **check_options(options)}
         return view
 
     # -- shared by run, start, open --------------------------------------------------------------
@@ -563,14 +561,14 @@ class Shared:
 
     def _receive(self, outcome: Outcome[Any]) -> None:
         """An outcome was printed."""
-        rooms.delivery.receive(self._home, outcome)
+        rooms.outcomes.receive(self._home, outcome)
 
     def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
         if options.wait is False:
             raise held
         self._home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
-        return rooms.await_end.Awaited(self._caller, held.run_id, None if options.wait is True else options.wait, spec)
+        return rooms.outcomes.Awaited(self._caller, held.run_id, None if options.wait is True else options.wait, spec)
 
     def _begin(
         self,
@@ -594,7 +592,7 @@ class Shared:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
         executor, spec = self._executor, spec_of(flow)
         raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
-        return rooms.dry_run.dry_run(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
+        return rooms.begin.dry_run(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
         """From now on runs go on with these flows, if they are of one of them."""

@@ -13,11 +13,9 @@ from outlast.handoffs.settle import Settling
 from outlast.handoffs.task_state import STATES, State
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number, read_meta
 from outlast.tasks import bridge as tasks
-from outlast.tasks.bridge import Of
-from outlast.tasks.complete import complete
+from outlast.tasks.bridge import Of, complete
 from outlast.tasks.inspect import inspect
 from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
@@ -202,7 +200,7 @@ class Tasks:
         `repo_root` says where the files are. Raises TaskExists when it was opened with other meta, NameInvalid.
         """
         of = self._of(task_id, tenant_id, scope, actor, repo_root, claim_id)
-        raw = None if meta is None else session_drafts.meta_of(meta)
+        raw = None if meta is None else read_meta(meta)
         named = check_name("session", session) if session != "" else ""
         tasks.open_(self._executor.home, of, session=named, meta=raw, reopen=reopen, operation_id=operation_id)
         return TaskSession(self._executor, of)

@@ -14,7 +14,7 @@ from outlast.home.place import check_name
 from outlast.python.awaited import awaited
 from outlast.runs.saves import kept_by, save_from_command, save_from_run
 from outlast.runs.workspace import link_from_run, pin, record_from_run
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number
 from outlast.store.contract.blobs import Intake
 from outlast.values.tokens import counter
 from outlast.workspace import artifact as artifacts

@@ -32,8 +32,7 @@ from outlast.errors import (
     SessionNotFound,
     TaskNotFound,
 )
-from outlast.handoffs.handoff import Handoff
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Handoff, Recovered
 from outlast.ledger.verdict import Verdict
 from outlast.operations.operation import PARAMETER, Operation
 from outlast.operations.table import OPERATIONS

@@ -19,7 +19,7 @@ from outlast.commands.logs import CommandLog
 from outlast.errors import IntegrityBroken, ReplyInvalid, ServerUnreachable
 from outlast.remote.calls import reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
-from outlast.runs.displaced import Displaced
+from outlast.runs.look import Displaced
 from outlast.runs.receipt import Event
 from outlast.values.codec import decode, digest
 

@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.clock import micros
-from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
+from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, ReplyRefused
 from outlast.files.binding import Binding
 from outlast.files.changes import text
 from outlast.files.git import branch_of
 from outlast.files.root import Stand, relative_to
 from outlast.handoffs import settle as settling
+from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    Contract,
+    Handoff,
+    HandoffClaim,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+)
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recover import Recovering, check
-from outlast.handoffs.recovered import STANDINGS, Listed, Near, Recovered, Settlement
+from outlast.handoffs.recover import check
 from outlast.handoffs.unfinished import meant
 from outlast.operations.table import OPERATIONS
-from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _reports, _words
+from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _refuse_both, _reports, _standing, _words
 from outlast.remote.calls import (
     Given,
     answer_of,
@@ -122,11 +131,7 @@ class RemoteHandoffs(Handoffs):
         runs = bool(given["run_checks"]) and given["outcome"] == "completed"
         wanted = self._wanted(given, checks=runs, agree=agreed(given, runs=runs))
         looking = self._looking("settle", given, wanted)
-        try:
-            settled = value_of(looking.about_handoffs(OPERATIONS["handoff_settle"], given).raw, Settlement)
-        except NotSettled as error:
-            settling.note_printed(self._executor.home, error, looking.ran)
-            raise
+        settled = value_of(looking.settling(OPERATIONS["handoff_settle"], given), Settlement)
         _refuse_other(settled.anchor, given["anchor"])
         return settled
 
@@ -138,8 +143,7 @@ class RemoteHandoffs(Handoffs):
     @like(Handoffs.get)
     def get(self, given: Given) -> Handoff:
         handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         wanted = ObserveQuery(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
         if handoff_id == "":
             raise HandoffNotFound("id ''")
@@ -151,15 +155,7 @@ class RemoteHandoffs(Handoffs):
         wanted.refuse_other(found)
         return found
 
-    def _get(
-        self,
-        handoff_id: str | None = None,
-        *,
-        anchor: str | None = None,
-        revision: int | None = None,
-        scope: str | None = None,
-    ) -> Handoff:
-        return self.get(handoff_id, anchor=anchor, revision=revision, scope=scope)
+    _get = get  # the server notes who looked
 
     lint = Handoffs.lint  # it needs nothing of the server
     export = embedded_only(Handoffs.export, HERE_ONLY)
@@ -167,9 +163,7 @@ class RemoteHandoffs(Handoffs):
 
     @like(Handoffs.list)
     def list(self, given: Given) -> Any:
-        standing, look, limit = given["standing"], given["look"], _limit(given["limit"])
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
+        standing, look, limit = _standing(given["standing"]), given["look"], _limit(given["limit"])
         if limit < 1:
             raise HandoffInvalid(
                 "limit", "it is no whole number above 0", "say how many are wanted at most, such as 50"

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -39,9 +39,10 @@ from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode
 from outlast.values.text import visible
 
-if TYPE_CHECKING:
+try:
     import httpx2
-
+except ImportError as missing:
+    raise ExtraMissing("a home behind a URL", "client") from missing
 
 _SHOWN = 300  # characters of an answer that is not ours
 _FAMILIES = {404: NotFound, 409: Conflict, 401: Refused, 403: Refused, 405: Refused}
@@ -271,8 +272,6 @@ class Line:
 
     def on_loop(self) -> httpx2.AsyncClient:
         """The same line for an event loop."""
-        import httpx2
-
         return httpx2.AsyncClient(**_settings(self.url))
 
     @asynccontextmanager
@@ -348,20 +347,14 @@ def _may_pass(status: int, raw: bytes) -> bool:
 
 def _timeout(seconds: float, wait: float, connecting: float) -> httpx2.Timeout:
     """How long a try may take; that somebody is there at all shows sooner."""
-    import httpx2
-
     return httpx2.Timeout(seconds + wait, connect=min(seconds, connecting))
 
 
 def _nobody_there(error: Exception) -> bool:
-    import httpx2
-
     return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _line_errors() -> tuple[type[Exception], ...]:
-    import httpx2
-
     return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
 
 
@@ -395,8 +388,6 @@ class _Parts:
         self._size, self._most_bytes, self._until = 0, most_bytes, until
 
     def add(self, piece: bytes) -> None:
-        import httpx2
-
         self.found.append(piece)
         self._size += len(piece)
         if self._size > self._most_bytes:
@@ -458,10 +449,6 @@ def _checked(url: str) -> str:
 
 
 def _client(url: str) -> httpx2.Client:
-    try:
-        import httpx2
-    except ImportError as error:
-        raise ExtraMissing("a home behind a URL", "client") from error
     return httpx2.Client(**_settings(url))
 
 
@@ -469,8 +456,6 @@ _PLAIN = {"user-agent": "outlast", "accept-encoding": "identity"}
 
 
 def _settings(url: str) -> dict[str, Any]:
-    import httpx2
-
     parts = urlsplit(url)
     here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
     limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)

@@ -1,9 +1,9 @@
 """Looking for a server: what it asks to be looked at is looked at here, and sent with the same request again.
 
-The server says what it needs to know; the call says what it may ask for (`Wanted`). Checks run only if the caller asked
-for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not done.
-And their commands run only if this user stored them from here, agreed to them, or trusts that actor of that server: who
-stored them is the server's word, which alone is not enough.
+The server says what it needs to know; the call says what it may ask for (`ObserveQuery`). Checks run only if the caller
+asked for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not
+done. And their commands run only if this user stored them from here, agreed to them, or trusts that actor of that
+server: who stored them is the server's word, which alone is not enough.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
+from outlast.errors import HandoffInvalid, LookFirst, NotSettled, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
+from outlast.handoffs.contract import read_check, read_must
+from outlast.handoffs.difference import edits
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.forms import read_check, read_must
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, must_key
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, Recovered, must_key
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.renames import edits
-from outlast.handoffs.reported import refuse_odd
+from outlast.handoffs.settle import note_printed
+from outlast.handoffs.sighting import refuse_odd
 from outlast.handoffs.verdict import edited_in
 from outlast.ledger.verdict import Verdict, judge
 from outlast.operations.table import OPERATIONS
@@ -94,6 +94,14 @@ class ObservedCall:
                 self._look(first)
                 asked = first
         raise asked
+
+    def settling(self, operation: Operation, given: Given) -> bytes:
+        """The same for an end. Raises NotSettled, whose checks printed here what the caller may read."""
+        try:
+            return self.about_handoffs(operation, given).raw
+        except NotSettled as error:
+            note_printed(self._executor.home, error, self.ran)
+            raise
 
     def storing(self, operation: Operation, given: Given, contract: Contract, *, bind: bool) -> Reply:
         """Send a handoff, bound to its files as they are here."""

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.care.audit.audit import audit_flow
-from outlast.clock import Clock, moment
+from outlast.clock import moment
 from outlast.errors import EmbeddedOnly, NameInvalid
 from outlast.flows.loading import names_a_flow
 from outlast.home.caller import supposed
 from outlast.home.home import nobody
-from outlast.home.settings import Settings
-from outlast.ids import Ids, random_id
 from outlast.operations.table import OPERATIONS
 from outlast.python.async_outlast import AsyncOutlast
-from outlast.python.awaited import AsyncStarted, Started, signed_like, to_its_end
+from outlast.python.awaited import AsyncStarted, Started, awaited, to_its_end
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.handoffs import Inbox, inbox_of
 from outlast.python.outlast import Outlast
@@ -37,14 +35,13 @@ from outlast.remote.sessions import RemoteSessions
 from outlast.remote.tasks import RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
 from outlast.runs.find_runs import run_query
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.run import Options, Outcome, RunRecord
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.commands.logs import CommandLog
-    from outlast.runs.displaced import Displaced
+    from outlast.runs.look import Displaced
     from outlast.runs.receipt import Event
     from outlast.runs.waits.interrupt import Interrupt
 
@@ -59,22 +56,11 @@ ON_SERVER = "flows run at the server: `outlast serve --flows MODULE`, then outla
 class RemoteShared(Shared):
     """What both surfaces of a client share."""
 
-    def __init__(
-        self,
-        home: str | Path | None = None,
-        *,
-        key: str | None = None,
-        tenant: str = "default",
-        scope: str = "default",
-        actor: str = "local",
-        clock: Clock | None = None,
-        ids: Ids = random_id,
-        settings: Settings | None = None,
-        store_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        who = Who(tenant, scope, actor)
-        self._line = Line(url_of(home), key, who, _patience(store_options or {}))
-        self._executor = open_client(self._line, who, clock, ids, settings)
+    @like(Shared.__init__)
+    def __init__(self, given: Given) -> None:
+        who = Who(given["tenant"], given["scope"], given["actor"])
+        self._line = Line(url_of(given["home"]), given["key"], who, _patience(given["store_options"] or {}))
+        self._executor = open_client(self._line, who, given["clock"], given["ids"], given["settings"])
         self._runs = Runs(self._line, self._executor.home)
 
     @property
@@ -240,25 +226,14 @@ class RemoteOutlast(RemoteShared, Outlast):
         begin(thread, f"waiting for run {begun.run_id}")
         return started
 
-    def resume(
-        self,
-        run_id: str,
-        *,
-        accept: Iterable[str] = (),
-        why: str = "",
-        partial: str | None = None,
-        flow: Flow[..., Any] | FlowFile | str | None = None,
-        take: bool = False,
-    ) -> Outcome[Any]:
-        """Continue a run at the server, and wait. Its result is plain JSON: only the server has the flow's types.
+    @like(Outlast.resume)
+    def resume(self, given: Given) -> Outcome[Any]:
+        """Its result is plain JSON: only the server has the flow's types. Raises NoFlows."""
+        return self._runs.until_over(self._runs.resume(**given))
 
-        `flow` goes on with the flow of that name that the server was given. Raises NoFlows.
-        """
-        return self._runs.until_over(self._runs.resume(run_id, accept, why, partial, flow, take))
-
-    def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
-        """How a run of the server stands once nobody runs it. See Outlast.wait."""
-        return self._runs.wait(run_id, timeout)
+    @like(Outlast.wait)
+    def wait(self, given: Given) -> Outcome[Any]:
+        return self._runs.wait(given["run_id"], given["timeout"])
 
     replay = embedded_only(Outlast.replay, AT_HOME)
     open = embedded_only(Outlast.open, ON_SERVER)
@@ -293,15 +268,8 @@ class AsyncRemoteOutlast(AsyncOutlast):
         waiting = to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
-    @signed_like(AsyncOutlast.resume)
-    async def resume(self, run_id: str, **how: Any) -> Outcome[Any]:
-        """Continue a run at the server, and wait. See Outlast.resume."""
-        return await to_its_end(lambda: self.blocking.resume(run_id, **how))
-
-    async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
-        """How a run of the server stands once nobody runs it. See Outlast.wait."""
-        return await to_its_end(lambda: self.blocking.wait(run_id, timeout=timeout))
-
+    resume = awaited(Outlast.resume)
+    wait = awaited(Outlast.wait)
     replay = embedded_only(AsyncOutlast.replay, AT_HOME)
     open = embedded_only(AsyncOutlast.open, ON_SERVER)
     follow_logs = embedded_only(AsyncOutlast.follow_logs, FOLLOW)

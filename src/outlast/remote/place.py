@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from outlast.clock import Clock, SystemClock
 from outlast.errors import BlobNotFound, EmbeddedOnly, IntegrityBroken, NotFound
 from outlast.handoffs.musts import PathRule, rule_of_must
-from outlast.handoffs.observer import Here
+from outlast.handoffs.observer import LocalObserver
 from outlast.home.caller import Caller
 from outlast.home.home import Home
 from outlast.home.place import check_name, check_tenant
@@ -46,7 +46,7 @@ _SECRET = "is a secrets file, and is not read for a server"
 _CONTENT = ("contains", "sha256")  # rules that tell of content, guess by guess
 
 
-class OwnEyes(Here):
+class ClientObserver(LocalObserver):
     """Looks where the caller is and where he says, and nowhere else. Whoever is in `/` is nowhere."""
 
     knows_runs = False
@@ -112,7 +112,7 @@ def open_client(
         process=this_process(ids),
         secrets=SecretRules(read_own(Path("/nonexistent"), chosen.secret_patterns)),
     )
-    return Executor(Caller(home, actor, scope, OwnEyes()), Live(home, load_commands=load_commands))
+    return Executor(Caller(home, actor, scope, ClientObserver()), Live(home, load_commands=load_commands))
 
 
 def close_client(client: Executor) -> None:

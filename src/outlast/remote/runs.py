@@ -12,8 +12,7 @@ from outlast.errors import RunFinished, RunHeld
 from outlast.python.outlast import acceptance_of, taken_because
 from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.runs.start import pack_inputs
 from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode

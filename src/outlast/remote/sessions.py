@@ -8,9 +8,7 @@ from outlast.errors import EmbeddedOnly
 from outlast.operations.table import OPERATIONS
 from outlast.python.sessions import Sessions
 from outlast.remote.calls import Given, answer_of, from_operations, like
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
-from outlast.sessions.session import Message
+from outlast.sessions.session import Message, number, read_memo, read_message, read_messages, read_meta
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -28,23 +26,23 @@ class RemoteSessions(Sessions):
         if given["session_id"] is not None:
             self._check_get(given)
         if given["meta"] is not None:
-            session_drafts.meta_of(given["meta"])
+            read_meta(given["meta"])
 
     def _check_append(self, given: Given) -> None:
-        session_drafts.draft(given["role"], given["content"], given["meta"], given["run_id"])
+        read_message(given["role"], given["content"], given["meta"], given["run_id"])
         self._check_get(given)
 
     @like(Sessions.append_many)
     def append_many(self, given: Given) -> list[Message]:
         self._check_get(given)
-        if not session_drafts.drafts(given["messages"]):
+        if not read_messages(given["messages"]):
             return []
         found: list[Message] = answer_of(self._line, OPERATIONS["session_append_many"], given)
         return found
 
     def _check_set_memo(self, given: Given) -> None:
         self._check_get(given)
-        session_drafts.memo_of(given["text"])
+        read_memo(given["text"])
         for name in ("upto", "expected"):
             if given[name] is not None:
                 number(name, given[name])

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
+from outlast.errors import HandoffInvalid, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
-from outlast.handoffs.settle import note_printed
 from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
 from outlast.operations.table import OPERATIONS
@@ -29,8 +28,7 @@ from outlast.remote.calls import (
 )
 from outlast.remote.handoffs import agreed, contract_json
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number, read_meta
 from outlast.tasks.bridge import OURS, STORING, Of
 from outlast.tasks.task import TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
@@ -126,11 +124,7 @@ class RemoteTaskSession(TaskSession):
         agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("settle", checks=bool(given["run_checks"]), agree=agree)
-        try:
-            done = value_of(looking.about_handoffs(OPERATIONS["task_complete"], body).raw, TaskCompleted)
-        except NotSettled as error:
-            note_printed(self._executor.home, error, looking.ran)
-            raise
+        done = value_of(looking.settling(OPERATIONS["task_complete"], body), TaskCompleted)
         self._took(None)
         return done
 
@@ -175,7 +169,7 @@ class RemoteTasks(Tasks):
         names = ("task_id", "tenant_id", "scope", "actor", "repo_root", "claim_id")
         of = self._of(**{name: given[name] for name in names})
         if given["meta"] is not None:
-            session_drafts.meta_of(given["meta"])
+            read_meta(given["meta"])
         if given["session"] != "":
             check_name("session", given["session"])
         ask(self._line, OPERATIONS["task_open"], given)

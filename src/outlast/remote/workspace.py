@@ -19,7 +19,7 @@ from outlast.operations.table import OPERATIONS
 from outlast.python.workspace import Workspace
 from outlast.remote.calls import Given, answer_of, ask, from_operations, like, value_of
 from outlast.remote.line import Broken
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number
 from outlast.values.tokens import TokensOf, counter
 from outlast.workspace import checkpoint, link
 from outlast.workspace import record as records

@@ -107,7 +107,7 @@ class Attempt(Struct, eq=False):
     failures: int
     key: str
     started_at: int
-    tick: int  # of the process's heart: how long it has been running, roughly
+    tick: int  # of the process's heartbeat: how long it has been running, roughly
     recorded: bool = False  # its start is in the journal
     noted: int = -1  # where this process has a note of it (`under_way.py`)
     closed: bool = False

@@ -58,7 +58,7 @@ def call_async(
     The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
-    if execution.stopping and execution.pen.severed is None:
+    if execution.stopping and execution.writer.severed is None:
         made = _end_with_others(execution)
     else:
         made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
@@ -101,7 +101,7 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
             answer = None
             match do:
                 case Write():
-                    later = execution.pen.write_soon(do.entries)
+                    later = execution.writer.write_soon(do.entries)
                     if later is not None:
                         await _written(execution, asked, do.entries, later)
                 case RunBody():
@@ -191,11 +191,11 @@ async def _written(execution: Execution, asked: StepCall, entries: Entries, late
     try:
         await later
     except OutlastError as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
     except asyncio.CancelledError:
         execution.cancelled_late(asked, entries)
         raise
-    execution.pen.is_safe(entries)
+    execution.writer.is_safe(entries)
 
 
 @calls_user_code

@@ -15,6 +15,7 @@ from outlast import failpoints
 from outlast.errors import OutlastError, Paused, Stopped, WorkFailed
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
+from outlast.runs import failure as log
 from outlast.runs.attempt import (
     Ask,
     AskProbe,
@@ -122,8 +123,6 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
 
 def _retried(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Wait for the next attempt, and let it be known that there is one."""
-    from outlast.runs import log  # late: most runs never need it
-
     log.say_retried(execution, attempt, error)
     yield WaitForRetry(attempt)
 
@@ -219,8 +218,6 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: StepCall, kind: str, payload: dict[str, Any]) -> Driven:
-    from outlast.runs import log  # late: most runs never need it
-
     execution.stand_at(asked.call)
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     log.say_waits(execution, asked, kind, payload.get("attempt", 0))

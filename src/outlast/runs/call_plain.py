@@ -6,10 +6,11 @@ The logic of a call is call_logic.py; here a body is run, a probe is asked, time
 from __future__ import annotations
 
 import contextvars
+import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from outlast.errors import (
     EffectInsideStep,
@@ -49,7 +50,13 @@ from outlast.runs.os_signals import run_on_loop
 from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
+from outlast.values.late import late
 from outlast.values.tracebacks import folded
+
+if TYPE_CHECKING:
+    from outlast.runs import call_async
+else:
+    call_async = late("outlast.runs.call_async")
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
@@ -129,7 +136,7 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
             answer = None
             match do:
                 case Write():
-                    execution.pen.write(do.entries)
+                    execution.writer.write(do.entries)
                 case RunBody():
                     answer = _body(execution, do.attempt)
                 case Prepare():
@@ -162,7 +169,7 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
     try:
         return ready.run()
     except Unavailable as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
     except Exception as error:
         return Raised(error)
 
@@ -254,10 +261,8 @@ def still_runs(execution: Execution, asked: StepCall) -> bool:
 
 
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
-    from outlast.runs.call_async import run_body
-
     try:
-        ended = run_on_loop(run_body(execution, attempt))
+        ended = run_on_loop(call_async.run_body(execution, attempt))
     except KeyboardInterrupt as error:
         return judged(execution, error)
     if not isinstance(ended, Raised) or ended.status not in ("cancelled", "interrupted"):
@@ -279,8 +284,6 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
 
 @calls_user_code
 def _probe(execution: Execution, attempt: Attempt) -> Any:
-    import inspect
-
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from outlast.ledger.journal import read_header
-from outlast.runs import claim as claims
+from outlast.runs import holder as holders
 from outlast.runs.look import UNREADABLE, each_run
 from outlast.runs.run import FINISHED
 from outlast.runs.stops import SHUTDOWN, who_stopped
@@ -70,7 +70,7 @@ def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
 def _reason(caller: Caller, run_id: str, look: Reading) -> str:
     """Why a run can go on now; empty when it cannot."""
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
-    if row is None or lease is None or claims.holder_of(caller, look, run_id, lease):
+    if row is None or lease is None or holders.holder_of(caller, look, run_id, lease):
         return ""
     if row.status == "waiting":
         return _over(caller, look, row)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -25,6 +25,12 @@ from outlast.runs.call import Call, id_of
 from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
 from outlast.values.codec import digest
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.runs import saves
+else:
+    saves = late("outlast.runs.saves")
 
 
 class Entries:
@@ -38,8 +44,8 @@ class Entries:
         self.values = values
 
 
-class Pen:
-    """The writing hand of one execution. `lock` guards what waits."""
+class JournalWriter:
+    """What one execution writes. `lock` guards what waits."""
 
     def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
         self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
@@ -164,9 +170,7 @@ class Pen:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
         made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
-            from outlast.runs.saves import fate_of
-
-            fate = fate_of(attempt, status, delivered=delivered, mark=mark)
+            fate = saves.fate_of(attempt, status, delivered=delivered, mark=mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
@@ -194,6 +198,18 @@ class Pen:
             self.sever(error)
         self.is_safe(entries)
         return result
+
+    def commit(self, *entries: JournalEntry) -> None:
+        """Make these durable now, with everything that waits before them."""
+        with self.lock:
+            queued = self.queue(*entries)
+        self.write(queued)
+
+    def commit_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Any:
+        """The same together with a piece of work, in one transaction. Gives what the work gives."""
+        with self.lock:
+            queued = self.queue_work(work, *entries)
+        return self.write(queued)
 
     def write_soon(self, entries: Entries) -> Awaitable[None] | None:
         """The same on an event loop: None when it is done, else what to await (then call `is_safe`)."""

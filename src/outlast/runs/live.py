@@ -1,4 +1,4 @@
-"""What executes runs in this process: the executions under way, their heart, and what they are handed.
+"""What executes runs in this process: the executions under way, their heartbeat, and what they are handed.
 
 `Live` is one for each home that is opened, and shared by all who act on it. `Executor` is one of them with it: who
 executes runs, or asks whether one could go on here, takes that.
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:  # whoever only looks has neither: they are loaded when they are used
     from outlast.files.changes import LeftFiles
     from outlast.flows.spec import FlowSpec
-    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.resources.resources import Resources
     from outlast.runs.call import Ledger, Past
     from outlast.runs.execution import Execution
-    from outlast.runs.heartbeat import Heart
+    from outlast.runs.found import FoundRun
+    from outlast.runs.heartbeat import Heartbeat
     from outlast.runs.plan import Rehearsed
-    from outlast.runs.recovery import FoundRun
     from outlast.runs.replay.execution import Replaying
 
 Facade = Callable[["Execution", bool], Any]
@@ -59,14 +59,14 @@ class Commands(Protocol):
 
     def new_guard(self, home: Home) -> CommandGuard: ...
 
-    def perform(self, execution: Execution, spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    def perform(self, execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
         """The body of a flow file: the results of its steps, by id."""
 
-    def on_receipts(self, execution: Replaying, spec: RecipeSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+    def on_receipts(self, execution: Replaying, spec: FlowFileSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
         """The same body, to be gone through on receipts alone."""
 
     def rehearse(
-        self, executor: Executor, found: FoundRun, spec: RecipeSpec, silent_at: int, partial_work: str
+        self, executor: Executor, found: FoundRun, spec: FlowFileSpec, silent_at: int, partial_work: str
     ) -> Rehearsed:
         """What a resume would do at each node of a flow file."""
 
@@ -104,7 +104,7 @@ class Live:
         self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
         self._idle.set()
         self._resources: Resources | None = None
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._guard: CommandGuard | None = None
         self._settled = self._closed = False
 
@@ -119,14 +119,14 @@ class Live:
             return self._resources
 
     @property
-    def heart(self) -> Heart:
+    def heartbeat(self) -> Heartbeat:
         """Renews the leases of what executes here."""
         with self._lock:
-            if self._heart is None:
-                from outlast.runs.heartbeat import Heart
+            if self._heartbeat is None:
+                from outlast.runs.heartbeat import Heartbeat
 
-                self._heart = Heart(self._home, self.executions)
-            return self._heart
+                self._heartbeat = Heartbeat(self._home, self.executions)
+            return self._heartbeat
 
     @cached_property
     def commands(self) -> Commands:
@@ -150,7 +150,7 @@ class Live:
             held.claimed.discard(execution.id)
             self._home.store.live = len(self.executions)
             self._idle.clear()
-        self.heart.start()
+        self.heartbeat.start()
         if self.mirrors is not None:
             self.mirrors.follow(execution)
 
@@ -202,8 +202,8 @@ class Live:
         if wait:
             self.settle()
         self.resources.close()
-        if self._heart is not None:
-            self._heart.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self.mirrors is not None and wait:
             self.mirrors.close()
         if self._guard is not None:

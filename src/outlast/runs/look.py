@@ -1,30 +1,40 @@
-"""Looking at runs: what a home has of them, as the values people read. A row by its id: `home/home.py`."""
+"""Looking at runs and their open interrupts: what a home has of them, as the values people read.
+
+A row by its id: `home/home.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.errors import OutlastError, RunNotFound
-from outlast.home.home import run_row
-from outlast.ledger.journal import decode_payload
+from outlast.errors import DisplacedNotFound, OutlastError, RunNotFound
+from outlast.home.home import interrupt_row, run_row
+from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.plan import state_of
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
-from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
 from outlast.store.contract.damaged import damage_of
+from outlast.store.disk import write_whole
 from outlast.values.codec import decode
+from outlast.values.frozen import Compared
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.receipt import Receipt
+
 
 # What reading a record that no store wrote may end in.
 UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
@@ -268,3 +278,101 @@ def who_stopped(home: Home, run_id: str) -> str:
         return stops.who_stopped(reading, row, lease) if row is not None and lease is not None else ""
 
     return home.store.read(look)
+
+
+# -- the inbox -------------------------------------------------------------------------------------
+
+
+class InboxItem(Struct, frozen=True):
+    """An open wait, and whose it is."""
+
+    interrupt: Interrupt
+    task: str
+    flow: str
+    scope: str
+
+
+def inbox(home: Home, assignee: str | None = None, type: str | None = None) -> list[InboxItem]:
+    """The open waits: questions for people first, each kind the oldest first."""
+    rows = home.store.read(lambda look: look.inbox_waits())
+    found = (InboxItem(interrupt_of(row.wait), row.task, row.flow, row.scope) for row in rows)
+    wanted = [
+        item for item in found if assignee in (None, item.interrupt.assignee) and type in (None, item.interrupt.type)
+    ]
+    return sorted(wanted, key=lambda item: (not is_for_people(item.interrupt.type), item.interrupt.opened_at))
+
+
+def interrupt(home: Home, interrupt_id: str) -> Interrupt:
+    """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
+    return interrupt_of(home.store.read(lambda look: interrupt_row(look, interrupt_id)))
+
+
+# -- what gave way when files were put back --------------------------------------------------------
+
+
+Pieces = Callable[[], Iterator[bytes]]
+_DISPLACED = b'["run","displaced"'
+
+
+def _nothing() -> Iterator[bytes]:
+    return iter(())
+
+
+class Displaced(Compared, frozen=True):
+    """A file as it was before another took its place."""
+
+    _aside = ("read",)
+
+    run_id: str
+    seq: int  # of the entry that says so
+    step: str  # for which files were put back
+    path: str  # from the folder that the step works in
+    digest: str
+    at: datetime
+    read: Pieces = _nothing
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""
+        return self.read()
+
+    def content(self) -> bytes:
+        """The same at once."""
+        return b"".join(self.read())
+
+    def save_to(self, path: str | os.PathLike[str]) -> Path:
+        """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
+        return write_whole(Path(path), self.read())
+
+
+def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+    """Every file of a run that gave way, the oldest first; only those of a path or an entry.
+
+    Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
+    """
+    row = run_row(home, run_id)
+    found = _all(home, row)
+    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
+    if not alike and (path, seq) != (None, None):
+        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
+        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+    return alike
+
+
+def _all(home: Home, row: RunRow) -> list[Displaced]:
+    rows = home.store.read(lambda look: look.journal_of(row.key))
+    return [
+        one
+        for entry in rows
+        if entry.payload and entry.header.startswith(_DISPLACED)
+        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
+    ]
+
+
+def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
+    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+    for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
+
+        def read(name: str = str(blob)) -> Iterator[bytes]:
+            return home.blobs.pieces(name)
+
+        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)

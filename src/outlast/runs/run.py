@@ -1,19 +1,28 @@
-"""A run, its statuses and the moves between them. CHECKs and docs/state-machine.md repeat the table."""
+"""A run, its statuses and the moves between them, and how a call asks for one.
+
+CHECKs and docs/state-machine.md repeat the table. `Options` is one frozen value from every door to `begin`.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 from msgspec import Struct
 
-from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
-from outlast.flows.loading import is_recipe
+from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast.flows.loading import is_flow_file
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import warnings
+else:
+    warnings = late("warnings")
 
 T = TypeVar("T")
 
@@ -80,7 +89,7 @@ class RunRecord(Struct, frozen=True):
     @property
     def is_of_commands(self) -> bool:
         """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
-        return is_recipe(self.flow)
+        return is_flow_file(self.flow)
 
 
 class RunError(dict[str, Any]):
@@ -142,8 +151,6 @@ class _Unseen:
 
 def _warn(run_id: str, error: dict[str, Any]) -> None:
     """As Python does of a coroutine that was never awaited: where the outcome was dropped."""
-    import warnings
-
     from outlast.secrets.find import mask
 
     kind = str(error.get("type", "")).rpartition(":")[2]
@@ -202,3 +209,74 @@ class Outcome(_Unseen, Generic[T]):
                 return RunInterrupted(self.run_id)
             case _:
                 return RunFailed(self.run_id, str(error.get("type", "")), str(error.get("message", "")))
+
+
+# -- how a call of a flow asks for a run ---------------------------------------------------------------
+
+
+class CallOptions(TypedDict, total=False):
+    """What `with_options` takes."""
+
+    again: bool
+    yes: bool
+    effects: Sequence[str]
+    operation_id: str | None
+    wait: bool | float
+    tags: Sequence[str]
+
+
+class Options(Struct, frozen=True):
+    """What a caller says of the run that is to be started, continued or repeated."""
+
+    task: str | None = None  # None: the caller names none, and it is made of the flow and its inputs
+    fresh: bool = False  # give an unfinished run up
+    session: str = ""
+    trace_id: str = ""
+    meta: Mapping[str, Any] | None = None
+    again: bool = False  # a finished named task is to happen once more
+    yes: bool = False  # whatever effects are repeated by that, they may be
+    effects: tuple[str, ...] = ()  # or only those, by the names of their steps
+    operation_id: str | None = None
+    wait: bool | float = False  # while somebody else runs it, wait for its end: for so many seconds, or until it comes
+    returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
+    tags: tuple[str, ...] = ()  # by which the run is found
+
+    @property
+    def named(self) -> bool:
+        """Whether the caller gave the task its name: then it happens once."""
+        return self.task is not None
+
+    def said(self) -> list[Any]:
+        """What makes two calls with one operation_id the same one. How they are traced does not."""
+        return [self.task, self.fresh, self.session, dict(self.meta or {}), self.again]
+
+
+AS_EVER = Options()
+_LISTS = ("effects", "tags")
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "again": ("bool", (bool,)),
+    "effects": ("list of names", (list, tuple)),
+    "operation_id": ("text", (str, type(None))),
+    "tags": ("list of names", (list, tuple)),
+    "wait": ("bool or number of seconds", (bool, int, float)),
+    "yes": ("bool", (bool,)),
+}
+
+
+def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `with_options` was given, as `Options` takes it. Raises OptionInvalid."""
+    known = ", ".join(_KINDS)
+    for name, value in given.items():
+        if name not in _KINDS:
+            raise OptionInvalid(name, "there is no such option", known)
+        if not _fits(name, value):
+            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
+    return {name: tuple(value) if name in _LISTS else value for name, value in given.items()}
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _LISTS:
+        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    if name == "wait":
+        return isinstance(value, int | float) and value >= 0
+    return isinstance(value, _KINDS[name][1])

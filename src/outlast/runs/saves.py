@@ -5,15 +5,8 @@ that its ref is known; but nobody sees it before the transaction that writes the
 does not succeed made is dropped with its receipt; what a killed one made is dropped by the next write of the run to the
 workspace, or by `gc`.
 
-What a run saves: content, with the row that gives it a ref. How it belongs to the run is saves.py.
-
-In a step the content is kept and its number taken at once, however long the step goes on.
-
-What a step's command saves by `outlast workspace save`, from a process of its own: it belongs to the attempt.
-
-The command is told where it stands (`OUTLAST_SAVES`). The save adds the row at once, so that its ref is known, hidden
-under the run's epoch, and notes it in a file of the attempt. When the command is over the attempt takes these rows as
-its own: its receipt shows them to everybody, or drops them. What nobody took is dropped as saves.py says.
+A step's command saves from a process of its own (`outlast workspace save`). It is told where it stands
+(`OUTLAST_SAVES`), and notes what it saved in a file of the attempt, which takes that as its own when it is over.
 """
 
 from __future__ import annotations
@@ -32,11 +25,12 @@ from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered
 from outlast.runs.call import Call
-from outlast.runs.claim import refuse_lost
+from outlast.runs.holder import refuse_lost
 from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.private import open_file
 from outlast.workspace import artifact as artifacts
 from outlast.workspace import save
@@ -51,7 +45,10 @@ if TYPE_CHECKING:
     from outlast.home.once import Operation
     from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
+    from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
+else:
+    replay_execution = late("outlast.runs.replay.execution")
 
 
 T = TypeVar("T")
@@ -74,9 +71,7 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
         execution.come_to(past)
         return SavedCall(call, decode_payload(past.payload).facts)
     if execution.on_receipts_only:
-        from outlast.runs.replay.execution import Replaying
-
-        assert isinstance(execution, Replaying)
+        assert isinstance(execution, replay_execution.Replaying)
         execution.end_at(call, "value")
     execution.come_to_new()
     return SavedCall(call, None)
@@ -84,16 +79,14 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
 
 def remember(execution: Execution, call: Call, work: Callable[[Writing], tuple[T, Any]]) -> T:
     """Do `work` and remember its answer as the call's, in one transaction that only the run's owner can make."""
-    pen = execution.pen
+    writer = execution.writer
 
     def both(tx: Writing) -> T:
         value, answer = work(tx)
-        tx.append(execution.hold, [pen.fact("value", call.step, answer, call)])
+        tx.append(execution.hold, [writer.fact("value", call.step, answer, call)])
         return value
 
-    with pen.lock:
-        queued = pen.queue_work(both)
-    done: T = pen.write(queued)
+    done: T = writer.commit_work(both)
     return done
 
 
@@ -122,7 +115,7 @@ def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
     try:
         return execution.executor.home.store.write(owned)
     except (LeaseLost, Unavailable) as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
 
 
 def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str, refs: tuple[str, ...] = ()) -> None:
@@ -130,7 +123,7 @@ def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str
 
     Raises Refused, and drops it, if that receipt is written already.
     """
-    with execution.pen.lock:
+    with execution.writer.lock:
         if not attempt.closed:
             before = kept_by(attempt)
             attempt.kept = WorkspaceKeys(*((*old, *new) for old, new in zip(before, added, strict=True)))
@@ -228,7 +221,7 @@ def _staged(execution: Execution, draft: ArtifactDraft, content: Given) -> Taken
     try:
         return save.stage(execution.executor.home, draft, content)
     except Unavailable as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
 
 
 def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, content: Given) -> Artifact:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, InputsInvalid, NameInvalid, NoThread, RunFinished, RunHeld, ValueRefused
-from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
+from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.caller import NOTHING_ACCEPTED
 from outlast.home.home import refuse_loop, run_row
 from outlast.home.place import restoration_of
@@ -27,22 +26,29 @@ from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
 from outlast.runs import same_flow
-from outlast.runs.begin import standing
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal import RELOCATED, row_digest
 from outlast.runs.look import outcome_now
+from outlast.runs.outcomes import standing
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.stops import set_deadline
-from outlast.store.contract import RunRow, Writing
+from outlast.store.contract import Writing
 from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.home.caller import Acceptance, Caller
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
+    from outlast.runs import call_async
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+else:
+    call_async = late("outlast.runs.call_async")
+    asyncio = late("asyncio")
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
@@ -145,7 +151,7 @@ async def _run_async(
 def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
     """What is run: the flow's function, or the nodes of its file."""
     live = execution.executor.live
-    if isinstance(spec, RecipeSpec):
+    if isinstance(spec, FlowFileSpec):
         return partial(live.commands.perform, execution, spec, inputs)
     run = live.facade(execution, spec.is_async)
 
@@ -166,17 +172,13 @@ async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec,
 
 async def _go_on_in_thread(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
     """Cancelling this asks the flow to stop, and waits until it has."""
-    import asyncio
-
-    from outlast.runs.call_async import in_thread
-
     begun = threading.Event()
 
     def body() -> Outcome[Any]:
         begun.set()
         return go_on(executor, claimed, spec, accept)
 
-    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(body))
+    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(call_async.in_thread(body))
     try:
         with given_back(executor.home, claimed, begun.is_set):
             return await asyncio.shield(work)
@@ -224,12 +226,12 @@ def _ready(
 ) -> tuple[FlowSpec, dict[str, Any]]:
     """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, FlowElsewhere, InputsInvalid."""
     try:
-        found = spec or flow_of_run(executor, claimed.run)
+        found = spec or same_flow.flow_of_run(executor, claimed.run)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
             _tell_restored(executor.home, claimed)
-            inputs = refuse_unfit(claimed.run, found)
+            inputs = same_flow.refuse_unfit(claimed.run, found)
         else:
             inputs = found.typed(decode(claimed.run.inputs))
         _relocate(executor.caller, claimed, found)
@@ -259,15 +261,6 @@ def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     caller.home.store.write(work)
 
 
-def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
-    """Raises NameInvalid for a flow that this run cannot be one of."""
-    if run.flow.startswith("script:") != spec.source.startswith("script:"):
-        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
-    if is_recipe(run.flow) != is_recipe(spec.source):
-        kind = "a flow file" if is_recipe(run.flow) else "a Python flow"
-        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
-
-
 def _tell_restored(home: Home, claimed: RunClaim) -> None:
     """Say so before a run goes on that came out of a backup: what it did after that is not known here."""
     came = restoration_of(home.path)
@@ -277,56 +270,6 @@ def _tell_restored(home: Home, claimed: RunClaim) -> None:
             f"run {claimed.run.id} is as a backup of {came.home} had it at {at}; what it did there later is not known "
             "here and is done again, effects too: see that it does not go on in both homes"
         )
-
-
-def flow_of_run(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec:
-    """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
-
-    Raises FlowNotFound, FlowElsewhere.
-    """
-    if (given := same_flow.given(executor, run)) is not None:
-        return given
-    source = same_flow.whereabouts(executor.caller, run.source)
-    found = _loaded(executor.home, source or run.source)
-    if source not in ("", run.source):
-        same_flow.refuse_other(executor.home, run, found)
-    return found
-
-
-def flow_if_known(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec | None:
-    """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
-
-    Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
-    """
-    source = same_flow.whereabouts(executor.caller, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source) or same_flow.given(executor, run) is not None:
-        return flow_of_run(executor, run)
-    (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
-    if loaded_module(place, folder) is not None:
-        return flow_of_run(executor, run)
-    if why := why_missing(place, name, folder):
-        raise FlowNotFound(source, why)
-    same_flow.refuse_other_worktree(executor.home, run, source)
-    return None
-
-
-def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
-    """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
-    _refuse_other_kind(run, spec)
-    return spec.typed(decode(run.inputs))
-
-
-def _loaded(home: Home, source: str) -> FlowSpec:
-    """A flow by its source. Raises FlowNotFound."""
-    if source.startswith("script:"):
-        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
-    folder = home.project or here()
-    if is_recipe(source):
-        return find_recipe(source, folder)
-    spec = getattr(load(source, folder), "spec", None)
-    if not isinstance(spec, FlowSpec):
-        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
-    return spec
 
 
 def continue_child(executor: Executor, run_id: str, spec: FlowSpec) -> Outcome[Any]:

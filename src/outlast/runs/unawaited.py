@@ -11,10 +11,16 @@ from inspect import CO_COROUTINE
 from pathlib import Path
 from sys import _getframe, getrefcount
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NeverAwaited
 from outlast.flows.loading import lasting
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = late("asyncio")
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"
@@ -100,8 +106,6 @@ class Unawaited:
 
 def _task() -> object:
     """The task that this is done in; None outside of any."""
-    import asyncio  # late: plain flows need none of it
-
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -32,6 +32,30 @@ class SecretRules:
             self._rules = (*RULES, *self.own)
         return self._rules
 
+    def check(self, value: Any, path: str) -> None:
+        """Raises SecretFound for a value in which there is one."""
+        from outlast.secrets.find import check  # late, as above
+
+        check(value, path, self.rules)
+
+    def masked(self, value: Any, path: str) -> tuple[Any, list[str]]:
+        """The value with those in it masked, and where they were."""
+        from outlast.secrets.find import masked
+
+        return masked(value, path, self.rules)
+
+    def are_in(self, content: bytes, *, own: bool = False) -> bool:
+        """Whether there is one in some content; `own`: by the rules of one's own alone."""
+        from outlast.secrets.find import find
+
+        return any(True for _ in find(content.decode("utf-8", "replace"), self.own if own else self.rules))
+
+    def are_named(self, path: str) -> bool:
+        """Whether a file is named like one that has secrets in it."""
+        from outlast.secrets.find import is_secret_file
+
+        return is_secret_file(path)
+
 
 def read_own(home: Path, given: Mapping[str, Any]) -> tuple[SecretRule, ...]:
     """The rules of one's own: those `given`, and those of the file; most homes have none.

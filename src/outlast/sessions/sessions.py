@@ -36,7 +36,7 @@ from outlast.values.tokens import counter
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.sessions.drafts import MessageDraft
+    from outlast.sessions.session import MessageDraft
 
 PAGE = 20
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.handoffs.handoff import Handoff, HandoffClaim
-from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
+from outlast.handoffs.handoff import Handoff, HandoffClaim, Recovered, Settlement, TaskRun
 from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt

@@ -23,20 +23,19 @@ from msgspec import Struct, field
 
 from outlast.clock import ManualClock
 from outlast.errors import Invalid
-from outlast.flows.loading import is_recipe, load
+from outlast.flows.loading import is_flow_file, load
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import find_recipe
+from outlast.flows.yaml.flow import find_flow_file
 from outlast.home.home import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
 from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.effect import NOT_DONE, Happened
-from outlast.runs.options import Options
 from outlast.runs.plan import state_of
 from outlast.runs.replay.model import Divergence, differences
 from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import stored
 from outlast.values.codec import decode, digest, encode
@@ -321,8 +320,8 @@ def _checked(case: Case, path: str) -> Case:
 
 def _find(source: str, folder: Path) -> FlowSpec:
     """The flow that a case is about. Raises FlowNotFound."""
-    if is_recipe(source):
-        return find_recipe(source, folder)
+    if is_flow_file(source):
+        return find_flow_file(source, folder)
     found = load(source, folder)
     spec = getattr(found, "spec", None)
     if not isinstance(spec, FlowSpec):

@@ -8,6 +8,7 @@ Forked processes that may be killed, and what they said before they ended.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -199,8 +200,6 @@ class Hurried(SystemClock):
         self.ahead += int(seconds * 1_000_000)
 
     async def sleep_async(self, seconds: float) -> None:
-        import asyncio
-
         self.sleep(seconds)
         await asyncio.sleep(0)
 

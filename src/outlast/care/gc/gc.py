@@ -32,7 +32,7 @@ from outlast.care.gc.rule import REASONS, Choice, Family, SweepRule, choose
 from outlast.care.gc.runs import Progress
 from outlast.clock import moment
 from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Kin, Reading, Weight, below, every_row
 from outlast.store.contract.workspace import ArtifactCounts

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.run import FINISHED
 from outlast.store.contract import KeptOutcome, Kin, Reading, Slice, Weight, Writing
 from outlast.values.codec import decode, digest

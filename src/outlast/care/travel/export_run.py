@@ -19,7 +19,8 @@ from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
 from outlast.home.home import run_row
 from outlast.ledger.journal import Row, check, genesis
-from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
+from outlast.runs.claim import run_fact
+from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
 from outlast.runs.journal import standing_digest
 from outlast.runs.run import FINISHED
 from outlast.runs.saves import refs_saved

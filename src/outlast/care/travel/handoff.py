@@ -21,11 +21,12 @@ from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
 from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import anchor_journal as handoff_records
-from outlast.handoffs.anchor_journal import AnchorRecord, lease_of
+from outlast.handoffs import journal as handoff_records
+from outlast.handoffs.claim import claimed_error, holder_of
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery, not_found
 from outlast.handoffs.handoff import Contract, Handoff
+from outlast.handoffs.journal import AnchorRecord, lease_of
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
@@ -319,9 +320,9 @@ def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: Lease
     newest = look.handoff_at(here.key, here.revision)
     if lease.holder is None or newest is None:
         return
-    holder = anchors.holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
+    holder = holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
-        raise anchors.claimed_error(here.anchor, holder)
+        raise claimed_error(here.anchor, holder)
 
 
 # -- writing -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import outlast as outlast
     from outlast.doors.hooks import leave as leave
-    from outlast.doors.http import listening as listening
+    from outlast.doors.http import identity as identity
     from outlast.doors.http import serve as serve
     from outlast.doors.http import state as state
     from outlast.doors.mcp import install as install
@@ -45,7 +45,7 @@ _PLACES = {
     "importlib": "metadata",
     "msgspec": "structs",
     "outlast.doors.hooks": "leave",
-    "outlast.doors.http": "listening serve state",
+    "outlast.doors.http": "identity serve state",
     "outlast.doors.mcp": "install stdio",
     "outlast.operations": "reading shown",
     "outlast.python": "backups door handoffs named_flows project shared steps workspace",

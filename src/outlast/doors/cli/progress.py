@@ -319,7 +319,7 @@ def wakes_at(outlast: Outlast, outcome: Outcome[Any]) -> datetime | None:
     return _earliest(outlast, outcome.interrupts) if outcome.status == "waiting" else None
 
 
-def standing(outlast: Outlast, run_id: str) -> late.outlast.Outcome[Any]:
+def standing(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands by its record."""
     run = outlast.get(run_id)
     waits = tuple(outlast.interrupts(run_id)) if run.status == "waiting" else ()

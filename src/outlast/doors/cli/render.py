@@ -21,12 +21,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from outlast.doors.cli import late
 from outlast.values.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
@@ -307,7 +310,7 @@ def _show_cells(parts: Sequence[tuple[str, int, str]], style: str, beside: bool)
 
 
 @functools.cache
-def console(beside: bool = False) -> late.console.Console:
+def console(beside: bool = False) -> Console:
     return late.console.Console(highlight=False, markup=False, emoji=False, stderr=beside)
 
 

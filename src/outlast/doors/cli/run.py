@@ -21,7 +21,8 @@ from outlast.doors.cli.progress import until_done as wait_here
 from outlast.doors.cli.progress import watched
 from outlast.doors.cli.render import at, emit, note, say, turned_away
 from outlast.doors.cli.runs import say_runs
-from outlast.errors import EmbeddedOnly, OutlastError, RepeatsEffects, RunFinished, RunHeld
+from outlast.doors.cli.waits import interrupted, mirror
+from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
@@ -284,24 +285,6 @@ def outcome_of(call: Invocation, outlast: Outlast, run_id: str, work: Callable[[
     if outcome.run_id and not outcome.replayed:
         mirror(outlast, outcome.run_id)
     return outcome, signal
-
-
-def mirror(outlast: Outlast, run_id: str) -> None:
-    """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
-    try:
-        if not outlast.get(run_id).is_of_commands:
-            outlast.mirror(run_id)
-    except EmbeddedOnly:
-        return  # of a server it is where the server is
-    except (OSError, OutlastError) as error:
-        note(f"the mirror of run {run_id} could not be written: {error}; later: outlast export {run_id} --mirror")
-
-
-def interrupted(outlast: Outlast, run_id: str) -> late.outlast.Outcome[Any]:
-    """How a run stands that was ended from outside."""
-    found = outlast.get(run_id) if run_id else None
-    error = late.outlast.RunError.of(found.error) if found else None
-    return late.outlast.Outcome(run_id, found.status if found else "interrupted", error=error)
 
 
 def _choose(call: Invocation, outlast: Outlast) -> str:

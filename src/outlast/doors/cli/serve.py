@@ -154,9 +154,9 @@ def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **giv
 
 def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
     home, tenant = late.backups.folder_of(call.home, note), call.tenant or "default"
-    late.listening.refuse_open_door(home, host, require_key=given["require_key"])
-    opened = late.listening.listen(host, port)
-    address = late.listening.address_of(opened)
+    late.identity.refuse_open_door(home, host, require_key=given["require_key"])
+    opened = late.identity.listen(host, port)
+    address = late.identity.address_of(opened)
 
     settings = late.structs.replace(_settings(home, tenant, host, given), **limits)
     ended_by = late.serve.Server(settings, opened, lambda: _say_ready(call, address, home)).serve_all()
@@ -168,7 +168,7 @@ def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> late
     return late.state.ServerSettings(
         home=home,
         tenant=tenant,
-        loopback=late.listening.is_loopback(host),
+        loopback=late.identity.is_loopback(host),
         require_key=given["require_key"],
         flows=given["flows"],
         wake_seconds=given["wake"],

@@ -23,8 +23,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import STYLES, counted, emit, say, turned_away
-from outlast.doors.cli.run import interrupted, mirror
-from outlast.doors.cli.waits import asks, say_ways, ways, with_children
+from outlast.doors.cli.waits import asks, interrupted, mirror, say_ways, ways, with_children
 from outlast.errors import NoThread, OutlastError, RunFinished, RunHeld
 from outlast.values.ambient import begin
 from outlast.values.text import duration

@@ -19,13 +19,15 @@ from outlast.doors.cli.render import (
     facts,
     fit,
     has_lines,
+    note,
     say,
     span,
 )
+from outlast.errors import EmbeddedOnly, OutlastError
 from outlast.values.text import doubt_of
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, PlanStep, RunRecord
+    from outlast import Interrupt, Outcome, Outlast, PlanStep, RunRecord
 
 
 Way = tuple[str, str]
@@ -335,3 +337,21 @@ def left_line(left: dict[str, Any], most: int = 3) -> str:
     more = f" and {len(files) - most:,} more" if len(files) > most else ""
     names = f": {', '.join(files[:most])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
     return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"
+
+
+def mirror(outlast: Outlast, run_id: str) -> None:
+    """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
+    try:
+        if not outlast.get(run_id).is_of_commands:
+            outlast.mirror(run_id)
+    except EmbeddedOnly:
+        return  # of a server it is where the server is
+    except (OSError, OutlastError) as error:
+        note(f"the mirror of run {run_id} could not be written: {error}; later: outlast export {run_id} --mirror")
+
+
+def interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
+    """How a run stands that was ended from outside."""
+    found = outlast.get(run_id) if run_id else None
+    error = late.outlast.RunError.of(found.error) if found else None
+    return late.outlast.Outcome(run_id, found.status if found else "interrupted", error=error)

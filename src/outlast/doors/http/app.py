@@ -11,13 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.routing import Route, Router
 
-from outlast.doors.http import blobs, metrics, runs, streams
+from outlast.doors.http import blobs, runs, streams
 from outlast.doors.http import calls as table
 from outlast.doors.http import mcp as mcp_door
 from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import Page
 from outlast.doors.http.exchange import Exchange, Headers, Message
 from outlast.doors.http.handlers import HANDLERS
+from outlast.doors.http.log import METRICS_TYPE
 from outlast.doors.http.mcp import McpDoor
 from outlast.doors.http.openapi import described_json
 from outlast.doors.http.state import ServerSettings, ServerState
@@ -197,7 +198,7 @@ def _care(state: ServerState) -> list[Route]:
         await exchange.answer(200, b'{"status":"ready"}')
 
     async def numbers(exchange: Exchange) -> None:
-        await exchange.answer(200, state.metrics.text(), metrics.MEDIA_TYPE.encode())
+        await exchange.answer(200, state.metrics.text(), METRICS_TYPE.encode())
 
     async def openapi(exchange: Exchange) -> None:
         await exchange.answer(200, await exchange.in_thread(described_json))

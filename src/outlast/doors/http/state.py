@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from outlast import Outlast
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
-from outlast.doors.http.log import RequestLog
-from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
-from outlast.operations.observed import NOBODY, Eyes
+from outlast.operations.observed import NOBODY, FileObserver
 from outlast.operations.operation import ApiKey, Keys
 from outlast.python.project import Flows, check_tenant, tenants_of
 
 if TYPE_CHECKING:
-    from outlast import Outlast
     from outlast.python.awaited import Started
     from outlast.python.shared import Settings as RuntimeSettings
 
@@ -209,7 +208,7 @@ class ServerState:
         tenant: str | None,
         actor: str | None,
         scope: str | None,
-        eyes: Eyes = NOBODY,
+        eyes: FileObserver = NOBODY,
         claims: Iterable[str] = (),
         *,
         came_from: str,
@@ -221,12 +220,11 @@ class ServerState:
         """
         home, who = identity.tenant_named(tenant), identity.actor_named(actor)
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
-        bound = identity.key.scopes if identity.key else ()
+        bound, key_id = (identity.key.scopes, identity.key.id) if identity.key else ((), "")
         named = bound[0] if bound and scope is None else scope
-        outlast = base._acting(actor=who, scope=named, eyes=eyes, scopes=bound)
+        outlast = base._acting(actor=who, scope=named, eyes=eyes, key_id=key_id, scopes=bound)
         outlast._executor.caller.tokens.update(claims)
         outlast._executor.caller.came_from, outlast._executor.caller.door = came_from, door
-        outlast._executor.caller.key_id = identity.key.id if identity.key else ""
         return outlast
 
     def check_ready(self) -> None:
@@ -259,10 +257,10 @@ class Tenants:
         """Every tenant that the home has."""
         return tenants_of(self._settings.home)
 
-    def stop(self, by: str) -> None:
+    def stop(self, by: Literal["shutdown", "person"]) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
         for outlast in list(self._open.values()):
-            outlast._executor.live.stop(by=by)
+            outlast.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""
@@ -270,8 +268,6 @@ class Tenants:
         return found if found is not None else self._opened(tenant, make)
 
     def _opened(self, tenant: str, make: bool) -> Outlast:
-        from outlast import Outlast
-
         check_tenant(tenant)
         own = tenant == self._settings.tenant
         if not (make or own) and not (self._settings.home / tenant / "outlast.db").is_file():

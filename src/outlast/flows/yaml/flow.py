@@ -9,25 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import RECIPES, full_path, here
+from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
-from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
+from outlast.flows.yaml.model import FlowDefinition, SubFlow, code_of_definition
 from outlast.values.codec import encode, identity
 
 
-class RecipeSpec(FlowSpec, frozen=True, dict=True):
+class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
     """A flow whose body is a file of commands."""
 
-    recipe: Recipe | None = None
-    file: Path = Path()
+    definition: FlowDefinition
+    file: Path
 
     @cached_property
     def code(self) -> str:
         """A digest of what its file says, however it is written there, and those of the flows that it runs."""
-        assert self.recipe is not None
-        own = code_of_recipe(self.recipe)
-        others = sorted(code_of_recipe(each.recipe) for each in self.others() if each.recipe is not None)
+        own = code_of_definition(self.definition)
+        others = sorted(code_of_definition(each.definition) for each in self.others())
         return identity(encode([own, *others])) if others else own
 
     @property
@@ -39,15 +38,14 @@ class RecipeSpec(FlowSpec, frozen=True, dict=True):
     def folder(self) -> str:
         return str(self.file.parent)
 
-    def others(self) -> list[RecipeSpec]:
+    def others(self) -> list[FlowFileSpec]:
         """The flow files that it runs, and those that they run, each once. Raises FlowNotFound, RecipeInvalid."""
-        found: dict[Path, RecipeSpec] = {}
+        found: dict[Path, FlowFileSpec] = {}
         todo = [self]
         while todo:
             spec = todo.pop()
-            assert spec.recipe is not None
-            for node in (node for node in spec.recipe.nodes() if isinstance(node, SubFlow)):
-                other = find_recipe(node.flow, spec.file.parent)
+            for node in (node for node in spec.definition.nodes() if isinstance(node, SubFlow)):
+                other = find_flow_file(node.flow, spec.file.parent)
                 if other.file not in found:
                     found[other.file] = other
                     todo.append(other)
@@ -55,51 +53,50 @@ class RecipeSpec(FlowSpec, frozen=True, dict=True):
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
-        assert self.recipe is not None
         if args:
-            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.recipe.inputs) or "none")
+            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.definition.inputs) or "none")
         return self.bind_all(kwargs)
 
     def bind_all(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
         """The same; `words` are texts of a command line."""
-        assert self.recipe is not None
-        inputs = bind_inputs(self.recipe, given, words=words)
-        demand_secrets(self.recipe, os.environ)
+        inputs = bind_inputs(self.definition, given, words=words)
+        demand_secrets(self.definition, os.environ)
         for other in self.others():
-            assert other.recipe is not None
-            demand_secrets(other.recipe, os.environ)
+            demand_secrets(other.definition, os.environ)
         return inputs
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return self.bind((), inputs)
 
 
-def find_recipe(source: str, *folders: Path) -> RecipeSpec:
+def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     """The flow that a file holds now, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
 
     The file is read and checked every time: nothing else decides what runs.
     """
-    place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
+    place = source if source.endswith(FLOW_FILES) else source.rpartition(":")[0]
     paths = [full_path(folder / place) for folder in folders or (here(),)]
     path = next((path for path in paths if os.path.exists(path)), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    recipe = _read(Path(os.path.realpath(path)))
-    if source != place and source != f"{place}:{recipe.name}":
-        raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
-    return recipe_spec(recipe, path)
+    definition = _read(Path(os.path.realpath(path)))
+    if source != place and source != f"{place}:{definition.name}":
+        raise FlowNotFound(source, f"that file is the flow {definition.name!r} now")
+    return flow_file_spec(definition, path)
 
 
-def _read(path: Path) -> Recipe:
-    from outlast.flows.yaml.read import read_recipe  # late: the parser is loaded with the first file
+def _read(path: Path) -> FlowDefinition:
+    from outlast.flows.yaml.read import read_flow_file  # late: the parser is loaded with the first file
 
-    return read_recipe(path)
+    return read_flow_file(path)
 
 
-def recipe_spec(recipe: Recipe, path: str) -> RecipeSpec:
+def flow_file_spec(definition: FlowDefinition, path: str) -> FlowFileSpec:
     """A flow file as a flow. Its body is not here: whoever runs it performs its nodes (`commands/flow.py`)."""
-    source, file = f"{path}:{recipe.name}", Path(os.path.realpath(path))
-    return RecipeSpec(_body, recipe.name, source, False, Signature(_body, skip=1), True, recipe=recipe, file=file)
+    source, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
+    return FlowFileSpec(
+        _body, definition.name, source, False, Signature(_body, skip=1), True, definition=definition, file=file
+    )
 
 
 def _body(run: Any, **inputs: Any) -> dict[str, Any]:

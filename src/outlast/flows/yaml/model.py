@@ -139,7 +139,7 @@ class SubFlow(Struct, frozen=True, tag=True, tag_field="node"):
 Node = Command | Pause | Wait | Parallel | Repeat | Foreach | SubFlow
 
 
-class Recipe(Struct, frozen=True):
+class FlowDefinition(Struct, frozen=True):
     """A whole flow file."""
 
     name: str
@@ -180,9 +180,9 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
             yield from walk(node.steps)
 
 
-def code_of_recipe(recipe: Recipe) -> str:
+def code_of_definition(definition: FlowDefinition) -> str:
     """A digest of what a flow file says, wherever in it that stands."""
-    plain = msgspec.to_builtins(recipe)
+    plain = msgspec.to_builtins(definition)
     for node in plain["steps"]:
         _forget_line(node)
     return identity(msgspec.json.encode(plain, order="sorted"))
@@ -194,19 +194,19 @@ def _forget_line(node: dict[str, Any]) -> None:
         _forget_line(inner)
 
 
-def code_of_step(recipe: Recipe, id: str) -> str | None:
+def code_of_step(definition: FlowDefinition, id: str) -> str | None:
     """A digest of what makes the step's work; None when `id` names no command.
 
     How it is written in the file, its agent, timeout, retries, routes and declared files are not part of it.
     """
-    found = next((node for node in recipe.nodes() if node.id == id), None)
+    found = next((node for node in definition.nodes() if node.id == id), None)
     if not isinstance(found, Command):
         return None
     work = {
         "run": found.run.strip(),
-        "shell": found.shell or recipe.shell,
-        "cwd": normpath(join(recipe.cwd, found.cwd) or "."),
-        "env": {**recipe.env, **found.env},
+        "shell": found.shell or definition.shell,
+        "cwd": normpath(join(definition.cwd, found.cwd) or "."),
+        "env": {**definition.env, **found.env},
         "accept": [command.strip() for command in found.accept],
         "confirm": found.confirm.strip(),
         "not_done_exit": sorted(set(found.not_done_exit)),

@@ -7,7 +7,7 @@ and is remembered: it is where an unfinished run goes on, or where the body does
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -18,10 +18,10 @@ from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, JournalEntry, decode_payload
 from outlast.runs import call_plain as calls
 from outlast.runs.attempt import Attempt, Frame, StepCall
-from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
+from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
-from outlast.runs.journal_writer import Entries, Pen
+from outlast.runs.journal_writer import Entries, JournalWriter
 from outlast.runs.replay.model import OWN, Lacking
 from outlast.runs.rewind import REWOUND
 from outlast.runs.step import StepSpec
@@ -38,8 +38,8 @@ MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not
 _NOWHERE = Entries(None, None, 0)
 
 
-class Silent(Pen):
-    """A pen without ink: what it is told goes nowhere."""
+class SilentWriter(JournalWriter):
+    """Writes nothing: what it is told goes nowhere."""
 
     def note(self, made: JournalEntry) -> None:
         """Nothing rides with any commit."""
@@ -129,7 +129,7 @@ class Replaying(Execution):
 
     def __init__(self, executor: Executor, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
         super().__init__(executor, hold, ledger, trace_id, resumed=False)
-        self.pen = Silent(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
+        self.writer = SilentWriter(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.store = cast("Store", _Shut())
         self.settings = replace(executor.home.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
         self.is_over = is_over  # the run succeeded: every call of its body is on record
@@ -151,16 +151,6 @@ class Replaying(Execution):
             self._unknown[asked.call] = asked
             nothing = Header(spec.kind, spec.name)
             asked.next, asked.elsewhere = Poisoned(Past(asked.call, spec.kind, 0, 0, nothing, None)), None
-        return asked
-
-    def ask_all(
-        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[StepCall]:
-        """Of a map, calls that were never begun stay so when another one failed."""
-        asked = super().ask_all(frame, spec, items, key)
-        for one in asked:
-            if isinstance(one.next, Poisoned) and one.call not in self.ledger.calls:
-                one.next = Fresh(1)
         return asked
 
     def recorded(self, asked: StepCall, past: Past) -> Any:

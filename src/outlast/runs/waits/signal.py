@@ -18,8 +18,8 @@ from outlast.home import once as operations
 from outlast.home.home import run_row
 from outlast.home.once import Operation
 from outlast.home.place import check_name
-from outlast.runs.claim import refuse_sealed
 from outlast.runs.decisions import pass_deadline
+from outlast.runs.holder import refuse_sealed
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.ask import signal as question
 from outlast.runs.waits.interrupt import NO_DEFAULT

@@ -7,7 +7,7 @@ import pytest
 from outlast.errors import InputsInvalid, OutlastError, SecretMissing
 from outlast.flows.yaml.read import bind_inputs, code_of_step, demand_secrets
 
-from ..kit.recipe_files import EXAMPLE, WORK, parse, step, with_steps
+from ..kit.flow_files import EXAMPLE, WORK, parse, step, with_steps
 
 # -- what a step's work is ---------------------------------------------------------------------------
 

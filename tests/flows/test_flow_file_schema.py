@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from outlast.flows.yaml.keys import FLOW, INPUT, NODE, PARTS
-from outlast.flows.yaml.read import parse_recipe, schema
+from outlast.flows.yaml.read import parse_flow_file, schema
 
-from ..kit.recipe_files import EXAMPLE, WORK, problems, step, with_steps
+from ..kit.flow_files import EXAMPLE, WORK, problems, step, with_steps
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "src" / "outlast" / "flow.schema.json"
@@ -78,7 +78,7 @@ MORE = with_steps(
 
 
 def test_the_schema_takes_what_the_validator_takes() -> None:
-    assert parse_recipe(MORE.encode(), "flow.yaml").shell == "bash"
+    assert parse_flow_file(MORE.encode(), "flow.yaml").shell == "bash"
     assert fits(yaml.safe_load(MORE), schema())
     assert fits(yaml.safe_load(EXAMPLE), schema())
     assert fits(yaml.safe_load(WORK), schema())
@@ -123,7 +123,7 @@ def test_every_flow_file_on_the_pages_can_be_run() -> None:
     blocks = yaml_blocks()
     assert "flow-yaml.md" in {name for name, _ in blocks}
     for name, text in blocks:
-        assert parse_recipe(text.encode(), name).steps
+        assert parse_flow_file(text.encode(), name).steps
         assert fits(yaml.safe_load(text), schema()), name
 
 

@@ -1,10 +1,10 @@
-"""Flow files that the tests of recipes share, and how they are read."""
+"""Flow files that the tests of flow files share, and how they are read."""
 
 import pytest
 
 from outlast.errors import RecipeInvalid
-from outlast.flows.yaml.model import Recipe
-from outlast.flows.yaml.read import parse_recipe
+from outlast.flows.yaml.model import FlowDefinition
+from outlast.flows.yaml.read import parse_flow_file
 from outlast.values.yaml_tree import FlowFileProblem
 
 EXAMPLE = """\
@@ -42,8 +42,8 @@ steps:
 """
 
 
-def parse(text: str | bytes) -> Recipe:
-    return parse_recipe(text.encode() if isinstance(text, str) else text, "flow.yaml")
+def parse(text: str | bytes) -> FlowDefinition:
+    return parse_flow_file(text.encode() if isinstance(text, str) else text, "flow.yaml")
 
 
 def problems(text: str | bytes) -> list[FlowFileProblem]:

@@ -1,45 +1,96 @@
-"""What a request says of files, checked: only what the handoff names, and only content that is here.
+"""What the files of a handoff are now: looked at here (`observe`), or as a request says (`Sighting`), checked.
 
-What somebody saw of a handoff's files where they are, told to one who does not look: a server.
+Of a request only what the handoff names counts, and only content that is here. A bound file that is gone is looked for
+by its content alone, so that it does not matter how it was moved; what was there already when the handoff was stored
+is no new place of anything.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from posixpath import normpath
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from posixpath import basename, normpath
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, IntegrityBroken
-from outlast.files.binding import Binding, Bound, Relation
+from outlast.errors import HandoffInvalid
+from outlast.files import git
+from outlast.files.binding import ABSENT, Binding, Bound, Relation
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import Patterns, never
-from outlast.handoffs.checks import refuse_impossible
-from outlast.handoffs.forms import rule_of
-from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, key_of, must_key
+from outlast.files.snapshot import sight
+from outlast.handoffs.binding import (
+    FOLDER_FILES,
+    _binding,
+    _broken_musts,
+    _seen_musts,
+    _seen_now,
+    had_then,
+    members_of,
+    walked,
+)
+from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran
+from outlast.handoffs.handoff import Contract, Handoff, must_key, rule_of
 from outlast.handoffs.musts import pattern_of, rule_of_must
-from outlast.secrets import find as secrets
-from outlast.secrets.find import find
+from outlast.handoffs.verdict import Observed
 
 if TYPE_CHECKING:
-    from outlast.handoffs.observer import When
     from outlast.home.caller import Caller
     from outlast.home.home import Home
 
 
-class Ran(Struct, frozen=True, kw_only=True):
-    """What came of one check that was run where the files are."""
+def observe(handoff: Handoff, root: Path) -> Observed:
+    """What the bound files, the repository and the files of musts to keep are now. Nothing is kept or written.
 
-    check: Form
-    passed: bool
-    exit: int | None = None
-    seconds: float = 0.0
-    output: str = ""  # the blob that holds what it printed
-    note: str = ""
-    host: str = ""  # where it was run
+    A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
+    """
+    root = Path(os.path.realpath(root))
+    bound = handoff.binding or Binding(root="", host="")
+    state = git.look(root) if handoff.binding is not None else None  # else there is nothing to compare it with
+    files = {path: _seen_now(root, path_of(path)) for path in bound.files}
+    for folder in bound.folders:
+        files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
+    environment = {path: _seen_now(root, path_of(path)) for path in bound.environment}
+    now = replace(_binding(root, state, files, bound.folders, environment), musts=_seen_musts(root, handoff))
+    return Observed(
+        now, _relation(root, bound, state), _broken_musts(root, handoff), renamed=_renamed(root, bound, files)
+    )
+
+
+def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
+    if not any(bound.mode != "absent" and now[path].mode == "absent" for path, bound in was.files.items()):
+        return {}
+    return renames(root, was, now)
+
+
+def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
+    if not bound.commit or git.top_of(root) is None:
+        return "none"
+    return git.relation(root, bound.commit, state.commit) if state else "unknown"
+
+
+def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *, in_git: bool) -> dict[str, Bound]:
+    """The files that a bound folder has now and had not then. Where git cannot tell which count, there are none.
+
+    A folder that became something else, or has more files than can be looked at, is told as one file of that name.
+    """
+    itself = sight(root, folder, -1).bound
+    if itself.why != "folder":
+        return {} if itself.mode == "absent" else {text(folder): sight(root, folder).bound}
+    names: list[str] = []
+    with suppress(OSError):  # what cannot be read is seen at its bound files
+        names = members_of(root, folder, in_git=in_git)
+    new = [name for name in names if text(name) not in known]
+    if len(names) > FOLDER_FILES:
+        return {text(folder): Bound("special", why=f"more than {FOLDER_FILES:,} files")}
+    found = {text(name): sight(root, name).bound for name in new}
+    old = had_then(root, found, was)
+    return {name: bound for name, bound in found.items() if bound.why != "folder" and name not in old}
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
@@ -52,15 +103,12 @@ class Sighting(Struct, frozen=True, kw_only=True):
     relation: Relation = "none"
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of bound files that are gone: where now
     musts: Mapping[str, str] = field(default_factory=dict)  # of every rule about a file, by key: "" or what is wrong
-    ran: tuple[Ran, ...] | None = None  # None: no check was run
+    ran: tuple[Ran, ...] | None = None  # None: no check_sighting was run
 
 
-LONGEST = 4096  # characters of a path
-NOTE = 10_000  # characters
 FILES = 20_000
 MARKS = 100  # of what a repository is known by
 PLACES = 5  # of one file that was renamed
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _GIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ALL = "send what was found of each of them, or look again"
 
@@ -129,10 +177,10 @@ def refuse_odd(bound: Binding, field: str) -> None:
             _refuse_odd_file(f"{field}.{name}[{path!r:.200}]", path, each)
     for folder in bound.folders:
         _refuse_odd_path(f"{field}.folders[{folder!r:.200}]", folder)
-    for name, said, form in (("commit", bound.commit, _GIT_ID), ("dirty", bound.dirty, _DIGEST)):
+    for name, said, form in (("commit", bound.commit, _GIT_ID), ("dirty", bound.dirty, DIGEST)):
         if said and not form.fullmatch(said):
             raise HandoffInvalid(f"{field}.{name}", "it is no digest", "send what git says, or leave it out")
-    if bound.patch and not _DIGEST.fullmatch(bound.patch):
+    if bound.patch and not DIGEST.fullmatch(bound.patch):
         raise HandoffInvalid(f"{field}.patch", "it is no digest of content", "send the content's SHA-256")
     if bound.prefix:
         _refuse_odd_path(f"{field}.prefix", bound.prefix)
@@ -147,7 +195,7 @@ def _refuse_odd_file(field: str, path: str, bound: Bound) -> None:
     _refuse_odd_path(field, path)
     if bound.kept and bound.kept != bound.digest:
         raise HandoffInvalid(f"{field}.kept", "it is not the content's digest", "send the same as digest")
-    for name, form in (("digest", _DIGEST), ("blob", _GIT_ID)):
+    for name, form in (("digest", DIGEST), ("blob", _GIT_ID)):
         if (said := getattr(bound, name)) and not form.fullmatch(said):
             raise HandoffInvalid(f"{field}.{name}", "it is no digest", "send the digest in lower-case hex")
     if bound.size < 0 or max(len(bound.why), len(bound.leads)) > 2 * LONGEST:
@@ -178,8 +226,7 @@ def _kept_if_clean(home: Home, bound: Bound) -> Bound:
 
 
 def _is_clean(home: Home, name: str) -> bool:
-    content = home.blobs.get(name).decode("utf-8", "replace")
-    return not any(True for _ in find(content, home.secrets.own))
+    return not home.secrets.are_in(home.blobs.get(name), own=True)
 
 
 # -- a sighting --------------------------------------------------------------------------------------
@@ -190,7 +237,7 @@ def lacks(sighting: Sighting, handoff: Handoff) -> bool:
     return bool(sighting.root) and any(True for _ in _lacking(sighting, handoff))
 
 
-def check(sighting: Sighting, handoff: Handoff) -> None:
+def check_sighting(sighting: Sighting, handoff: Handoff) -> None:
     """Raises HandoffInvalid for a sighting that is not of this handoff's files, all of them and no others."""
     field = f"observed[{handoff.id!r}]"
     for name, said in (("root", sighting.root), ("here", sighting.here)):
@@ -234,52 +281,64 @@ def _lacking(sighting: Sighting, handoff: Handoff) -> Iterator[str]:
 # -- checks ------------------------------------------------------------------------------------------
 
 
-def evidence_of(
-    caller: Caller, ran: Sequence[Ran], about: Contract, *, when: When, by: str, where: str
-) -> list[Evidence]:
-    """What came of each check, as who ran it says: each of them, in order. Raises HandoffInvalid, SecretFound."""
-    by_key = {key_of(each.check): each for each in ran}
-    wanted = [key_of(form) for form in about.acceptance_checks]
-    if len(by_key) != len(ran) or {*by_key} != {*wanted}:
-        why = f"they are not the {len(wanted)} checks of the handoff, each once"
-        raise HandoffInvalid("ran", why, "send what came of each of its acceptance_checks")
-    return [_evidence(caller, by_key[key], when, by, where) for key in wanted]
+# -- renamed files -----------------------------------------------------------------------------------
 
 
-def _evidence(caller: Caller, ran: Ran, when: When, by: str, where: str) -> Evidence:
-    secrets.check(ran.note, "ran.note", caller.home.secrets.rules)
-    said = {name: getattr(ran, name) for name in ("passed", "exit", "seconds", "note")}
-    refuse_impossible(ran.check, said, "ran")
-    for name, words, most in (("note", ran.note, NOTE), ("host", ran.host, LONGEST)):
-        if len(words) > most:
-            raise HandoffInvalid(f"ran.{name}", f"it has more than {most:,} characters", "send a shorter one")
-    if not ran.host.isprintable():
-        raise HandoffInvalid("ran.host", "it has characters that cannot be printed", "send the name of the host")
-    if ran.output and not (_DIGEST.fullmatch(ran.output) and _is_here(caller, ran.output)):
-        remedy = f"send it first: PUT /v1/handoff/blobs/{ran.output[:64]}"
-        raise HandoffInvalid("ran.output", f"the content {ran.output[:12]}… is not here", remedy)
-    return Evidence(
-        check=ran.check,
-        passed=ran.passed,
-        at=caller.home.clock.now(),
-        by=by,
-        where=ran.host or where,
-        runner="client" if _is_shown(ran) else "self",
-        when=when,
-        exit=ran.exit,
-        seconds=ran.seconds,
-        output=ran.output,
-        note=ran.note,
-    )
+LOOKS = 200  # so many files of the right size are read
 
 
-def _is_shown(ran: Ran) -> bool:
-    """Whether it says what a run has: its exit code, or that it had none, which passes only a rule about a file."""
-    return ran.exit is not None or rule_of(ran.check) is not None or bool(ran.note and not ran.passed)
+def renames(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
+    """Of each bound file that is gone, where the same content is now and was not then: one place, if one has its name.
+
+    An empty file is everywhere, and nobody can tell what became of one.
+    """
+    gone = {path: bound for path, bound in was.files.items() if bound.size and _is_gone(bound, now.get(path, ABSENT))}
+    if not gone:
+        return {}
+    there = _candidates(root, was, {bound.size for bound in gone.values()})
+    old = had_then(root, there, was)
+    new = {name: bound for name, bound in there.items() if name not in old and not _was_new(name, was)}
+    found = {
+        path: _places(path, [name for name, each in new.items() if each.same(bound)]) for path, bound in gone.items()
+    }
+    return {path: places for path, places in found.items() if places}
 
 
-def _is_here(caller: Caller, name: str) -> bool:
+def _was_new(name: str, was: Binding) -> bool:
+    """Whether it was there, uncommitted, when the handoff was stored."""
+    return any(name == each or (each.endswith("/") and name.startswith(each)) for each in was.dirty_files)
+
+
+def _is_gone(was: Bound, now: Bound) -> bool:
+    return was.mode in ("file", "exec") and now.mode == "absent"
+
+
+def _places(path: str, names: list[str]) -> tuple[str, ...]:
+    with_its_name = [name for name in names if basename(path_of(name)) == basename(path_of(path))]
+    return tuple(sorted(with_its_name or names)[:PLACES])
+
+
+def _candidates(root: Path, was: Binding, sizes: set[int]) -> dict[str, Bound]:
+    """The files of those sizes below the root that were not bound, as they are."""
+    known = {path for path, bound in was.files.items() if bound.mode != "absent"}
+    names = (name for name in _names(root) if text(name) not in known and _size_of(root, name) in sizes)
+    return {text(name): sight(root, name).bound for name, _ in zip(names, range(LOOKS), strict=False)}
+
+
+def _names(root: Path) -> Iterator[str]:
+    """What git tracks or would add; outside of git every file, as many as a folder may stand for."""
+    listed = git.files(root)
+    if listed is not None:
+        yield from (name for name in listed if not any(map(never, name.split("/"))))
+    elif git.top_of(root) is None:
+        try:
+            yield from walked(root, ".")
+        except OSError:  # what cannot be read is no place to offer
+            return
+
+
+def _size_of(root: Path, name: str) -> int:
     try:
-        return caller.has_content(name) and caller.home.blobs.renew(name)
-    except IntegrityBroken:
-        return False
+        return os.lstat(root / name).st_size
+    except OSError:
+        return -1

@@ -1,8 +1,8 @@
 """What resuming a run comes to: one place decides it, for the plan and for the resume itself.
 
 `outlook` says it of a run as it was found; a resume asks it before its first step, a plan asks it and goes no further.
-What a plan needs besides, it takes from where a resume does it: who may take the run (`claim.py`), what people have
-decided (`claim.py`), where the flow is (`start.py`). Nothing is run or written here.
+What a plan needs besides, it takes from where a resume does it: who may take the run and what people have decided
+(`claim.py`), where the flow is (`start.py`). Nothing is run or written here.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
-from outlast.flows.loading import file_of, here, is_recipe
+from outlast.flows.loading import file_of, here, is_flow_file
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
 from outlast.ledger.journal import JournalEntry
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
+from outlast.runs import holder as holders
 from outlast.runs import recovery, under_way
 from outlast.runs.call import Call, Past, count_death, labels
 from outlast.runs.decisions import back_to
+from outlast.runs.found import FoundRun, find, refuse_unknown_end
 from outlast.runs.heartbeat import death_of
 from outlast.runs.look import waits_now
 from outlast.runs.plan import READS, SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
-from outlast.runs.recovery import BodySource, FoundRun
+from outlast.runs.recovery import BodySource
 from outlast.runs.run import FINISHED
-from outlast.runs.same_flow import whereabouts
-from outlast.runs.start import flow_if_known, refuse_unfit
+from outlast.runs.same_flow import flow_if_known, refuse_unfit, whereabouts
 from outlast.runs.waits.interrupt import CHOICES, Interrupt
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
@@ -155,12 +156,12 @@ def _seen(caller: Caller, look: Reading, row: RunRow, from_step: str) -> Planned
     if lease is None:
         raise IntegrityBroken(f"run {row.id}", "its lease is missing")
     back = _going_back(caller, look, row, lease, from_step) if from_step else []
-    holder, refused = claims.holder_of(caller, look, row.id, lease), None
-    found = recovery.find(look, row, lease)
+    holder, refused = holders.holder_of(caller, look, row.id, lease), None
+    found = find(look, row, lease)
     if not holder:
         found = under_way.with_notes(caller.home, look, found)
     try:
-        recovery.refuse_unknown_end(found)
+        refuse_unknown_end(found)
         claims.refuse_taken(caller, look, row, lease)
         found = _with_decisions(caller.home, look, found, back)
     except OutlastError as error:
@@ -169,7 +170,7 @@ def _seen(caller: Caller, look: Reading, row: RunRow, from_step: str) -> Planned
         found = found._replace(run=found.run._replace(status="crashed"))
         count_death(found.ledger, death_of(caller.home, look, lease))
     return PlannedRun(
-        found, holder, claims.silent_since(caller.home, look, row, lease), refused, bool(look.untaken(row.key))
+        found, holder, holders.silent_since(caller.home, look, row, lease), refused, bool(look.untaken(row.key))
     )
 
 
@@ -199,7 +200,7 @@ def _with_decisions(home: Home, look: Reading, found: FoundRun, back: list[Journ
     if not entries:
         return found
     if made.goes_back or back:
-        found = under_way.with_notes(home, look, recovery.find(look, found.run._replace(mark=0), lease))
+        found = under_way.with_notes(home, look, find(look, found.run._replace(mark=0), lease))
     return under_way.with_entries(found, entries)
 
 
@@ -218,10 +219,10 @@ def _source(caller: Caller, run: RunRow, spec: FlowSpec | None) -> BodySource | 
     """Where the body of a Python flow is. None of a flow file, a script, and what has no file."""
     if spec is not None:
         code = getattr(inspect.unwrap(spec.function), "__code__", None)
-        is_python = code is not None and not isinstance(spec, RecipeSpec) and not spec.source.startswith("script:")
+        is_python = code is not None and not isinstance(spec, FlowFileSpec) and not spec.source.startswith("script:")
         return BodySource(Path(code.co_filename), spec.function.__qualname__) if code and is_python else None
     source = whereabouts(caller, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source):
+    if source.startswith("script:") or is_flow_file(source):
         return None
     place, _, name = source.rpartition(":")
     file = file_of(place, caller.home.project or here())
@@ -235,7 +236,7 @@ def _actions(
     executor: Executor, found: FoundRun, spec: FlowSpec | None, silent_at: int, partial: str
 ) -> tuple[dict[Call, Action], tuple[str, ...]]:
     """Of a flow file: what going through it finds. Else: where a person is asked, whatever the receipts say."""
-    if isinstance(spec, RecipeSpec):
+    if isinstance(spec, FlowFileSpec):
         return executor.live.commands.rehearse(executor, found, spec, silent_at, partial)
     waits = waits_now(executor.home, found.run.key)
     changed = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}

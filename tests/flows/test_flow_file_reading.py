@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.errors import FlowNotFound, RecipeInvalid
-from outlast.flows.yaml.flow import find_recipe
+from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.keys import FLOW, INPUT, NODE, ROUNDS
 from outlast.flows.yaml.model import REQUIRED, Command, Input, Parallel, Pause, Repeat
-from outlast.flows.yaml.read import parse_recipe, read_recipe
+from outlast.flows.yaml.read import parse_flow_file, read_flow_file
 
-from ..kit.recipe_files import EXAMPLE, parse, problems, step, with_steps
+from ..kit.flow_files import EXAMPLE, parse, problems, step, with_steps
 
 # -- good files --------------------------------------------------------------------------------------
 
@@ -93,10 +93,10 @@ def test_a_file_that_is_unusual_but_clear_is_read(text: str) -> None:
 def test_a_flow_file_is_read_from_disk(tmp_path: Path) -> None:
     file = tmp_path / "my 'flow' 😀.yaml"
     file.write_text(EXAMPLE, "utf-8")
-    assert read_recipe(file) == parse(EXAMPLE)
+    assert read_flow_file(file) == parse(EXAMPLE)
     link = tmp_path / "link.yaml"
     link.symlink_to(file)
-    assert read_recipe(link).name == "build"
+    assert read_flow_file(link).name == "build"
 
 
 # -- bad files: what is written, where, what is said -------------------------------------------------
@@ -394,7 +394,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
 def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     for path in (tmp_path / "no.yaml", tmp_path / "no" / "no.yaml", Path("a\0b.yaml")):
         with pytest.raises(FlowNotFound, match="cannot load flow"):
-            read_recipe(path)
+            read_flow_file(path)
 
 
 def test_a_folder_pipe_device_or_loop_is_no_flow_file(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_folder_pipe_device_or_loop_is_no_flow_file(tmp_path: Path) -> None:
         (loop, "cannot be read"), (tmp_path / LONG, "cannot be read"), (large, "larger than 1 MiB"),
     ]:  # fmt: skip
         with pytest.raises(RecipeInvalid, match=why):
-            read_recipe(path)
+            read_flow_file(path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -416,7 +416,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     file.write_text(EXAMPLE)
     file.chmod(0)
     with pytest.raises(RecipeInvalid, match="Permission denied"):
-        read_recipe(file)
+        read_flow_file(file)
 
 
 # -- anything at all ---------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
 
 def refused_or_read(text: bytes) -> None:
     try:
-        found: tuple[Any, ...] = parse_recipe(text, "f").steps
+        found: tuple[Any, ...] = parse_flow_file(text, "f").steps
     except RecipeInvalid as error:
         found = error.problems
     assert found
@@ -478,7 +478,7 @@ def test_the_code_of_a_flow_file_is_what_it_says_and_not_where(tmp_path: Path) -
 
     def code(text: str) -> str:
         file.write_text(text)
-        return find_recipe(str(file)).code
+        return find_flow_file(str(file)).code
 
     before = code(with_steps(nested))
     assert code("# a comment\n\n" + with_steps(nested)) == before
