@@ -313,8 +313,8 @@ def _name_of(ref: dict[str, Any]) -> str:
 
 
 def _anything(kind: type) -> dict[str, Any]:
-    """What msgspec has no schema for is any JSON."""
-    return {}
+    """What msgspec has no schema for is any JSON; a dict of our own is an object."""
+    return {"type": "object"} if issubclass(kind, dict) else {}
 
 
 # -- about the server itself -------------------------------------------------------------------------
