@@ -8,9 +8,10 @@ imports, compiles and prepares. A change of file is a call whose caller among ou
 """
 
 import argparse
+import contextlib
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -77,13 +78,23 @@ def of_step(home: Path) -> Walk:
 
 
 def of_recover(home: Path) -> Walk:
-    with Outlast(home) as here:
-        told = {"goal": "Write the report", "done": "The draft is there", "next": "Check its figures"}
-        here.handoff.store("report", told)
-        recover: Callable[[], Any] = lambda: here.handoff.recover("report")  # noqa: E731
-        recover()
+    """A handoff of two files in a git repository, recovered for the second time."""
+    place = home.parent / "project"
+    place.mkdir()
+    for name in ("one.txt", "two.txt"):
+        (place / name).write_text(name)
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=place, check=True)
+    with contextlib.chdir(place), Outlast(home) as here:
+        here.handoff.store(
+            *("report", "Check the figures", "The draft is there; check its figures against the sources"),
+            target_files=["one.txt", "two.txt"],
+            next_action="Check the figures in one.txt",
+            acceptance_checks=["test -f one.txt"],
+        )
+        here.handoff.recover("report")
         with Walk() as walk:
-            recover()
+            here.handoff.recover("report")
     return walk
 
 
