@@ -4,14 +4,14 @@
     python bench/walk.py --frames   # each frame in order, indented by its depth
 
 Only frames of `src/outlast` count, of the thread that makes the call, on the second call of each: the first one also
-imports, compiles and prepares. A generator that goes on is no new call. A change of file is a call whose caller among
-our frames lies in another file.
+imports, compiles and prepares. A change of file is a call whose caller among our frames lies in another file.
 """
 
 import argparse
+import contextlib
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,7 +28,6 @@ class Walk:
     def __init__(self) -> None:
         self.frames: list[tuple[str, str, int]] = []
         self.changes = 0
-        self._known: set[FrameType] = set()
 
     def __enter__(self) -> "Walk":
         sys.setprofile(self._seen)
@@ -39,10 +38,8 @@ class Walk:
 
     def _seen(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
-        is_ours = file.startswith(OURS) and not frame.f_code.co_name.startswith("<")
-        if event != "call" or not is_ours or frame in self._known:
+        if event != "call" or not file.startswith(OURS) or frame.f_code.co_name.startswith("<"):
             return
-        self._known.add(frame)
         above, depth = frame.f_back, 0
         callers = []
         while above is not None:
@@ -81,12 +78,23 @@ def of_step(home: Path) -> Walk:
 
 
 def of_recover(home: Path) -> Walk:
-    with Outlast(home) as here:
-        here.handoff.store("report", "The draft is there", "Check its figures.", next_action="Check table 1.")
-        recover: Callable[[], Any] = lambda: here.handoff.recover("report")  # noqa: E731
-        recover()
+    """A handoff of two files in a git repository, recovered for the second time."""
+    place = home.parent / "project"
+    place.mkdir()
+    for name in ("one.txt", "two.txt"):
+        (place / name).write_text(name)
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=place, check=True)
+    with contextlib.chdir(place), Outlast(home) as here:
+        here.handoff.store(
+            *("report", "Check the figures", "The draft is there; check its figures against the sources"),
+            target_files=["one.txt", "two.txt"],
+            next_action="Check the figures in one.txt",
+            acceptance_checks=["test -f one.txt"],
+        )
+        here.handoff.recover("report")
         with Walk() as walk:
-            recover()
+            here.handoff.recover("report")
     return walk
 
 

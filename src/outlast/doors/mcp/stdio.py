@@ -8,12 +8,13 @@ are answered, then runs are asked to stop at their next step; a signal ends them
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -127,8 +128,6 @@ class StopRequest:
 
     def heard(self) -> Any:
         """Signals are heard until the end: one that comes while runs are stopping ends them at once."""
-        from contextlib import ExitStack
-
         loop, stack = asyncio.get_running_loop(), ExitStack()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._hear, number)
@@ -204,8 +203,6 @@ class Wire:
 
     async def _refuse(self, line: bytes, error: ValueError) -> None:
         """Say that a line is no message, with the id if it has one: whoever sent it may be waiting."""
-        import json
-
         known: Any = None
         code, says = types.PARSE_ERROR, "the line is no JSON in UTF-8"
         with suppress(ValueError, RecursionError):
@@ -246,8 +243,6 @@ class Wire:
 
 def _refuse_odd_id(message: Any, line: bytes) -> None:
     """Raises ValueError for a request whose id is none: it would pass for a notification, and never be answered."""
-    import json
-
     if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
         raise ValueError("its id is neither a text nor a whole number")
 
