@@ -192,12 +192,16 @@ _PLACES = {
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"outlast.{_MODULE_OF[name]}"), name)
     globals()[name] = found
     return found
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -288,11 +288,15 @@ _PLACES = {
 _ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     return found
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

@@ -74,12 +74,16 @@ ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split
 
 def load_commands() -> Commands:
     """What runs commands: loaded with the first of them, or when somebody asks what one left."""
-    found: Commands = __getattr__("room").CommandRoom()
+    found: Commands = _load("room").CommandRoom()
     return found
 
 
-def __getattr__(name: str) -> ModuleType:
+def _load(name: str) -> ModuleType:
     if name not in ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = import_module(f"outlast.{ROOM_OF[name]}.{name}")
     return found
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
+    __getattr__ = _load

@@ -311,8 +311,8 @@ class Shared:
         return rooms.timeline.read(
             self._home,
             self._row(run_id),
-            rooms.drafts.number("after", after),
-            rooms.drafts.number("limit", limit),
+            rooms.session.number("after", after),
+            rooms.session.number("limit", limit),
         )
 
     def timeline(self, run_id: str) -> list[TimelineItem]:

@@ -55,8 +55,12 @@ _PLACES = {
 _PACKAGE_OF = {name: package for package, names in _PLACES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> ModuleType:
+def _load(name: str) -> ModuleType:
     if name not in _PACKAGE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = import_module(f"{_PACKAGE_OF[name]}.{name}".lstrip("."))
     return found
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
+    __getattr__ = _load
