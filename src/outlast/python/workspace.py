@@ -79,7 +79,7 @@ class Workspace:
         """
 
         def given(run: RunRow) -> ArtifactDraft:
-            actor = run.actor if said.get("actor") is None else check_name("actor", said["actor"])
+            actor = run.actor if said["actor"] is None else check_name("actor", said["actor"])
             kind, summary, tags, source = said["media_type"], said["summary"], said["tags"], said["source"]
             return saves.draft(run.scope, name, content, kind, summary, tags, source, actor)
 

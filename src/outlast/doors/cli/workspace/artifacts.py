@@ -63,7 +63,8 @@ def save(call: Invocation, name: str, file: str, **given: Any) -> int:
     """
     content: Any = content_in() if file == "-" else Path(file)
     with call.open(make=True) as outlast:
-        saved = _saved_in_step(outlast, name, content, given) or outlast.workspace.save(name, content, **given)
+        of_step = _saved_in_step(outlast, name, content, {**given, "actor": call.actor})
+        saved = of_step or outlast.workspace.save(name, content, **given)
     if call.json:
         emit_exactly(saved)
         return 0
