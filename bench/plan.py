@@ -1,11 +1,10 @@
 """How much is measured, and of whom; the subjects that every row knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from measure import Target
-from msgspec.structs import replace
 
 LIMIT = Target("limit: one commit per step", "limits", "commit")
 GROUP = Target("limit: group commit", "limits", "group")

@@ -1,10 +1,10 @@
 """Rows 3 and 4: what many finished steps cost, in time to go on after them and in bytes."""
 
+from dataclasses import replace
 from functools import partial
 
 from homes import Homes
 from measure import Ask, NotMeasured, Rounds, Sample, Target, go_on
-from msgspec.structs import replace
 from plan import ASYNC, COMMANDS, DEF, LIMIT, Plan
 from report import Goal, Row, kilobytes, microseconds, milliseconds, times
 

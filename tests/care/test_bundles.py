@@ -28,8 +28,7 @@ from outlast.errors import (
     NameInvalid,
     StoreReadOnly,
 )
-from outlast.files.binding import Binding, Bound
-from outlast.handoffs.handoff import Lint
+from outlast.handoffs.handoff import Binding, Bound, Lint
 from outlast.ledger.journal import decode_header, encode_header, genesis_of_anchor, link
 from outlast.testing.crashes import in_child
 

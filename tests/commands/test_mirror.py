@@ -7,15 +7,15 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from outlast import Outlast, Run, flow, step
-from outlast.commands import mirror as mirrors
+from outlast.commands import mirrors
 from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
 from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from outlast import Outcome, Outlast, Receipt, failpoints, flow_file
 from outlast.commands.leftovers import facts_of
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, decode_header
 from outlast.runs.receipt import Event
 

@@ -16,7 +16,7 @@ import msgspec
 
 from outlast import Outlast
 from outlast.doors.http.app import CALLS
-from outlast.operations.operation import Operation
+from outlast.doors.http.calls import HttpCall
 from outlast.runs.claim import run_fact
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Writing
@@ -80,24 +80,23 @@ class World:
     owner: str
     ids: dict[str, str] = field(default_factory=dict)
 
-    def path_of(self, call: Operation, known: Mapping[str, str] | None = None) -> str:
+    def path_of(self, call: HttpCall, known: Mapping[str, str] | None = None) -> str:
         known = self.known(call) if known is None else known
         slash = {name: "/" if f"{{{name}:path}}" in call.path else "" for name in _PARAMETER.findall(call.path)}
         path = _PARAMETER.sub(lambda found: quote(known[found[1]], safe=slash[found[1]]), call.path)
         query = urlencode(self.query_of(call))
         return f"{path}?{query}" if query else path
 
-    def known(self, call: Operation) -> dict[str, str]:
-        other = {"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {}
-        return self.ids | other | ({"ref": self.ids["checkpoint"]} if call.name == "workspace_get_checkpoint" else {})
+    def known(self, call: HttpCall) -> dict[str, str]:
+        return self.ids | ({"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {})
 
-    def query_of(self, call: Operation) -> dict[str, Any]:
+    def query_of(self, call: HttpCall) -> dict[str, Any]:
         """What is needed, by the call's name or the parameter's."""
         given = {name: self.ids.get(str(value), value) for name, value in QUERIES.get(call.name, {}).items()}
         needed = [each.name for each in msgspec.structs.fields(call.query) if each.required and each.name not in given]
         return {name: self.ids[name] for name in needed} | given
 
-    def body_of(self, call: Operation) -> dict[str, Any] | None:
+    def body_of(self, call: HttpCall) -> dict[str, Any] | None:
         """The call's example, about what is in the tenant."""
         if call.body is None:
             return None
@@ -107,7 +106,7 @@ class World:
         given |= {name: self.ids.get(str(value), value) for name, value in BODIES.get(call.name, {}).items()}
         return {name: value for name, value in given.items() if value is not None and name != "tenant_id"}
 
-    def ask(self, call: Operation, key: str | None, **change: Any) -> Reply:
+    def ask(self, call: HttpCall, key: str | None, **change: Any) -> Reply:
         """Make a call with a key; `change` goes into the body, `headers` to the headers."""
         headers = dict(change.pop("headers", {}))
         if call.takes != "application/json":
@@ -173,8 +172,9 @@ def _workspace(found: World) -> None:
     post(found, f"{space}/links", {"source": records[0], "relation": "supports", "target": records[1], "note": MARK})
     pins = [{"name": name, "task": "repair", "summary": MARK, "refs": [saved["ref"]]} for name in ("one", "two")]
     pinned = [post(found, f"{space}/checkpoints", pin)["id"] for pin in pins]
-    found.ids |= {"ref": records[0], "record": records[0], "record_2": records[1]}
+    found.ids |= {"ref": records[0], "record_id": records[0], "record": records[0], "record_2": records[1]}
     found.ids |= {"artifact": saved["ref"], "checkpoint": pinned[0], "checkpoint_2": pinned[1]}
+    found.ids |= {"checkpoint_id": pinned[0]}
 
 
 def _session(found: World) -> None:
@@ -198,7 +198,7 @@ def _handoffs(found: World) -> None:
     found.ids["digest"] = DIGEST
 
 
-def reads(call: Operation) -> bool:
+def reads(call: HttpCall) -> bool:
     """Whether it only looks, as the requests of a World make it."""
     return call.role == "read" or call.name == "handoff_recover"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast
-from outlast.doors.http.identity import address_of, listen
+from outlast.doors.http.listening import address_of, listen
 from outlast.doors.http.serve import Server
 from outlast.doors.http.state import ServerSettings
 from outlast.home.keys import Keys

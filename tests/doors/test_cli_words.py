@@ -11,8 +11,8 @@ import pytest
 
 from outlast import Outcome, Run, errors, flow
 from outlast.doors.cli.exits import exit_code, exit_code_of, told
+from outlast.doors.cli.inputs import find_flow, inputs_of
 from outlast.doors.cli.render import clean
-from outlast.python.named_flows import find_flow, inputs_of
 
 
 class Colour(enum.Enum):

@@ -94,10 +94,10 @@ def _call(name: str) -> Any:
 
 def test_what_is_of_another_scope_is_missing_in_the_words_of_what_never_was(server: Served, ours: World) -> None:
     bob, refs = key(server, "elsewhere"), ours.ids
-    lost = {"record": "record:zzzzzzzzzzzz", "checkpoint": "zzzzzzzzzzzz", "run_id": "zzzzzzzzzzzz"}
+    lost = {"record_id": "record:zzzzzzzzzzzz", "checkpoint_id": "zzzzzzzzzzzz", "run_id": "zzzzzzzzzzzz"}
     for name, path in (
-        ("record", "/v1/workspace/records/{}"),
-        ("checkpoint", "/v1/workspace/checkpoints/{}"),
+        ("record_id", "/v1/workspace/records/{}"),
+        ("checkpoint_id", "/v1/workspace/checkpoints/{}"),
         ("run_id", "/v1/runs/{}"),
     ):
         theirs, nobodys = (server.get(path.format(ref), key=bob) for ref in (refs[name], lost[name]))

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from outlast.clock import ManualClock
 from outlast.doors.cli.group import cli
-from outlast.doors.http.identity import Doorkeeper, is_loopback, listen, refuse_open_door
+from outlast.doors.http.identity import Doorkeeper
+from outlast.doors.http.listening import is_loopback, listen, refuse_open_door
 from outlast.errors import AddressTaken, KeyNotFound, KeysNeeded, NameInvalid, Unauthenticated
 from outlast.home.keys import ROLES, Keys, allows
 

@@ -14,10 +14,10 @@ import pytest
 
 from outlast.doors.http import bodies
 from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall
+from outlast.doors.http.handoffs import LintFields
 from outlast.errors import OutlastError
 from outlast.home.keys import Keys
-from outlast.operations.handoffs import LintHandoff
-from outlast.operations.operation import Operation
 
 from ..kit.hostile_json import SHAPES
 from .server import Served, served
@@ -76,7 +76,7 @@ def cost(raw: bytes) -> float:
     for _ in range(5):
         began = time.process_time()
         with pytest.raises(OutlastError):
-            bodies.decode(raw, LintHandoff)
+            bodies.decode(raw, LintFields)
         took.append(time.process_time() - began)
     return max(min(took), 0.0005)  # below that a clock tells nothing
 
@@ -94,5 +94,5 @@ def test_who_may_only_read_is_refused_before_the_body_is_looked_at(tmp_path: Pat
     assert {status for _, status in found} == {403}, found
 
 
-def _sent(server: Served, call: Operation, key: str) -> int:
+def _sent(server: Served, call: HttpCall, key: str) -> int:
     return server.ask(call.method, re.sub(r"\{[^}]*\}", "x", call.path), raw=b"{", key=key).status

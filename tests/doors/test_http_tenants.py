@@ -9,8 +9,8 @@ import pytest
 
 from outlast.clock import ManualClock
 from outlast.doors.http.app import CALLS
+from outlast.doors.http.calls import HttpCall
 from outlast.home.keys import ROLES, Keys, allows
-from outlast.operations.operation import Operation
 
 from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told, world
 from .server import Reply, Served, served
@@ -227,7 +227,7 @@ def test_an_id_that_is_a_trick_finds_nothing(server: Served, ours: World, trick:
 NULL = {"session_memo": (200,)}  # null
 
 
-def asked(server: Served, ours: World, call: Operation, known: dict[str, str], given: str) -> Reply:
+def asked(server: Served, ours: World, call: HttpCall, known: dict[str, str], given: str) -> Reply:
     path = ours.path_of(call, known)
     if call.takes != "application/json":
         return server.ask(call.method, path, key=given, raw=b"x", headers={"content-type": call.takes})

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
+from outlast.doors.cli.inputs import find_flow
 from outlast.errors import RunFinished
-from outlast.python.named_flows import find_flow
 
 from . import http_flows
 from .server import served

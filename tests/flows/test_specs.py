@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from outlast import inject, step
 from outlast.errors import InputsInvalid, StepInvalid
-from outlast.flows.spec import KEY, FlowSpec, Inject, Signature, seconds
-from outlast.runs.step import StepSpec
+from outlast.flows.spec import KEY, FlowSpec, Inject, Signature, StepSpec, seconds
 
 # -- durations ---------------------------------------------------------------------------------------
 

@@ -35,9 +35,9 @@ MADE_LATER = {
     "commands/transcript.py b'|'.join(map(re.escape, self._secrets))": "plain words",
     "commands/transcript.py '|'.join(map(re.escape, found))": "plain words",
     "files/patterns.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
-    "values/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
-    "values/schema.py schema['pattern']": "the same",
-    "secrets/own.py pattern": "of a user's rule: refused when it could take long",
+    "runs/waits/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
+    "runs/waits/schema.py schema['pattern']": "the same",
+    "secrets/own_patterns.py pattern": "of a user's rule: refused when it could take long",
     "secrets/sieve.py b'%s(?:%s)(?=%s{%d})' % (re.escape(self._first), ways, _IN_TOKENS, least)": (
         "plain words of one length, and 16 signs after them at most: those of the sieve are found below"
     ),

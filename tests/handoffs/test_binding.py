@@ -11,14 +11,12 @@ import pytest
 
 from outlast.errors import HandoffInvalid
 from outlast.files import snapshot as bound_files
-from outlast.files.binding import ABSENT
-from outlast.handoffs import binding, sighting
-from outlast.handoffs.binding import bind
-from outlast.handoffs.observer import place_of
-from outlast.handoffs.sighting import observe
+from outlast.handoffs import binding
+from outlast.handoffs.binding import bind, observe, place_of
+from outlast.handoffs.handoff import ABSENT
 from outlast.home.home import Home
 from outlast.runs.live import Executor
-from outlast.values.codec import digest
+from outlast.values.digest import digest
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place
@@ -323,7 +321,6 @@ def test_a_folder_of_too_many_files_is_refused_by_name(
     runtime: Executor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binding, "FOLDER_FILES", 2)
-    monkeypatch.setattr(sighting, "FOLDER_FILES", 2)
     given = contract("src")
     bound, seen = bound_and_seen(runtime.home, root, given, lambda: (write(root, "src/c.py"), commit(root)))
     assert (len(bound.files), seen.binding.files["src"].mode) == (2, "special")

@@ -9,8 +9,8 @@ import pytest
 
 from outlast import Outlast
 from outlast.errors import HandoffNotFound
+from outlast.handoffs.reading import prompt
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of
-from outlast.operations.reading import prompt
 
 PIECES = (
     "a",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from outlast.files.binding import Binding, Bound
-from outlast.handoffs.evidence import content_of, counted
-from outlast.handoffs.handoff import Evidence
+from outlast.handoffs.counting import content_of, counted
+from outlast.handoffs.handoff import Binding, Bound, Evidence
 
 KINDS: dict[str, Any] = {"r": "runner", "c": "client", "s": "self"}
 

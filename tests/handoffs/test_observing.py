@@ -4,18 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from outlast.files import snapshot as bound_files
-from outlast.files.binding import ABSENT
-from outlast.handoffs.binding import bind
-from outlast.handoffs.handoff import key_of
-from outlast.handoffs.observer import place_of
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.binding import bind, observe, place_of
+from outlast.handoffs.handoff import ABSENT, key_of
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
@@ -185,8 +182,7 @@ import json, os, sys
 from pathlib import Path
 from outlast import Outlast
 from outlast.handoffs.handoff import Contract, Handoff, Lint
-from outlast.handoffs.binding import bind
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.binding import bind, observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))
@@ -209,7 +205,7 @@ def watch(event, args):
 sys.addaudithook(watch)
 told = []
 bound = bind(home, contract, root)
-fields = {name: getattr(contract, name) for name in Contract.__struct_fields__}
+fields = {name: getattr(contract, name) for name in Contract.__dataclass_fields__}
 fields |= dict(id="h", scope="s", revision=1, actor="me", stored_us=1, expires_us=2, lint=Lint(100))
 handoff = Handoff(**fields, binding=bound)
 told.append([sorted(opened), listed[:], spawned[:]])

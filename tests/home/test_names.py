@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Run, flow, step
-from outlast.doors.hooks.spool import note
+from outlast.doors.hooks.place import note
 from outlast.errors import NameInvalid
 from outlast.home.keys import Keys
 from outlast.home.place import check_tenant

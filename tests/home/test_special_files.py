@@ -136,7 +136,7 @@ def test_an_index_of_recall_that_is_no_file_is_done_without(home: Path, kind: Pu
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)
 def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> None:
-    from outlast.doors.hooks import sessions, spool
+    from outlast.doors.hooks import place, sessions, spool
 
     for folder in (sessions.FOLDER, spool.FOLDER):
         (tmp_path / folder).mkdir(parents=True)
@@ -144,8 +144,8 @@ def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> N
     assert [*sessions.of_anchor(str(tmp_path), "a")] == []
     with pytest.raises(OSError, match="no plain file"):
         spool.read(str(tmp_path), "1.0.json")
-    kind(tmp_path / spool.LOG)
-    spool.note(str(tmp_path), "nobody waits")
+    kind(tmp_path / place.LOG)
+    place.note(str(tmp_path), "nobody waits")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)

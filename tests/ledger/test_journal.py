@@ -20,7 +20,7 @@ from outlast.ledger.journal import (
     genesis,
     link,
 )
-from outlast.values.codec import digest
+from outlast.values.digest import digest
 
 from ..runs.stories import START, chain
 

@@ -11,7 +11,7 @@ import apsw
 
 from outlast import Outlast, Plan, Receipt
 from outlast.errors import OutlastError
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 
 from ..crash.command_folder import KILLED, Folder
 from ..kit.commands import lives, wait_until

@@ -251,7 +251,7 @@ class Machine(RuleBasedStateMachine):
         self, known: Known, way: Way, ended: str, at: str, how: str, before: str, diary: int, world: int
     ) -> None:
         rig = self.rig
-        assert tuple(rig.diary()[diary:]) == way.ran, (ended, rig.diary()[diary:], way)
+        assert tuple(rig.diary()[diary:]) == way.ran, (rig.diary()[diary:], way)
         assert rig.files().get(FILE, "") == way.file
         if way.file != before:
             self._touched(each for each in self.runs if each is not known)
@@ -321,21 +321,6 @@ class Machine(RuleBasedStateMachine):
         model.rewind(model.meant(call, receipt.label))
         known.pending = True
         event(f"rewound: {about(call, model, known)}")
-
-    @precondition(lambda self: self.rig.sees_ahead and self._has_groups())
-    @rule(run=st.integers(0, 9))
-    def rewind_to_another_flow(self, run: int) -> None:
-        """To one that is not over: it has no receipt, and is meant by its name."""
-        known = self._unfinished(run)
-        model = known.model if known else Model()
-        begun = [call for call in model.order if model.calls[call].kind == "spawn"]
-        left = [call for call in begun if Call(call.scope, "") not in model.calls]
-        if known is None or not left or known.is_out_of_order or model.damaged:
-            return
-        self.rig.outlast.rewind(known.id, left[0].scope, why=WHY)
-        model.rewind(left[0])
-        known.pending = True
-        event("rewound: to another flow")
 
     @rule(run=st.integers(0, 9), at=st.integers(0, 9))
     def from_(self, run: int, at: int) -> None:

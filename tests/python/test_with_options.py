@@ -74,7 +74,7 @@ def test_an_unknown_option_is_refused_with_the_list(outlast: Outlast, name: str)
     with pytest.raises(OptionInvalid) as caught:
         outlast.with_options(**{name: "x"})
     assert caught.value.to_dict()["path"] == name
-    assert str(caught.value).endswith("with_options takes again, effects, operation_id, tags, wait, yes")
+    assert str(caught.value).endswith("with_options takes again, effects, operation_id, wait, yes")
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,6 @@ def test_no_room_names_the_class_of_a_backend() -> None:
     assert [str(path) for path in outside if named.search(path.read_text())] == []
 
 
-def test_no_room_imports_a_database_but_recall_the_index_that_is_derived() -> None:
-    imported = re.compile(r"^\s*from outlast\.store\.sqlite|^\s*import apsw", re.MULTILINE)
-    outside = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "store" not in path.parents]
-    found = [path.relative_to(PACKAGE) for path in outside if imported.search(path.read_text())]
-    assert found == [Path("workspace/recall/search.py")]
-
-
 def test_no_room_asks_blobs_for_a_file() -> None:
     asked = re.compile(r"(?<!store\.)\bblobs\.(path|folder|move_in)\b")
     outside = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "store" not in path.parents]

@@ -79,6 +79,6 @@ def test_vacuum_gives_free_pages_back_and_changes_nothing_else(store: Store) -> 
     assert before.free_bytes > 400_000
     assert after.free_bytes == 0
     assert after.size_bytes <= before.size_bytes - before.free_bytes
-    assert Path(store.place).stat().st_size == after.size_bytes
+    assert Path(store.path).stat().st_size == after.size_bytes
     store.finish(store.put(kept, [some(2)]))
     assert store.check() == []

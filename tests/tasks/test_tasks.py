@@ -25,9 +25,8 @@ from outlast.errors import (
     TaskRefused,
     ValueRefused,
 )
-from outlast.handoffs.task_state import MOVES, STATE_AFTER, STATES, may_move
 from outlast.python.tasks import TaskSession
-from outlast.tasks.task import ACTIONS, TaskContext
+from outlast.tasks.task import ACTIONS, MOVES, STATE_AFTER, STATES, TaskContext, may_move
 
 from ..crash.clerk import tamper
 from ..kit.desk import GOOD, Desk
@@ -419,7 +418,7 @@ def test_a_running_run_is_noted_and_stopped_only_if_that_is_said(place: Place, s
         session = outlast.tasks.open("tides")
         stored = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
         again = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
-        outlast._executor.live.heartbeat.tick()  # it reads what was asked of the run
+        outlast._executor.live.heart.tick()  # it reads what was asked of the run
     finally:
         GATES["open"].set()
         worker.join(30)

@@ -3,9 +3,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from msgspec.structs import replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from outlast import failpoints
 from outlast.care.backup import DATABASE, DIGEST_BYTES, INSIDE, digest_of, staging, sync_tree
@@ -26,20 +25,24 @@ from outlast.care.travel.import_folder import import_testimony, sources
 from outlast.care.travel.import_run import Imported
 from outlast.clock import Clock, SystemClock, moment
 from outlast.errors import HomeNotEmpty, Invalid, NameInvalid, NothingLost, StoreForeign, StoreLost
+from outlast.handoffs.observer import HERE
 from outlast.home.caller import Caller
 from outlast.home.home import open_home
 from outlast.home.place import Restoration, check_name, check_tenant, marker_of, tenant_folder, write_restoration
-from outlast.store import inspect, open_keys, remember, url_of
 from outlast.store import open as open_store
-from outlast.store.contract.keys import KEYS
+from outlast.store import open_keys, url_of
 from outlast.store.disk import refuse_network, sync_folder
+from outlast.store.sqlite.file import inspect, remember
+from outlast.store.sqlite.keys import FILE as KEYS
+from outlast.values.frozen import dataclass
 from outlast.values.plain import open_plain
 from outlast.values.private import make_folder, write_file
 
 Progress = Callable[[int, int], None]
 
 
-class RestoredHome(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RestoredHome:
     """A home that was made from a backup."""
 
     home: str
@@ -183,7 +186,8 @@ def _reached(point: str) -> None:
 LOST = ".lost"  # in a home: what was set aside
 
 
-class Rebuilt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
     """A home that was made of a mirror."""
 
     home: str
@@ -218,13 +222,16 @@ def restore_mirror(mirror: Path, home: Path, *, tenant: str = "default", **setti
 
 def _caller(home: Path, tenant: str, *, actor: str = "local", scope: str = "default", **settings: Any) -> Caller:
     """Who takes runs into a home that is being made."""
-    return Caller(open_home(home, tenant=tenant, **settings), check_name("actor", actor), check_name("scope", scope))
+    return Caller(
+        open_home(home, tenant=tenant, **settings), check_name("actor", actor), check_name("scope", scope), HERE
+    )
 
 
 # -- beginning anew -----------------------------------------------------------------------------------
 
 
-class SetAside(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SetAside:
     """What was left of a lost database, and where it is now. The next command begins anew."""
 
     home: str

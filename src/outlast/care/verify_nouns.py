@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
-from outlast.handoffs.task_state import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
 from outlast.store.blobs.content import check_content
@@ -21,11 +19,10 @@ from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, Tas
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.damaged import damage_of
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, Shown
+from outlast.tasks.task import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifact as artifacts
-from outlast.workspace import checkpoint, link
-from outlast.workspace import record as records
+from outlast.workspace import artifacts, checkpoint, link, records
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -43,14 +40,15 @@ class CheckedSessions(NamedTuple):
 
 def check_sessions(home: Home) -> CheckedSessions:
     """Walk both chains of every session, one session after the other: no read holds the store up for long."""
-    gone = home.store.read(_without_session)
+    breaks, count, after = home.store.read(_without_session), 0, 0
 
-    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading) -> list[tuple[int, list[Break]]]:
         return [(session.key, _session_breaks(look, session)) for session in look.sessions_after(after, 1)]
 
-    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
-    wrong = [breaks for _, breaks in pairs]
-    return CheckedSessions(len(wrong), [*gone, *chain(*wrong)])
+    while found := home.store.read(following):
+        ((after, wrong),) = found
+        breaks, count = breaks + wrong, count + 1
+    return CheckedSessions(count, breaks)
 
 
 def _without_session(look: Reading) -> list[Break]:
@@ -105,14 +103,15 @@ class CheckedTasks(NamedTuple):
 
 def check_tasks(home: Home) -> CheckedTasks:
     """Walk the events of every task, one task after the other: no read holds the store up for long."""
-    gone = home.store.read(_without_task)
+    breaks, count, after = home.store.read(_without_task), 0, 0
 
-    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading) -> list[tuple[int, list[Break]]]:
         return [(task.key, _task_breaks(look, task)) for task in look.tasks_after(after, 1)]
 
-    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
-    wrong = [breaks for _, breaks in pairs]
-    return CheckedTasks(len(wrong), [*gone, *chain(*wrong)])
+    while found := home.store.read(following):
+        ((after, wrong),) = found
+        breaks, count = breaks + wrong, count + 1
+    return CheckedTasks(count, breaks)
 
 
 def _without_task(look: Reading) -> list[Break]:

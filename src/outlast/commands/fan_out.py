@@ -18,7 +18,7 @@ from outlast.flows.yaml.inputs import unfit_for_a_variable
 from outlast.flows.yaml.keys import MOST_ITEMS
 from outlast.runs.attempt import CURRENT
 from outlast.values.ambient import begin
-from outlast.values.codec import identity
+from outlast.values.digest import identity
 from outlast.values.plain import read_plain
 
 LINES_BYTES = 64 * 1024 * 1024

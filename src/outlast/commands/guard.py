@@ -3,6 +3,8 @@
 It reads a line per command from a socket whose other end only this process has. When that end is gone, it sends
 TERM to every command it knows, KILL a few seconds later, and leaves a file `ended` in the folder of each attempt
 as soon as nothing of its command lives.
+
+Processes that a dead runtime left behind: ended, or for an effect waited for, before anything else goes on.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from outlast.commands.leftovers import ENDED
-from outlast.commands.process import PATIENCE_SECONDS, SHELL, keep_from_forks
-from outlast.errors import CommandNotStarted
+from outlast.commands.leftovers import ENDED, facts_of
+from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, alive, end_group, keep_from_forks
+from outlast.errors import CommandNotStarted, OrphanAlive
+from outlast.ledger.journal import CALLS
+from outlast.runs.call import Ledger, Past
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    pass
+    from outlast.home.home import Home
+    from outlast.runs.execution import Execution
 
 
 _SCRIPT = r"""
@@ -202,3 +208,54 @@ def _encoded(folder: Path) -> bytes:
     """An absolute path as one word for `printf %b`, whatever is in it."""
     path = os.fsencode(os.path.abspath(folder))
     return re.sub(rb"[^A-Za-z0-9/._-]", lambda found: b"\\0%03o" % found[0][0], path)
+
+
+_LOOK_SECONDS = 0.1
+
+
+class Orphan(NamedTuple):
+    """An attempt that nobody finished, and its process group."""
+
+    past: Past
+    group: Group
+
+    @property
+    def label(self) -> str:
+        return self.past.call.path
+
+
+def orphans_of(home: Home, ledger: Ledger) -> list[Orphan]:
+    """The groups of unfinished attempts that are still alive here."""
+    return [orphan for orphan in _unfinished(home, ledger) if alive(orphan.group, home.process)]
+
+
+def _unfinished(home: Home, ledger: Ledger) -> list[Orphan]:
+    found: list[Orphan] = []
+    for past in ledger.calls.values():
+        if past.kind in CALLS and past.last.status == "started" and past.payload and b'"group"' in past.payload:
+            group: dict[str, Any] | None = facts_of(home, past.payload).get("group")
+            if group is not None:
+                found.append(Orphan(past, Group.from_facts(group)))
+    return found
+
+
+def settle(execution: Execution) -> None:
+    """See that nothing of an earlier attempt works on: a step's processes are ended, an effect's are waited for."""
+    home = execution.executor.home
+    for orphan in orphans_of(home, execution.ledger):
+        if orphan.past.kind == "effect":
+            _wait_for(execution, orphan)
+        elif not end_group(orphan.group, home.process, execution.settings.patience_seconds):
+            raise OrphanAlive(orphan.label, orphan.group.pgid)
+
+
+def _wait_for(execution: Execution, orphan: Orphan) -> None:
+    """An effect that is under way is not disturbed: what it does is known when it has ended."""
+    told = {"step": orphan.label, "pgid": orphan.group.pgid}
+    execution.pen.note(execution.pen.fact("run", "still_running", told))
+    execution.executor.home.tell(
+        f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})"
+    )
+    while alive(orphan.group, execution.executor.home.process):
+        execution.gate()
+        execution.clock.sleep(_LOOK_SECONDS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
@@ -24,7 +25,7 @@ from outlast.runs.decisions import find_call
 from outlast.runs.look import record_now
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
-from outlast.values.frozen import Compared
+from outlast.values.frozen import dataclass
 from outlast.values.plain import open_plain
 
 if TYPE_CHECKING:
@@ -38,10 +39,9 @@ NOTHING: Mapping[tuple[Call, int], str] = {}
 Pieces = Callable[[], Iterator[bytes]]
 
 
-class CommandLog(Compared, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CommandLog:
     """What one attempt of a command printed."""
-
-    _aside = ("read",)
 
     step: str
     attempt: int
@@ -52,7 +52,7 @@ class CommandLog(Compared, frozen=True):
     size_bytes: int | None  # of the transcript; None while it may grow
     incomplete: str  # why something of it is missing
     masked: int | None  # how many secrets were masked in it; None while nobody has counted
-    read: Pieces
+    read: Pieces = field(repr=False, compare=False)
 
     def pieces(self) -> Iterator[bytes]:
         """The transcript, piece by piece. Raises IntegrityBroken when it is gone or is not what was stored."""

@@ -16,14 +16,15 @@ from urllib.parse import quote
 import msgspec
 
 from outlast.errors import OutlastError
-from outlast.flows.loading import is_flow_file, lasting
-from outlast.home.home import run_row
+from outlast.flows.loading import is_recipe, lasting
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
-from outlast.runs.journal import Labels
+from outlast.runs.labels import Labels
 from outlast.runs.receipt import Receipt, receipts_of
-from outlast.values.codec import encode, identity, jsonable
+from outlast.values.codec import encode, jsonable
+from outlast.values.digest import identity
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def write_mirror(home: Home, run_id: str) -> Path:
     kept = home.store.read(lambda look: journal.read(look, row))
     folder = folder_of(home, row.id, row.flow)
     make_folder(folder)
-    name = iterated if is_flow_file(row.flow) else _Counted()
+    name = iterated if is_recipe(row.flow) else _Counted()
     _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, home.blobs.get, flaws=kept.flaws))
     return folder
 

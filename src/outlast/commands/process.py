@@ -20,10 +20,9 @@ import subprocess
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
-
-from msgspec import Struct
 
 from outlast.errors import CommandNotStarted, Invalid
 from outlast.home.process import machine_id, started_at, this_place
@@ -33,7 +32,8 @@ from outlast.values.frozen import NamedTuple
 _HOPELESS_SECONDS = 3.0  # what KILL did not end by then is not ours to end
 
 
-class KillPatience(Struct):
+@dataclass(slots=True)
+class KillPatience:
     """How long TERM is given before KILL. It goes on where it was when ending is interrupted."""
 
     seconds: float
@@ -209,7 +209,8 @@ class CommandEnd(NamedTuple):
     left: int = 0  # processes that could not be ended (they belong to another user)
 
 
-class _Ending(Struct):
+@dataclass(slots=True)
+class _Ending:
     """What a wait knows so far; it is gone on with after a Ctrl-C."""
 
     deadline: float

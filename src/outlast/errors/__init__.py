@@ -29,7 +29,7 @@
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
-    └── WorkFailed    step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
+    └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
                       limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
                       run_aborted, run_interrupted
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from outlast.errors.workspace import *
 
 
-class _CommandWords(Formatter):
+class _Filling(Formatter):
     """Formatting in which `{name!q}` is one word of a command, also where it has blanks or looks like an option."""
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
@@ -69,7 +69,7 @@ class _CommandWords(Formatter):
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
     """A text with the facts in it; a fact that is a word of a command is written `{name!q}`."""
-    return _CommandWords().vformat(template, (), facts)
+    return _Filling().vformat(template, (), facts)
 
 
 class _Optional:
@@ -90,16 +90,11 @@ def fact(*, default: Any) -> Any:
     return _Optional(default)
 
 
-_SHORT_CODES = {"OutlastError": "error", "WorkFailed": "failed"}
-
-
 class _Code:
     """The name of a kind in small letters; of a class that somebody made from it, the same."""
 
     def __get__(self, error: OutlastError | None, kind: type[OutlastError]) -> str:
-        name = _ours(kind).__name__
-        if name in _SHORT_CODES:
-            return _SHORT_CODES[name]
+        name = _ours(kind).__name__.removeprefix("Outlast")
         return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
@@ -223,7 +218,7 @@ class Unavailable(OutlastError, init=False):
     """The store cannot serve this now; nothing acknowledged is lost."""
 
 
-class WorkFailed(OutlastError, init=False):
+class Failed(OutlastError, init=False):
     """The user's own work failed, or has not ended well yet."""
 
 
@@ -288,15 +283,11 @@ _PLACES = {
 _ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 
 
-def _load(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     return found
-
-
-if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
-    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

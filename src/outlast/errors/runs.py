@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed, fact
+from outlast.errors import Conflict, Failed, Invalid, NotFound, Refused
 
 AGAIN = "`outlast.with_options(again=True)`"
 _SEALS = {
@@ -197,9 +197,8 @@ class NeverAwaited(Refused):
 
     run: str
     calls: str
-    remedy: str = fact(default="write `await` before it (or hand it to asyncio.gather), then resume the run")
     says = "run {run} made and never awaited: {calls}"
-    advice = "{remedy}"
+    advice = "write `await` before it (or hand it to asyncio.gather), then resume the run"
 
 
 class RepeatsEffects(Refused):
@@ -255,7 +254,7 @@ class AnswerInvalid(Invalid):
     advice = "it takes one of: {choices}"
 
 
-class RunTimedOut(WorkFailed):
+class RunTimedOut(Failed):
     """Ends a run that is not done by the deadline of its flow."""
 
     run: str
@@ -265,7 +264,7 @@ class RunTimedOut(WorkFailed):
     advice = "give its flow a later deadline and resume it, or give it up: `outlast abort {run} --why WHY`"
 
 
-class DeadlinePassed(WorkFailed):
+class DeadlinePassed(Failed):
     """Raised by pause_for and wait_for when nobody answered in time and there is no default."""
 
     run: str
@@ -274,7 +273,7 @@ class DeadlinePassed(WorkFailed):
     advice = "resume the run to ask again, catch it in the flow, or give the wait a default"
 
 
-class WaitCancelled(WorkFailed):
+class WaitCancelled(Failed):
     """Raised by pause_for and wait_for when the wait was cancelled."""
 
     run: str
@@ -285,7 +284,7 @@ class WaitCancelled(WorkFailed):
     advice = "resume the run to ask again, or catch it in the flow"
 
 
-class RunFailed(WorkFailed):
+class RunFailed(Failed):
     """Raised by unwrap() for a run that failed."""
 
     run: str
@@ -295,7 +294,7 @@ class RunFailed(WorkFailed):
     advice = "run the same command again to go on at the failure"
 
 
-class RunWaiting(WorkFailed):
+class RunWaiting(Failed):
     """Raised by unwrap() for a run that waits."""
 
     run: str
@@ -304,7 +303,7 @@ class RunWaiting(WorkFailed):
     advice = "see `outlast show {run}`"
 
 
-class RunAborted(WorkFailed):
+class RunAborted(Failed):
     """Raised by unwrap() for a run that somebody gave up."""
 
     run: str
@@ -312,7 +311,7 @@ class RunAborted(WorkFailed):
     says = "run {run} was aborted: {why}"
 
 
-class RunInterrupted(WorkFailed):
+class RunInterrupted(Failed):
     """Raised by unwrap() for a run that was asked to stop."""
 
     run: str
@@ -320,7 +319,7 @@ class RunInterrupted(WorkFailed):
     advice = "run the same command again to continue"
 
 
-class CommandNotStarted(WorkFailed):
+class CommandNotStarted(Failed):
     """Raised when a command could not be started; nothing of it ran."""
 
     command: str
@@ -329,7 +328,7 @@ class CommandNotStarted(WorkFailed):
     advice = "nothing of it ran; mend that and run the same command again"
 
 
-class CommandFailed(WorkFailed):
+class CommandFailed(Failed):
     """Raised in the flow when a command's last attempt did not exit with 0, or was not accepted."""
 
     step: str

@@ -13,19 +13,18 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import stat
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
-from time import monotonic
+from typing import TYPE_CHECKING
 
 from outlast.files import repository
 from outlast.files.repository import LeadsOut, Repository
 from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    import subprocess
 
 GIT_SECONDS = 30.0
 PAUSE_SECONDS = 60.0  # for which a repository that took too long is not asked again
@@ -159,6 +158,8 @@ def _nowhere(folder: Path) -> dict[str, str]:
 
 def _known(top: str) -> dict[str, str]:
     """The environment in which git uses this very repository, and none of its programs. Raises Unusable."""
+    from time import monotonic
+
     if _slow.get(top, 0.0) > monotonic():
         raise Unusable("it took too long a moment ago")
     found = _found(top)
@@ -180,6 +181,8 @@ def _known(top: str) -> dict[str, str]:
 
 def _mark(path: str) -> tuple[int, ...]:
     """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
+    import stat
+
     try:
         seen = os.stat(path)
     except OSError:
@@ -236,6 +239,8 @@ def _agree(found: Repository) -> None:
 
 
 def _remember_slow(top: str, answer: GitAnswer | None) -> None:
+    from time import monotonic
+
     if answer is None:
         _slow[top] = monotonic() + PAUSE_SECONDS
 
@@ -318,6 +323,8 @@ def _ask(
     seconds: float | None = None,
     limit_bytes: int = ANSWER_BYTES,
 ) -> GitAnswer | None:
+    import subprocess
+
     words = [word for setting in _QUIET for word in ("-c", setting)]
     environment = {name: value for name, value in os.environ.items() if not _is_elsewhere(name)}
     if not (program := _program()):
@@ -352,6 +359,9 @@ def _program() -> str | None:
 
 
 def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> GitAnswer | None:
+    import subprocess
+    from time import monotonic
+
     deadline = monotonic() + seconds
     try:
         out = _read(process, deadline, limit_bytes)
@@ -367,6 +377,9 @@ def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) 
 
 def _read(process: subprocess.Popen[bytes], deadline: float, limit_bytes: int) -> bytes | None:
     """All that it prints; None when that is more than so many bytes. Raises TimeoutError."""
+    from selectors import EVENT_READ, DefaultSelector
+    from time import monotonic
+
     assert process.stdout is not None
     parts: list[bytes] = []
     size = 0
@@ -384,6 +397,8 @@ def _read(process: subprocess.Popen[bytes], deadline: float, limit_bytes: int) -
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    import signal
+
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from outlast.files import repository
-from outlast.files.ask_git import ANSWER_BYTES, GitAnswer, ask, found
+from outlast.files.ask_git import ANSWER_BYTES
+from outlast.files.ask_git import GitAnswer as GitAnswer
+from outlast.files.ask_git import ask as ask
+from outlast.files.ask_git import found as found
+from outlast.files.ask_git import one_look as one_look
+from outlast.files.ask_git import why_refused as why_refused
 from outlast.files.changes import readable, text
 from outlast.files.repository import spelled
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.files.binding import Relation
+    from outlast.handoffs.verdict import Relation
 
 _ARGUMENT_BYTES = 100_000  # of paths in one command
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

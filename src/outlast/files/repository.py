@@ -5,8 +5,9 @@ of git's that leads out (a link, a pointer that is not pointed back at, an objec
 word for where to read: `LeadsOut`, which `git.py` lets pass only where git's own `safe.directory` names the
 repository. What leads into /proc, /dev or /sys, and pipes and devices, pass never. No file is waited for.
 
-Where it is fetched from has one spelling, however a clone writes it, and without who may: `git@host:a/b.git`,
-`ssh://git@host:22/a/b` and `https://me:token@host/A/b.git/` are one repository.
+Where a repository is fetched from, in one spelling: however a clone writes it, and without who may.
+
+`git@host:a/b.git`, `ssh://git@host:22/a/b` and `https://me:token@host/A/b.git/` are one repository.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from posixpath import normpath, relpath
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
-from outlast.files.binding import Binding
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
 from outlast.files.snapshot import can_be_a_path
+from outlast.handoffs.handoff import Binding
+from outlast.home.process import this_place
 
 
 def root_from(given: str | None, stands: str = "", project: Path | None = None) -> Path:
@@ -112,4 +113,4 @@ def _inside(top: Path, prefix: str) -> Path | None:
 
 def _is_ours(bound: Binding) -> bool:
     """Whether the bound root is a folder of this host: elsewhere the same path is another folder."""
-    return bound.host == os.uname().nodename
+    return bound.host == this_place()[0]

@@ -6,7 +6,6 @@ Git does not see it. Files of another file system are staged in one of theirs, s
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from outlast import failpoints
 from outlast.errors import DiskFull, NotApplicable
-from outlast.values.codec import identity
+from outlast.values.digest import identity
 
 MODES = ("file", "exec", "link", "absent")  # what a file can be made
 STAGING = ".outlast-apply"
@@ -43,6 +42,8 @@ def alone(root: Path, anchor: str) -> Iterator[None]:
 
 
 def _locked(handle: int) -> bool:
+    import fcntl
+
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

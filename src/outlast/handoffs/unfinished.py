@@ -1,7 +1,7 @@
 """Unfinished runs that nobody handed over: found without knowing the name of their task.
 
 Each task counts once, by its run that was heard of last. Left out are children, which go on with their parents, what
-moved away, and what was part of a task that was completed since. What is told of one is `compose.py`.
+moved away, and what was part of a task that was completed since.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.files import git
 from outlast.flows.loading import path_of
-from outlast.handoffs.handoff import Near, anchor_of
-from outlast.handoffs.task_state import completion
+from outlast.handoffs.observer import observer_of
+from outlast.handoffs.recovered import Near
+from outlast.handoffs.run_summary import files_of_run
+from outlast.handoffs.subject import completion
+from outlast.handoffs.task_anchor import anchor_of
 from outlast.runs.look import record_now
-from outlast.runs.same_flow import is_found, worktree_of
+from outlast.runs.same_flow import worktree_of
 from outlast.store.contract import Reading, RunRow
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import Handoff
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.live import Executor
 
 PREFIX = "run:"  # of the id that what is composed from a run has
 _FIRST = 1 << 53  # no anchor has such a place: runs come before all of them
@@ -70,15 +72,13 @@ def about(caller: Caller, scope: str, path: str, root: Path | None = None) -> li
 
 
 def _is_about(caller: Caller, row: RunRow, path: str, root: Path | None) -> bool:
-    from outlast.handoffs.compose import files_of_run  # who asks by a file has the runs' side loaded
-
     place = os.path.realpath(os.path.join(root or _folder_of(caller.home, row) or os.curdir, path))
     return any(os.path.realpath(each) == place for each in files_of_run(caller, row))
 
 
 def is_here(caller: Caller, root: Path, row: RunRow) -> bool:
     """Whether a run works in this folder: in the same work tree, of the same project. Who cannot look cannot tell."""
-    if not caller.looks:
+    if not observer_of(caller).looks:
         return True
     if row.worktree or worktree_of(str(root)):
         return os.path.realpath(row.worktree or os.sep) == os.path.realpath(root)
@@ -149,20 +149,3 @@ def meant(found: Iterable[Near]) -> Near | None:
             break
     stopped = [each for each in runs if each.run != "running"]
     return max(stopped + stored or runs, key=lambda each: each.at, default=None)
-
-
-# -- what is told of one -----------------------------------------------------------------------------
-
-
-def command_of(executor: Executor, row: RunRow, status: str) -> str:
-    """What to type to go on; or what else has to be done, where nothing can be typed. One that runs is looked at."""
-    place, _, name = row.source.rpartition(":")
-    if status == "running":
-        return f"outlast show {row.id}"
-    if place == "script":
-        return f"run the script that opens {name!r} again"
-    if row.parent:
-        return f"outlast resume {row.parent}"  # a child goes on with its parent
-    if not is_found(executor, row):
-        return f"put {place} back, then outlast resume {row.id}; or outlast resume {row.id} --flow PATH"
-    return f"outlast resume {row.id}"

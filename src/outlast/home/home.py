@@ -1,7 +1,6 @@
 """A home, opened: what is kept there for one tenant, and what this process has of it.
 
-Who acts on it is a `Caller` (`home/caller.py`), what executes runs in this process is `Live` (`runs/live.py`). A run
-or a wait of it is found here by its id.
+Who acts on it is a `Caller` (`home/caller.py`), what executes runs in this process is `Live` (`runs/live.py`).
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import Any, cast
 
 import msgspec
 
-from outlast.clock import Clock, SystemClock, moment
-from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, RunNotFound, RunRemoved, SyncInLoop
+from outlast.clock import Clock, SystemClock
+from outlast.errors import OutlastError, SyncInLoop
 from outlast.home.place import FoundHome, look_up, make_folders, marker_of, project_of, tenant_folder
 from outlast.home.process import this_process
 from outlast.home.settings import Settings, settings_in
 from outlast.ids import Ids, random_id
 from outlast.ledger.lease import Beat, Process
-from outlast.secrets import SecretRules, read_own
+from outlast.secrets.own import SecretRules, read_own
 from outlast.store import open as open_store
 from outlast.store import url_of
-from outlast.store.contract import InterruptRow, Reading, RunRow, Store
+from outlast.store.contract import Store
 from outlast.store.contract.blobs import Blobs
 
 
@@ -132,40 +131,3 @@ def refuse_loop(what: str) -> None:
     except RuntimeError:
         return
     raise SyncInLoop(what)
-
-
-# -- runs and waits by their ids, or by a unique prefix of one ----------------------------------------
-
-
-def run_row(home: Home, run_id: str) -> RunRow:
-    """A run by its id or a unique prefix of it. Raises RunNotFound, RunRemoved, AmbiguousPrefix."""
-    rows = home.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
-    if run_id and not rows:
-        _refuse_removed(home, run_id)
-    found: RunRow = _only(rows, run_id, RunNotFound(run_id))
-    return found
-
-
-def interrupt_row(look: Reading, interrupt_id: str) -> InterruptRow:
-    """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
-    rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
-    found: InterruptRow = _only(rows, interrupt_id, InterruptNotFound(interrupt_id))
-    return found
-
-
-def _refuse_removed(home: Home, prefix: str) -> None:
-    """Raises RunRemoved when the run that is asked for was there once."""
-    for stone in home.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
-        at = f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC"
-        raise RunRemoved(stone.id, stone.status, stone.removed_by, at)
-
-
-def _only(rows: list[Any], prefix: str, missing: Exception) -> Any:
-    exact = [row for row in rows if row.id == prefix]
-    if exact:
-        return exact[0]
-    if not rows:
-        raise missing
-    if len(rows) > 1:
-        raise AmbiguousPrefix(prefix, ", ".join(row.id for row in rows))
-    return rows[0]

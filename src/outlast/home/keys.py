@@ -16,8 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, cast
 
-from msgspec import Struct
-
 from outlast.clock import Clock, SystemClock, micros, moment
 from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenticated
 from outlast.home.place import check_name, check_tenant, keep_out_of_git
@@ -25,6 +23,7 @@ from outlast.ids import Ids, random_id
 from outlast.store import open_keys
 from outlast.store.contract.keys import KeyRow
 from outlast.values.codec import decode, encode
+from outlast.values.frozen import dataclass
 from outlast.values.text import duration
 
 Role = Literal["read", "write", "approve", "admin"]
@@ -33,7 +32,8 @@ UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove i
 _KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 
 
-class ApiKey(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ApiKey:
     """A key as lists show it: all but its secret."""
 
     id: str
@@ -50,7 +50,8 @@ class ApiKey(Struct, frozen=True):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-class NewKey(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NewKey:
     """A key that was just made, with the text that opens the door: it is never shown again."""
 
     key: ApiKey

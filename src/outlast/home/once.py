@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from outlast.errors import OperationConflict
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, Writing
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode
+from outlast.values.digest import identity
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -16,7 +16,7 @@ from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnl
 from outlast.files.repository import nearest
 from outlast.home import ours
 from outlast.home.settings import close_home
-from outlast.store import inspect
+from outlast.store.sqlite.file import inspect
 from outlast.values import private
 from outlast.values.frozen import NamedTuple
 from outlast.values.plain import read_plain

@@ -20,17 +20,12 @@ from typing import Any
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.codec import digest
+from outlast.values.digest import digest
 from outlast.values.frozen import NamedTuple
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
 NOTES = ("interrupt", "artifact")  # kinds that tell who watches, and steer nothing
-# Types of interrupts that no flow may call its own questions: answers to the first decide about a call of the run, of
-# the next no person is asked.
-OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")
-BY_THEMSELVES = ("timer", "child", "signal")
-RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")
 TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside receipts, never taken for one
 
 
@@ -85,7 +80,6 @@ class Payload(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     artifacts: list[str] = []
     facts: Any = None
     masked: int = 0  # of an event: how many secrets were masked in what it says
-    inputs: dict[str, Any] | None = msgspec.field(default=None, name="in")  # of a receipt (`runs/step_inputs.py`)
 
 
 class JournalEntry(NamedTuple):

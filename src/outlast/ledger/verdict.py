@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import force_setattr
-
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+from outlast.values.frozen import dataclass
 
 CONTESTS = (
     "integrity_broken",
@@ -66,7 +65,8 @@ WEIGHTS: dict[str, str] = {
 }
 
 
-class Reason(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Reason:
     """One fact that bears on the verdict, and the command that clears it."""
 
     code: str
@@ -78,7 +78,7 @@ class Reason(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.weight:
-            force_setattr(self, "weight", WEIGHTS[self.code])
+            object.__setattr__(self, "weight", WEIGHTS[self.code])
         elif self.weight not in ("contests", "weakens", "notes"):
             raise ValueError(f"{self.weight!r} is no weight")
 
@@ -98,7 +98,8 @@ class Reason(Struct, frozen=True):
         }
 
 
-class Verdict(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Verdict:
     """`trusted`, `candidate` or `contested`, with the reasons."""
 
     word: str
@@ -107,11 +108,6 @@ class Verdict(Struct, frozen=True):
     @property
     def contesting(self) -> tuple[Reason, ...]:
         return tuple(reason for reason in self.reasons if reason.weight == "contests")
-
-    def unaccepted(self, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
-        """The contesting reasons that nobody has accepted as they are found now."""
-        accepted = set(fingerprints)
-        return tuple(reason for reason in self.contesting if reason.fingerprint not in accepted)
 
     def __str__(self) -> str:
         return self.word
@@ -123,3 +119,9 @@ def judge(reasons: Iterable[Reason]) -> Verdict:
     weights = {reason.weight for reason in ordered}
     word = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
     return Verdict(word, ordered)
+
+
+def unaccepted(verdict: Verdict, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
+    """The contesting reasons that nobody has accepted as they are found now."""
+    accepted = set(fingerprints)
+    return tuple(reason for reason in verdict.contesting if reason.fingerprint not in accepted)

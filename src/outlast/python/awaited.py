@@ -7,14 +7,12 @@ An answer goes on: the run that was answered is continued where it was answered,
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from outlast.errors import OutlastError, RunHeld
-from outlast.python import rooms
 from outlast.runs.run import Outcome
 from outlast.values.ambient import STOP, begin
 
@@ -27,19 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def signed_like(
-    method: Callable[Concatenate[Any, P], T],
-) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
-    """Give a method that passes on what it is given the signature of the one that it passes it to."""
-
-    def signed(passing: Callable[..., T]) -> Callable[Concatenate[Any, P], T]:
-        vars(passing)["__wrapped__"] = method
-        return passing
-
-    return signed
-
-
-def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Awaitable[T]]:
     """The same in a thread: hashing files, running checks and synced writes would hold the loop up.
 
     Cancelling it asks the work to stop and waits until it has: either it was done whole, or nothing was written.
@@ -47,14 +33,17 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
     async def waits(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         found: Callable[P, T] = getattr(self.blocking, method.__name__)  # of a client it is another one
-        return await to_its_end(lambda: found(*args, **kwargs))
+        return await _to_its_end(lambda: found(*args, **kwargs))
 
-    return functools.update_wrapper(waits, method)
+    waits.__name__, waits.__doc__ = method.__name__, method.__doc__
+    return waits
 
 
-async def to_its_end(work: Callable[[], T]) -> T:
-    """What blocking work gives, done in a thread; who cancels it waits until it has stopped."""
-    import asyncio  # late: a plain program never loads it
+async def _to_its_end(work: Callable[[], T]) -> T:
+    import asyncio
+    import threading
+
+    from outlast.runs.call_async import in_thread
 
     cancelled = threading.Event()
 
@@ -62,7 +51,7 @@ async def to_its_end(work: Callable[[], T]) -> T:
         STOP.set(cancelled.is_set)  # the thread has a context of its own
         return work()
 
-    under_way: asyncio.Task[T] = asyncio.ensure_future(rooms.call_async.in_thread(stoppable))
+    under_way: asyncio.Task[T] = asyncio.ensure_future(in_thread(stoppable))
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:

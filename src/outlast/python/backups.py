@@ -10,11 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.care import backup as backups
-from outlast.care import restore as restores
-from outlast.files.ask_git import why_refused
+from outlast.care.backup import make_backup
+from outlast.care.restore import restore_backup, restore_mirror
+from outlast.files.git import why_refused
 from outlast.files.repository import top_of
-from outlast.home import place
 from outlast.home.place import FOLDER, find_home, near
 from outlast.home.settings import too_open
 
@@ -33,17 +32,9 @@ def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
 
 
-def folder_of(home: str | Path | None, tell: Callable[[str], None] | None = None) -> Path:
-    """The folder of a home, there or not: the one named, else OUTLAST_HOME, else that of where we stand.
-
-    `tell` is told of one that is adopted. Raises HomeNotOurs, EmbeddedOnly.
-    """
-    return find_home(home, tell=tell)
-
-
 def backup(home: str | Path | None, path: str | Path, *, mirror: bool = False, progress: Progress = nobody) -> BackedUp:
     """Everything of a home in one new file; see `Outlast.backup`. Nothing of the home is run or changed."""
-    return backups.make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)
+    return make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)
 
 
 def restore(path: str | Path, home: str | Path | None = None, *, progress: Progress = nobody) -> RestoredHome:
@@ -52,36 +43,46 @@ def restore(path: str | Path, home: str | Path | None = None, *, progress: Progr
     What happened after the backup is not known there: do not let the home that it was taken of go on as well. Raises
     ArchiveInvalid, HomeNotEmpty, DiskFull.
     """
-    return restores.restore_backup(Path(path), place_for(home), progress=progress)
+    return restore_backup(Path(path), place_for(home), progress=progress)
 
 
 def restore_from_mirror(mirror: str | Path, home: str | Path | None = None, *, tenant: str = "default") -> Rebuilt:
     """A home made of the files of a mirror: sealed runs, testimony, never trusted. Raises HomeNotEmpty, Invalid."""
-    return restores.restore_mirror(Path(mirror), place_for(home), tenant=tenant)
+    return restore_mirror(Path(mirror), place_for(home), tenant=tenant)
 
 
 def begin_anew(home: str | Path | None, tenant: str, why: str) -> SetAside:
     """Set what is left of a lost database aside, on the record, so that the next command begins a new one."""
-    return restores.begin_anew(find_home(home, must_exist=True), tenant, why)
+    from outlast.care.restore import begin_anew
+
+    return begin_anew(find_home(home, must_exist=True), tenant, why)
 
 
 def tenants_of(home: str | Path) -> list[str]:
     """Every tenant of a home that has a database, or had one."""
-    return backups.tenants_of(Path(home))
+    from outlast.care.backup import tenants_of
+
+    return tenants_of(Path(home))
 
 
 def restoration_of(home: str | Path) -> Restoration | None:
     """Of which backup a home was made; None for one that was not."""
-    return place.restoration_of(Path(home))
+    from outlast.home.place import restoration_of
+
+    return restoration_of(Path(home))
 
 
 def set_aside(home: str | Path) -> list[dict[str, Any]]:
     """What was set aside in a home when a lost database was given up."""
-    return restores.set_aside(Path(home))
+    from outlast.care.restore import set_aside
+
+    return set_aside(Path(home))
 
 
 def place_for(home: str | Path | None) -> Path:
     """Where a home is made: the one named or OUTLAST_HOME, else the repository's; outside of git `.outlast` here."""
+    import os
+
     named = home or os.environ.get("OUTLAST_HOME")
     if named:
         return find_home(named)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import FlowInvalid, NotDone, StepInvalid
+from outlast.errors import FlowInvalid, NotDone
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
@@ -17,22 +17,17 @@ from outlast.flows.spec import (
     FlowSpec,
     Inject,
     Retry,
+    StepSpec,
     flow_spec,
     seconds,
     types_of,
 )
-from outlast.flows.spec import (
-    place_of as written_at,
-)
-from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
-from outlast.runs.step import StepSpec, Work
-from outlast.values.text import duration, nearest
+from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast.care.audit.flow import Audit
-    from outlast.flows.yaml.flow import FlowFileSpec
+    from outlast.flows.yaml.flow import RecipeSpec
     from outlast.python.steps import FlowSteps
 
 P = ParamSpec("P")
@@ -79,7 +74,11 @@ class Step(Generic[P, T]):
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:
-        return rooms.call_async.call_async if self.spec.is_async else call_plain
+        if not self.spec.is_async:
+            return call_plain
+        from outlast.runs.call_async import call_async  # late: a plain program never loads asyncio
+
+        return call_async
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -104,7 +103,6 @@ def step(
     on_partial: str = "keep",
     ignore: Iterable[str] = (),
     crashes: int | None = None,
-    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -116,8 +114,7 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     attempt, `ignore` parameters that are no part of the call's identity. A step in which its
     process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
-    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person. Receipts keep
-    inputs, masked: up to 2 KiB each, all of them with `record_inputs=True`, none with `record_inputs=False`.
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
     """
     return _decorated(function, "step", options)
 
@@ -140,7 +137,6 @@ def effect(
     timeout: float | str | None = None,
     agent: str = "",
     ignore: Iterable[str] = (),
-    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -165,8 +161,7 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
     function = function.spec.function if isinstance(function, Step) else function
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", "")
-    _refuse_unknown(function, name, kind, given)
-    timeout, writes = given.pop("timeout", None), _all_of(given.pop("writes", ()))
+    timeout = given.pop("timeout", None)
     return StepSpec(
         function,
         name,
@@ -175,33 +170,11 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         backoff=seconds(given.pop("backoff", BACKOFF_SECONDS), name),
         max_delay=seconds(given.pop("max_delay", MAX_DELAY_SECONDS), name),
         retry_on=types_of(given.pop("retry_on", ())),
-        writes=writes,
-        work=_declared_files() if writes else None,
+        writes=_all_of(given.pop("writes", ())),
         ignore=_all_of(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
         **given,
     )
-
-
-def _declared_files() -> Work:
-    """The work around a step that declares files; loaded with the first of those."""
-    from outlast.commands.leftovers import DeclaredFiles
-
-    return DeclaredFiles()
-
-
-_OPTIONS = (
-    *("name", "retries", "retry_on", "backoff", "max_delay", "jitter", "timeout", "agent", "writes", "on_partial"),
-    *("ignore", "crashes", "record_inputs", "confirm", "not_done"),
-)
-
-
-def _refuse_unknown(function: Callable[..., Any], name: str, kind: str, given: Mapping[str, Any]) -> None:
-    """Raises StepInvalid for an option that a step or an effect does not have."""
-    for option in given:
-        if option not in _OPTIONS:
-            told = f"there is no option {option!r} of @{kind} ({written_at(function)})"
-            raise StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -238,10 +211,6 @@ class Flow(Generic[P, T]):
     def steps(self) -> FlowSteps:
         """The steps that its code shows. Nothing is run."""
         return _steps_of(self.spec)
-
-    def audit(self) -> Audit:
-        """The six acceptance questions, answered from its code. Nothing is run."""
-        return rooms.audit.audit_flow(self.spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -322,7 +291,7 @@ def _time(value: Any, option: str) -> float:
 class FlowFile:
     """A flow that a file of commands describes. Run it by `outlast.run(flow_file(path), name=value, …)`."""
 
-    def __init__(self, spec: FlowFileSpec) -> None:
+    def __init__(self, spec: RecipeSpec) -> None:
         self.spec = spec
 
     def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
@@ -332,10 +301,6 @@ class FlowFile:
     def steps(self) -> FlowSteps:
         """Its steps, with those of the flow files that it runs. Nothing is run."""
         return _steps_of(self.spec)
-
-    def audit(self) -> Audit:
-        """The six acceptance questions, answered from the file. Nothing is run."""
-        return rooms.audit.audit_flow(self.spec)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
@@ -349,4 +314,6 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    return FlowFile(rooms.flow.find_flow_file(str(path), *folders))
+    from outlast.flows.yaml.flow import find_recipe
+
+    return FlowFile(find_recipe(str(path), *folders))

@@ -6,28 +6,29 @@ None of it runs user code, and all of it takes only a moment.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
-from outlast.errors import EmbeddedOnly, NameInvalid, NoFlows, RunHeld
-from outlast.flows.spec import FlowSpec, Signature, spec_of
-from outlast.home.caller import Caller, Observer, supposed
-from outlast.home.home import Home, nobody, open_home, run_row
+from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
+from outlast.flows.spec import FlowSpec, Signature
+from outlast.handoffs.observer import HERE, Eyes
+from outlast.home.acceptance import supposed
+from outlast.home.caller import Caller
+from outlast.home.find import run_row
+from outlast.home.home import Home, nobody, open_home
 from outlast.home.place import FoundHome, check_name
-from outlast.home.settings import Settings as Settings
+from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.python import rooms
-from outlast.resources import NOTHING
+from outlast.resources.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.find_runs import Time, find_runs, run_query
-from outlast.runs.live import Executor, Live
-from outlast.runs.look import home_facts, open_interrupts, outcome_now, record_with_state, run_receipts
-from outlast.runs.run import UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus, check_options
-from outlast.runs.run import Options as Options
+from outlast.runs.live import Executor, Guard, Live
+from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
+from outlast.runs.options import Options as Options
+from outlast.runs.options import checked
+from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -38,17 +39,16 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
-    from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
-    from outlast.python.handoffs import Inbox
+    from outlast.python.inbox import Inbox
     from outlast.python.project import Flows
     from outlast.python.run import AsyncRun, Run
-    from outlast.runs.begin import DryRun
+    from outlast.runs.await_end import Awaited
     from outlast.runs.claim import RunClaim
+    from outlast.runs.displaced import Displaced
+    from outlast.runs.dry_run import DryRun
     from outlast.runs.due import Due
     from outlast.runs.execution import Execution
-    from outlast.runs.look import Displaced
-    from outlast.runs.outcomes import Awaited
     from outlast.runs.outputs import Output
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event, Receipt
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
-    from outlast.store.contract import RunRow
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
@@ -81,8 +80,17 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
     return AsyncRun(execution) if is_async else Run(execution)
 
 
+def make_guard(home: Home) -> Guard:
+    """Ends the commands of this process should it die."""
+    from outlast.commands.guard import Guard
+
+    return Guard(home.settings.patience_seconds)
+
+
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
+
+    _goes_on_here = False  # whether an answer can go on with its run before it returns
 
     def __init__(
         self,
@@ -103,34 +111,23 @@ class Shared:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
         where, who = check_name("scope", scope), check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
-        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where), live)
+        live = Live(opened, facade=make_run, make_guard=lambda: make_guard(opened), mirrors=Mirrors(opened))
+        self._executor = Executor(Caller(opened, who, where, HERE), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
 
     @property
-    def _home(self) -> Home:
-        return self._executor.home
-
-    @property
-    def _caller(self) -> Caller:
-        return self._executor.caller
-
-    def _row(self, run_id: str) -> RunRow:
-        return run_row(self._home, run_id)
-
-    @property
     def home(self) -> Path:
         """The folder everything is kept in."""
-        return self._home.path
+        return self._executor.home.path
 
     def _acting(
         self,
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Observer | None = None,
+        eyes: Eyes = HERE,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:
@@ -139,7 +136,7 @@ class Shared:
         `key_id`: of the API key that says who he is; `scopes`: those that it is bound to.
         """
         view = object.__new__(type(self))
-        caller = self._caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
+        caller = self._executor.caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
         view._executor = self._executor.acting_as(caller)
         return view
 
@@ -182,17 +179,25 @@ class Shared:
         on. Effects that it would repeat are refused unless `yes`, or `effects` names them; `reuse_effects` keeps their
         results. Raises StepNotFound, StepAmbiguous, RepeatsEffects, InputsInvalid, RunSealed, IntegrityBroken.
         """
-        named = Options(**check_options({"yes": yes, "effects": effects}))
-        changes = rooms.fork.Changes(inputs or {}, state or {}, reuse_effects, named, why)
-        return rooms.fork.fork(self._executor, self._row(run_id).id, from_step, changes, operation_id)
+        from outlast.runs import fork as forks
+
+        named = Options(**checked({"yes": yes, "effects": effects}))
+        changes = forks.Changes(inputs or {}, state or {}, reuse_effects, named, why)
+        return forks.fork(self._executor, run_row(self._executor.home, run_id).id, from_step, changes, operation_id)
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""
-        return rooms.decisions.abort(self._caller, self._row(run_id).id, why, operation_id)
+        from outlast.runs import decisions
+
+        row = run_row(self._executor.home, run_id)
+        return decisions.abort(self._executor.caller, row.id, why, operation_id)
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
         """Ask a running run to stop at its next step; it ends `interrupted`."""
-        return rooms.decisions.pause(self._caller, self._row(run_id).id, operation_id)
+        from outlast.runs import decisions
+
+        row = run_row(self._executor.home, run_id)
+        return decisions.pause(self._executor.caller, row.id, operation_id)
 
     def answer(
         self,
@@ -209,7 +214,11 @@ class Shared:
         home is, if it can: here before this returns, at a server in its background. Raises AlreadyAnswered,
         AnswerInvalid.
         """
-        answered = rooms.decisions.answer(self._caller, interrupt_id, answer, operation_id, shown)
+        from outlast.runs import decisions
+
+        if resume and not self._goes_on_here:
+            raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
+        answered = decisions.answer(self._executor.caller, interrupt_id, answer, operation_id, shown)
         if resume:
             self._go_on(answered.run_id)
         return answered
@@ -219,7 +228,9 @@ class Shared:
 
     def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
-        return rooms.decisions.cancel(self._caller, interrupt_id, why, operation_id)
+        from outlast.runs import decisions
+
+        return decisions.cancel(self._executor.caller, interrupt_id, why, operation_id)
 
     def signal(
         self,
@@ -231,7 +242,9 @@ class Shared:
         operation_id: str | None = None,
     ) -> Signal:
         """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
-        return rooms.signal.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
+        from outlast.runs.waits.signal import send
+
+        return send(self._executor.caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
         self,
@@ -243,140 +256,120 @@ class Shared:
         *,
         effects: bool = True,
     ) -> RunRecord:
-        return rooms.decisions.ask(self._caller, self._row(run_id).id, kind, step, body, operation_id, effects=effects)
+        from outlast.runs import decisions
+
+        row = run_row(self._executor.home, run_id)
+        return decisions.ask(self._executor.caller, row.id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
 
     def get(self, run_id: str) -> RunRecord:
-        """A run by its id or a unique prefix of it, with its `state`, also once it has finished.
-
-        Raises RunNotFound, AmbiguousPrefix.
-        """
-        return record_with_state(self._caller, self._row(run_id))
+        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
+        return record_now(self._executor.caller, run_row(self._executor.home, run_id))
 
     def _outcome(self, run_id: str) -> Outcome[Any]:
         """How a run stands, without running anything."""
-        return outcome_now(self._caller, self._row(run_id))
+        return outcome_now(self._executor.caller, run_row(self._executor.home, run_id))
 
-    def runs(
-        self,
-        *,
-        status: RunStatus | None = None,
-        flow: str | None = None,
-        task: str | None = None,
-        tag: str | None = None,
-        session: str | None = None,
-        trace: str | None = None,
-        actor: str | None = None,
-        since: Time | None = None,
-        until: Time | None = None,
-        text: str | None = None,
-        limit: int = 50,
-        cursor: str | None = None,
-    ) -> list[RunRecord]:
-        """The newest runs first, of those that are all that is asked for.
-
-        `flow` is its name, or the whole source that a run says. `since` and `until` are when the run began: a datetime,
-        ISO text, or how long ago (`"90m"`, `"7d"`). `text` stands somewhere in its id, flow, task, phase, tags, inputs,
-        meta or error, in whatever case. `cursor`, the id of the last one, gives the next page.
-        Raises ValueRefused for a status, a time or a number that is none.
-        """
-        named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
-        asked = run_query(self._home.clock.now(), status=status, since=since, until=until, text=text, **named)
-        return find_runs(self._caller, asked, limit, cursor)
-
-    def resumable(self) -> list[RunRecord]:
-        """The runs that nobody has finished and nobody holds here, the one touched last first.
-
-        A child goes on with its parent, and is not among them; nor is a run that was sealed.
-        """
-        unfinished = [status for status in UNFINISHED if status != "running"]
-        found = [run for status in unfinished for run in self.runs(status=status, limit=10_000)]
-        own = [run for run in found if not (run.parent or run.seal)]
-        return sorted(own, key=lambda run: run.updated_at, reverse=True)
-
-    def flow_folder(self, run_id: str) -> Path:
-        """The folder that the paths of a run's flow file start from; of Python code the project's."""
-        return rooms.named_flows.folder_of_flow(self.get(run_id).source, self._project() or Path.cwd())
-
-    def _project(self) -> Path | None:
-        return self._executor.home.project
+    def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
+        """The newest runs first; `before`, the id of the last one, gives those that come after it."""
+        return list_runs(self._executor.caller, status, limit, before)
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""
-        return run_receipts(self._home, run_id)
+        return run_receipts(self._executor.home, run_id)
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        return rooms.timeline.read(
-            self._home,
-            self._row(run_id),
-            rooms.session.number("after", after),
-            rooms.session.number("limit", limit),
+        from outlast.runs.events import read
+        from outlast.sessions.drafts import number
+
+        return read(
+            self._executor.home, run_row(self._executor.home, run_id), number("after", after), number("limit", limit)
         )
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
-        return rooms.timeline.timeline(self._caller, run_id)
+        from outlast.runs.events import timeline
+
+        return timeline(self._executor.caller, run_id)
 
     def outputs(self, run_id: str) -> list[Output]:
         """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""
-        return rooms.outputs.outputs(self._caller, run_id)
+        from outlast.runs.outputs import outputs
+
+        return outputs(self._executor.caller, run_id)
 
     def restore_outputs(self, run_id: str, *, step: str | None = None, paths: Iterable[str] = ()) -> RestoredOutputs:
         """Put back from what was kept: files of finished steps that are missing, or `paths`, also if they were changed.
 
         What gives way is kept (`displaced`). Raises OutputNotFound, OutputNotKept, NotRestorable, RunHeld.
         """
-        return rooms.restored_outputs.restore_outputs(self._caller, run_id, step, tuple(paths))
+        from outlast.runs.restored_outputs import restore_outputs
+
+        return restore_outputs(self._executor.caller, run_id, step, tuple(paths))
 
     def displaced(self, run_id: str, *, path: str | None = None, seq: int | None = None) -> list[Displaced]:
         """What gave way when files were put back, the oldest first, each with its content: all, or of a path or entry.
 
         Raises DisplacedNotFound for a path or an entry of which nothing did.
         """
-        return rooms.look.displaced(self._home, run_id, path, seq)
+        from outlast.runs.displaced import displaced
+
+        return displaced(self._executor.home, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[CommandLog]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
-        return rooms.logs.logs(self._caller, run_id, step, attempt)
+        from outlast.commands.logs import logs
+
+        return logs(self._executor.caller, run_id, step, attempt)
 
     def follow_logs(
         self, run_id: str, step: str | None = None, *, attempt: int | None = None
     ) -> Iterator[tuple[CommandLog, bytes]]:
         """The same piece by piece, as it is printed, until the run ends or waits; an empty piece ends an attempt."""
-        return rooms.logs.follow(self._caller, run_id, step, attempt)
+        from outlast.commands.logs import follow
+
+        return follow(self._executor.caller, run_id, step, attempt)
 
     def mirror(self, run_id: str, *, write: bool = True) -> Path:
         """Write receipts and handoffs of a run as files, and give their folder. Raises OSError if the disk is full."""
-        row = self._row(run_id)
+        from outlast.commands import mirror
+
+        row = run_row(self._executor.home, run_id)
         if write:
-            return rooms.mirror.write_mirror(self._home, row.id)
-        return rooms.mirror.folder_of(self._home, row.id, row.flow)
+            return mirror.write_mirror(self._executor.home, row.id)
+        return mirror.folder_of(self._executor.home, row.id, row.flow)
 
     def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
         """Every open wait, or those of one run."""
-        return open_interrupts(self._home, run_id)
+        return open_interrupts(self._executor.home, run_id)
 
     def interrupt(self, interrupt_id: str) -> Interrupt:
         """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
-        return rooms.look.interrupt(self._home, interrupt_id)
+        from outlast.runs.inbox import interrupt
+
+        return interrupt(self._executor.home, interrupt_id)
 
     def inbox(self, *, assignee: str | None = None, type: str | None = None) -> Inbox:
         """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first.
 
         Its `contested` has the handoffs that something contests; they are looked at when that is read.
         """
-        from outlast.python.handoffs import Handoffs, inbox_of
+        from outlast.python.handoffs import Handoffs
+        from outlast.python.inbox import inbox_of
+        from outlast.runs.inbox import inbox
 
-        return inbox_of(rooms.look.inbox(self._home, assignee, type), Handoffs(self._executor), assignee, type)
+        return inbox_of(inbox(self._executor.home, assignee, type), Handoffs(self._executor), assignee, type)
 
     def due(self, *, all: bool = False) -> list[Due]:
         """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.
 
         Resume each of them. Those that were left more than a week ago are only there with `all`.
         """
-        return rooms.due.due(self._caller, all=all)
+        from outlast.runs.due import due
+
+        return due(self._executor.caller, all=all)
 
     def plan(
         self, run_id: str, *, from_step: str | None = None, accept: Iterable[str] = (), partial: str | None = None
@@ -386,23 +379,29 @@ class Shared:
         `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
         RunFinished, StepNotFound, StepAmbiguous.
         """
-        return rooms.outlook.plan(self._executor, self._row(run_id), from_step or "", supposed(accept, partial))
+        from outlast.runs.planning import plan
+
+        return plan(self._executor, run_row(self._executor.home, run_id), from_step or "", supposed(accept, partial))
 
     def check_writable(self) -> None:
         """Nothing, if the ledger can be read and written now. Raises Unavailable."""
-        self._home.store.write(lambda tx: tx.beat_of(self._home.process.id))
+        self._executor.home.store.write(lambda tx: tx.beat_of(self._executor.home.process.id))
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
-        return home_facts(self._home)
+        return home_facts(self._executor.home)
 
     def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
         """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
-        return rooms.export_run.export_run(self._caller, run_id, Path(path), move=move, force=force)
+        from outlast.care.travel.export_run import export_run
+
+        return export_run(self._executor.caller, run_id, Path(path), move=move, force=force)
 
     def import_(self, path: str | Path, *, flow: str | None = None) -> Imported:
         """Bring in a file that `export` wrote; or a folder of receipts that others wrote, as testimony."""
-        return rooms.import_run.import_any(self._caller, Path(path), flow)
+        from outlast.care.travel.import_run import import_any
+
+        return import_any(self._executor.caller, Path(path), flow)
 
     def backup(
         self,
@@ -415,21 +414,25 @@ class Shared:
 
         It is there whole or not at all, and never replaces a file. `outlast.restore` makes a home of it.
         """
-        home = self._home
-        return rooms.backup.make_backup(
-            home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids
-        )
+        from outlast.care.backup import make_backup
+
+        home = self._executor.home
+        return make_backup(home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids)
 
     def audit(self, flow_or_run: Flow[..., Any] | FlowFile | str) -> Audit:
         """The six acceptance questions, answered from facts: of a flow (itself, or its name) or of a run (by its id).
 
         Nothing of it is run. Raises FlowNotFound, RunNotFound.
         """
-        return rooms.audit.audit(self._executor, flow_or_run)
+        from outlast.care.audit.audit import audit
+
+        return audit(self._executor, flow_or_run)
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""
-        return rooms.verify.verify(self._caller, self._row(run_id).id if run_id else None)
+        from outlast.care.verify import verify
+
+        return verify(self._executor.caller, run_row(self._executor.home, run_id).id if run_id else None)
 
     def gc(
         self,
@@ -449,8 +452,10 @@ class Shared:
         each other, and without any of them no run goes. With `artifacts` also old versions of artifacts that nothing
         needs. An unfinished run, a pinned record, an open handoff and what they need are never touched.
         """
-        return rooms.gc.sweep(
-            self._caller,
+        from outlast.care.gc.gc import sweep
+
+        return sweep(
+            self._executor.caller,
             older_than=older_than,
             keep=keep,
             max_bytes=max_bytes,
@@ -481,7 +486,7 @@ class Shared:
     def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
         """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
         self._executor.live.sink = output
-        self._home.tell = notes or nobody
+        self._executor.home.tell = notes or nobody
 
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """The maps of a run that is executed here, by the path of their calls: all items, and those done before."""
@@ -490,18 +495,19 @@ class Shared:
 
     def _labels(self, run_id: str) -> Callable[[str], str]:
         """What people call the calls of a run, by their ids."""
-        return rooms.journal.Labels(self._home.store, self._row(run_id).key).of_id
+        from outlast.runs.labels import Labels
+
+        return Labels(self._executor.home.store, run_row(self._executor.home, run_id).key).of_id
 
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
 
         What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
         """
-        self._caller.claimer, self._caller.door = (
-            rooms.claimer.terminal_leader() or rooms.claimer.nobody(),
-            "cli",
-        )
-        self._caller.tokens.update(claims)
+        from outlast.home.claimer import nobody, terminal_leader
+
+        self._executor.caller.claimer, self._executor.caller.door = terminal_leader() or nobody(), "cli"
+        self._executor.caller.tokens.update(claims)
 
     def signals(self) -> signals.OsSignals:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
@@ -519,18 +525,19 @@ class Shared:
 
     def probing(self) -> dict[str, tuple[str, float]]:
         """The runs of this process that only ask a probe whether an effect happened: its step, and for how long."""
+        import time
+
         now, live = time.monotonic(), list(self._executor.live.executions.items())
         asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
         return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
-    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+    def with_options(self, **options: Any) -> Self:
         """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.
 
         They are named here because each keyword of `run` that is not an option of its own is an input of the flow.
 
         - `again=True`: a finished named task happens once more; `effects=[STEP, …]` or `yes=True` agrees to what is
           repeated by that.
-        - `tags=["nightly"]`: words by which a new run is found.
         - `operation_id="…"`: the same id again gives what it began, whatever became of it.
         - `wait=True`, or seconds: while somebody else runs it, wait for its end instead of raising RunHeld.
 
@@ -538,7 +545,7 @@ class Shared:
         """
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._bound = {**self._bound, **check_options(options)}
+        view._bound = {**self._bound, **checked(options)}
         return view
 
     # -- shared by run, start, open --------------------------------------------------------------
@@ -557,18 +564,22 @@ class Shared:
 
     def _receive_when(self, when: Literal["returned", "printed", "never"]) -> None:
         """When an outcome counts as received: once `run` or `resume` returned it, or by `_receive`, or not at all."""
-        self._caller.received_when = when
+        self._executor.caller.received_when = when
 
     def _receive(self, outcome: Outcome[Any]) -> None:
         """An outcome was printed."""
-        rooms.outcomes.receive(self._home, outcome)
+        from outlast.runs.delivery import receive
+
+        receive(self._executor.home, outcome)
 
     def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
+        from outlast.runs.await_end import Awaited
+
         if options.wait is False:
             raise held
-        self._home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
-        return rooms.outcomes.Awaited(self._caller, held.run_id, None if options.wait is True else options.wait, spec)
+        self._executor.home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
+        return Awaited(self._executor.caller, held.run_id, None if options.wait is True else options.wait, spec)
 
     def _begin(
         self,
@@ -579,9 +590,12 @@ class Shared:
         *,
         warns: bool = True,
     ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        executor, spec = self._executor, spec_of(flow)
-        raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
-        begun = rooms.begin.begin(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
+        from outlast.runs.begin import begin, new_run
+        from outlast.runs.start import pack_inputs
+
+        executor, spec = self._executor, flow.spec
+        raw = pack_inputs(spec, spec.bind(args, kwargs))
+        begun = begin(executor, spec, new_run(executor.caller, spec, raw, options), options)
         for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
             executor.home.warn(line)
         return spec, begun
@@ -590,9 +604,13 @@ class Shared:
         self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> DryRun:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
-        executor, spec = self._executor, spec_of(flow)
-        raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
-        return rooms.begin.dry_run(executor, spec, rooms.begin.new_run(executor.caller, spec, raw, options), options)
+        from outlast.runs.begin import new_run
+        from outlast.runs.dry_run import dry_run
+        from outlast.runs.start import pack_inputs
+
+        executor, spec = self._executor, flow.spec
+        raw = pack_inputs(spec, spec.bind(args, kwargs))
+        return dry_run(executor, spec, new_run(executor.caller, spec, raw, options), options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
         """From now on runs go on with these flows, if they are of one of them."""
@@ -600,12 +618,14 @@ class Shared:
 
     def _is_of_given(self, run: RunRecord) -> bool:
         """Whether a run is one of a flow that was given. Raises FlowElsewhere."""
-        return rooms.same_flow.given(self._executor, run) is not None
+        from outlast.runs.same_flow import given
+
+        return given(self._executor, run) is not None
 
     def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
         """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
         if not isinstance(flow, str):
-            return spec_of(flow) if flow is not None else None
+            return flow.spec if flow is not None else None
         found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
             names = ", ".join(spec.name for spec in self._executor.live.flows)
@@ -613,10 +633,13 @@ class Shared:
         return found
 
     def _open(self, name: str, options: Options) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
+        from outlast.runs.begin import begin, new_run
+        from outlast.runs.same_flow import in_worktree, known
+
         def script(run: Any) -> None:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        task = rooms.same_flow.in_worktree(check_name("task", name), rooms.same_flow.known(self._home, spec).worktree)
-        new = rooms.begin.new_run(self._caller, spec, b"{}", options, task=task)
-        return spec, rooms.begin.begin(self._executor, spec, new, options)
+        task = in_worktree(check_name("task", name), known(self._executor.home, spec).worktree)
+        new = new_run(self._executor.caller, spec, b"{}", options, task=task)
+        return spec, begin(self._executor, spec, new, options)

@@ -1,27 +1,24 @@
-"""The steps of a flow as its file or its code shows them, before anything of it has run; what a call of it would do."""
+"""The steps of a flow as its file or its code shows them, before anything of it has run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct, field
 
 from outlast.care.audit.python import seen_flow
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
+from outlast.flows.yaml.flow import RecipeSpec, find_recipe
 from outlast.flows.yaml.inputs import signature
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
-from outlast.runs.begin import CONTINUE as CONTINUE
-from outlast.runs.begin import GIVE as GIVE
-from outlast.runs.begin import START as START
-from outlast.runs.begin import DryRun as DryRun
+from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Unit
 
 
-class FlowStep(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowStep:
     """A step, a wait, or what holds further ones."""
 
     id: str
@@ -37,7 +34,8 @@ class FlowStep(Struct, frozen=True):
     confirmed: bool = False  # an effect that has a probe
 
 
-class FlowSteps(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FlowSteps:
     """A flow, listed."""
 
     flow: str
@@ -50,10 +48,11 @@ class FlowSteps(Struct, frozen=True):
 
 def steps_of(spec: FlowSpec) -> FlowSteps:
     """What a flow consists of. Nothing is run. Raises FlowNotFound, RecipeInvalid for a flow file that it runs."""
-    if isinstance(spec, FlowFileSpec):
+    if isinstance(spec, RecipeSpec):
+        assert spec.recipe is not None
         every = [spec, *spec.others()]
-        secrets = dict.fromkeys(name for each in every for name in each.definition.secrets)
-        return FlowSteps(spec.name, spec.source, signature(spec.definition), tuple(secrets), tuple(_of_file(spec)))
+        secrets = dict.fromkeys(name for each in every if each.recipe is not None for name in each.recipe.secrets)
+        return FlowSteps(spec.name, spec.source, signature(spec.recipe), tuple(secrets), tuple(_of_file(spec)))
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"
@@ -64,11 +63,12 @@ def _of_code(unit: Unit) -> FlowStep:
     return FlowStep(unit.name, unit.kind, unit.place, writes=unit.writes, confirmed=unit.confirmed)
 
 
-def _of_file(spec: FlowFileSpec, inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
-    yield from _listed(spec, spec.definition.steps, inside)
+def _of_file(spec: RecipeSpec, inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
+    assert spec.recipe is not None
+    yield from _listed(spec, spec.recipe.steps, inside)
 
 
-def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[FlowStep]:
+def _listed(spec: RecipeSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[FlowStep]:
     for node in nodes:
         yield _step(spec, node, inside)
         within = (*inside, node.id)
@@ -77,10 +77,10 @@ def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]
         elif isinstance(node, Repeat | Foreach):
             yield from _listed(spec, node.steps, within)
         elif isinstance(node, SubFlow):
-            yield from _of_file(find_flow_file(node.flow, spec.file.parent), within)
+            yield from _of_file(find_recipe(node.flow, spec.file.parent), within)
 
 
-def _step(spec: FlowFileSpec, node: Node, inside: tuple[str, ...]) -> FlowStep:
+def _step(spec: RecipeSpec, node: Node, inside: tuple[str, ...]) -> FlowStep:
     place = f"{spec.file.name}, line {node.line}"
     told: dict[str, Any] = {"when": node.when}
     match node:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import base64
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 import msgspec
-from msgspec.structs import replace
 
 from outlast.clock import micros
 from outlast.errors import (
@@ -32,12 +30,11 @@ from outlast.errors import (
     SessionNotFound,
     TaskNotFound,
 )
-from outlast.handoffs.handoff import Handoff, Recovered
+from outlast.handoffs.handoff import Handoff
+from outlast.handoffs.recovered import Recovered
 from outlast.ledger.verdict import Verdict
-from outlast.operations.operation import PARAMETER, Operation
-from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
-from outlast.runs.run import Outcome, RecordStatus, RunError
+from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import Decode, decode, encode, pack_json
 
@@ -46,8 +43,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_HANDOFF = set(Handoff.__struct_fields__)
-_RECOVERED = set(Recovered.__struct_fields__)
+_HANDOFF = {each.name for each in fields(Handoff)}
+_RECOVERED = {each.name for each in fields(Recovered)}
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
 _SHOWN = 300  # characters of what is wrong
 
@@ -149,10 +146,10 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     result = _result(bytes(said.result), back or decode, said.notes) if known else None
     return Outcome(
         said.run_id or "",
-        cast(RecordStatus, said.status),
+        said.status,
         result,
         said.interrupts,
-        RunError.of(said.error),
+        said.error,
         said.verdict,
         said.replayed_steps,
         said.unasked,
@@ -175,7 +172,6 @@ def _result(raw: bytes, back: Decode, notes: tuple[str, ...]) -> Any:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-C = TypeVar("C", bound=type)
 Given = dict[str, Any]
 _MAY_BE_NOTHING = ("answer", "result", "body", "content")  # null is a value of these, and not the lack of one
 PAGE = 1000
@@ -216,79 +212,45 @@ def embedded_only(method: F, remedy: str) -> F:
     return cast(F, refuse)
 
 
-# -- operations --------------------------------------------------------------------------------------
+# -- what is sent ------------------------------------------------------------------------------------
 
 
-def from_operations(noun: str, base: type) -> Callable[[C], C]:
-    """Give a class every method of its base that an operation names, unless it has one of its own.
-
-    Each has the base's signature and asks the server. Before that `_check_NAME` is called, if there is one, with what
-    was given: it raises what the embedded method does before it looks anything up.
-    """
-
-    def filled(cls: C) -> C:
-        for operation in OPERATIONS.values():
-            where, _, name = operation.calls.rpartition(".")
-            if name and where == noun and name not in vars(cls):
-                setattr(cls, name, like(getattr(base, name))(_asker(operation, f"_check_{name}")))
-        return cls
-
-    return filled
-
-
-def _asker(operation: Operation, check: str) -> Callable[[Any, Given], Any]:
-    def ask(self: Any, given: Given) -> Any:
-        if (checks := getattr(self, check, None)) is not None:
-            checks(given)
-        return answer_of(self._line, operation, given)
-
-    return ask
-
-
-def answer_of(line: Line, operation: Operation, given: Given) -> Any:
-    """What a server answers to an operation, as the value that the embedded method gives."""
-    made = OTHERWISE.get(operation.answer.value) or partial(value_of, kind=operation.answer.value)
-    if operation.pages is not None:
-        return [made(each) for each in pages(line, operation, given)]
-    raw = ask(line, operation, given).raw
-    return [made(each) for each in page_of(raw)[0]] if operation.listed else made(raw)
-
-
-def ask(line: Line, operation: Operation, given: Given, **how: Any) -> Reply:
-    """Ask for an operation: each field in its place. A write has an operation_id, made here if there is none."""
-    path, rest = _placed(operation.path, given)
-    rest.pop("tenant_id", None)
-    if "operation_id" in rest and rest["operation_id"] is None:
-        rest["operation_id"] = line.operation_id()
-    asked = {name: rest.pop(name) for name in operation.query.__struct_fields__ if name in rest}
-    said = {name: value for name, value in rest.items() if value is not None or name in _MAY_BE_NOTHING}
-    return line.ask(operation.method, path, query=asked, body=said if operation.body else None, **how)
+def write(line: Line, path: str, given: Given, *, method: str = "POST", **how: Any) -> Reply:
+    """A write: what was given but for what has no value; with an operation_id, made here if there is none."""
+    path, body = _placed(path, given)
+    body.pop("tenant_id", None)
+    if "operation_id" in body and body["operation_id"] is None:
+        body["operation_id"] = line.operation_id()
+    return line.ask(method, path, body=_said(body), **how)
 
 
 def _placed(path: str, given: Given) -> tuple[str, Given]:
     """The path with its parameters, and the rest."""
     rest = dict(given)
-
-    def said(found: re.Match[str]) -> str:
-        return in_path(str(rest.pop(found[1])))
-
-    return PARAMETER.sub(said, path), rest
-
-
-# -- lists -------------------------------------------------------------------------------------------
+    parts = [part.partition("}") for part in path.split("{")[1:]]
+    for name, _, _ in parts:
+        path = path.replace(f"{{{name}}}", in_path(str(rest.pop(name))))
+    return path, rest
 
 
-def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
-    """Items of a list as they came, page by page, as many as are wanted; after the last one seen."""
-    rest = dict(given)
-    assert operation.pages is not None
-    limit, last = rest.pop("limit", None), rest.pop(operation.pages.by, None) if operation.pages.by != "after" else None
-    cursor = "" if last is None else _cursor_at(last)
+def _said(given: Given) -> Given:
+    return {name: value for name, value in given.items() if value is not None or name in _MAY_BE_NOTHING}
+
+
+def read(line: Line, path: str, given: Given, kind: type[T]) -> T:
+    """One value."""
+    path, query = _placed(path, given)
+    return value_of(line.ask("GET", path, query=query).raw, kind)
+
+
+def items(line: Line, path: str, given: Given, limit: int | None = None, cursor: str = "") -> Iterator[bytes]:
+    """Items of a list as they came, page by page, as many as are wanted."""
+    path, query = _placed(path, given)
     for _ in range(PAGES):
         size = PAGE if limit is None else min(limit, PAGE)
         if size < 1:
             return
-        found, more = page_of(_page(line, operation, rest | {"limit": size, "cursor": cursor or None}))
+        found, more = page_of(_page(line, path, query | {"limit": size, "cursor": cursor or None}))
         _refuse_odd(found, more, size, cursor)
         yield from found
         if more is None:
@@ -297,25 +259,25 @@ def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
     raise ReplyInvalid(f"a list of more than {PAGES:,} pages")
 
 
-def _page(line: Line, operation: Operation, given: Given) -> bytes:
+def _page(line: Line, path: str, query: Given) -> bytes:
     """Raises what the embedded list does when it is to go on after something that it does not have."""
     try:
-        return ask(line, operation, given).raw
+        return line.ask("GET", path, query=query).raw
     except RequestInvalid as error:
-        missing = _MISSING.get(operation.name) if error.facts.get("path") == "cursor" else None
+        missing = _MISSING.get(path) if error.facts.get("path") == "cursor" else None
         if missing is None:
             raise
-        raise missing(_at(given["cursor"]), given.get("scope") or "default") from error
+        raise missing(_at(query["cursor"]), query.get("scope") or "default") from error
 
 
 _MISSING: dict[str, Callable[[str, str], OutlastError]] = {
-    "run_list": lambda name, scope: RunNotFound(name),
-    "handoff_list": lambda name, scope: HandoffNotFound(f"id {name!r}"),
-    "session_list": SessionNotFound,
-    "task_list": TaskNotFound,
-    "workspace_list": ArtifactNotFound,
-    "workspace_records": lambda name, scope: RecordNotFound(name),
-    "workspace_checkpoints": lambda name, scope: CheckpointNotFound(name),
+    "/v1/runs": lambda name, scope: RunNotFound(name),
+    "/v1/handoffs": lambda name, scope: HandoffNotFound(f"id {name!r}"),
+    "/v1/sessions": SessionNotFound,
+    "/v1/tasks": TaskNotFound,
+    "/v1/workspace/artifacts": ArtifactNotFound,
+    "/v1/workspace/records": lambda name, scope: RecordNotFound(name),
+    "/v1/workspace/checkpoints": lambda name, scope: CheckpointNotFound(name),
 }
 
 
@@ -327,13 +289,19 @@ def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) ->
         raise ReplyInvalid("a list that does not go on, and does not end")
 
 
-def _cursor_at(*place: Any) -> str:
+def all_items(line: Line, path: str, given: Given) -> Iterator[bytes]:
+    """The items of a list that comes whole."""
+    path, query = _placed(path, given)
+    yield from page_of(line.ask("GET", path, query=query).raw)[0]
+
+
+def cursor_at(*place: Any) -> str:
     """Where a list goes on that a server began: after this item."""
     return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
 
 
 def _at(cursor: str) -> str:
-    """What `_cursor_at` was given."""
+    """What `cursor_at` was given."""
     return str(decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))[0])
 
 
@@ -342,6 +310,3 @@ def checked_json(given: Mapping[str, Any], *names: str) -> None:
     for name in names:
         if given.get(name) is not None:
             pack_json(given[name], name)
-
-
-OTHERWISE: dict[Any, Callable[[bytes], Any]] = {Handoff: handoff_of, Recovered: recovered_of}  # more than their fields

@@ -7,7 +7,6 @@ Transcripts of a server's runs, read piece by piece.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
@@ -19,9 +18,10 @@ from outlast.commands.logs import CommandLog
 from outlast.errors import IntegrityBroken, ReplyInvalid, ServerUnreachable
 from outlast.remote.calls import reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
-from outlast.runs.look import Displaced
+from outlast.runs.displaced import Displaced
 from outlast.runs.receipt import Event
-from outlast.values.codec import decode, digest
+from outlast.values.codec import decode
+from outlast.values.digest import digest
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line
@@ -141,6 +141,8 @@ def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
 
 async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Event]:
     """The same on an event loop."""
+    import asyncio
+
     following = _Following(line, run_id, after)
     async with line.on_loop() as http:
         while True:

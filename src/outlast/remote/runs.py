@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
-from outlast.python.outlast import acceptance_of, taken_because
 from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
-from outlast.runs.run import Options, Outcome
-from outlast.runs.start import pack_inputs
+from outlast.runs.options import Options
+from outlast.runs.run import Outcome
 from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
 
@@ -43,6 +42,8 @@ class Runs:
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
+        from outlast.runs.start import pack_inputs
+
         spec, unheard = flow.spec, list[int]()
         inputs = decode(pack_inputs(spec, spec.bind(args, kwargs)))
         body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
@@ -66,6 +67,8 @@ class Runs:
         take: bool = False,
     ) -> Outcome[Any]:
         """How a run stands that goes on since now."""
+        from outlast.python.outlast import acceptance_of, taken_because
+
         taken = acceptance_of(accept, why, partial)
         taken_because(take, why)
         body = {"accept": taken.codes, "why": why, "partial": partial, "take": take}
@@ -128,7 +131,7 @@ class Runs:
 
 def _said(options: Options) -> dict[str, Any]:
     """What is said of a run in a request: what was given, in the same names."""
-    names = [name for name in options.__struct_fields__ if name not in OF_THE_CLIENT]
+    names = [field.name for field in fields(options) if field.name not in OF_THE_CLIENT]
     return {name: value for name in names if (value := getattr(options, name)) not in (None, False, "", ())}
 
 

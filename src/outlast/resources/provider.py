@@ -12,20 +12,21 @@ import os
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from outlast.flows.spec import Inject, Signature
-from outlast.values.ambient import CURRENT, calls_user_code
+from outlast.runs.attempt import CURRENT
+from outlast.values.ambient import calls_user_code
+from outlast.values.frozen import dataclass
 
 Ask = Callable[[Any], Any]
 
 
-class Provider(Struct, frozen=True, eq=False, dict=True):
+@dataclass(frozen=True, eq=False)
+class Provider:
     """What provides a resource. A value is handed out as it is; a factory makes it, and may say how it ends."""
 
     key: str
@@ -59,7 +60,8 @@ class Provider(Struct, frozen=True, eq=False, dict=True):
         return f"{self.file}:{self.line} ({self.qualname})"
 
 
-class Opened(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, eq=False, slots=True)
+class Opened:
     """A live object, how it is closed, and those it was made with."""
 
     provider: Provider

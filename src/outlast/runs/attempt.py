@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from outlast.flows.spec import StepSpec
 from outlast.runs.call import Call, NextCall, Past
-from outlast.runs.step import ReadyWork, StepSpec, Work
-from outlast.values import ambient
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles, SeenFile
     from outlast.runs.execution import Execution
-    from outlast.runs.journal_writer import Entries
     from outlast.store.contract.workspace import WorkspaceKeys
 
 
@@ -63,7 +61,7 @@ class Frame:
         return Frame(self.execution, f"{self.outer()}{name}/")
 
 
-CURRENT: ContextVar[Frame | None] = ambient.CURRENT
+CURRENT: ContextVar[Frame | None] = ContextVar("outlast_frame", default=None)
 
 
 class StepCall(Struct, eq=False):
@@ -81,8 +79,6 @@ class StepCall(Struct, eq=False):
     item: int = 0  # of a map: which item it is the call of, counted from 1
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
-    kept: dict[str, Any] | None = None  # what its receipts keep of its inputs, once an attempt begins
-    shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares the same files
     lane: Any = None  # of a flow file: where it stands there
     envelope: dict[str, Any] | None = None  # of a flow file: what it hands to the next step
     left: LeftFiles | None = None  # what its last attempt in this process left unfinished
@@ -107,7 +103,7 @@ class Attempt(Struct, eq=False):
     failures: int
     key: str
     started_at: int
-    tick: int  # of the process's heartbeat: how long it has been running, roughly
+    tick: int  # of the process's heart: how long it has been running, roughly
     recorded: bool = False  # its start is in the journal
     noted: int = -1  # where this process has a note of it (`under_way.py`)
     closed: bool = False
@@ -123,14 +119,14 @@ class Attempt(Struct, eq=False):
     blobs: tuple[str, ...] = ()  # that these facts name
     before: dict[str, SeenFile] | None = None  # the declared files as they were
     previous: LeftFiles | None = None  # what the attempt before left
-    ready: ReadyWork | None = None  # what runs it, if that is no Python function
+    work: Any = None  # what runs it, if that is no Python function
     awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""
-        if self.ready is not None:
-            self.ready.drop()
-            self.ready = None
+        if self.work is not None:
+            self.work.drop()
+            self.work = None
 
 
 class Returned(Struct, frozen=True, eq=False):
@@ -156,55 +152,9 @@ class Ask(Struct, frozen=True, eq=False):
     payload: dict[str, Any]
 
 
-# -- what the drivers (call_plain.py, call_async.py) do for the logic (call_logic.py) ----------------
-
-
-class Write(Struct, frozen=True, gc=False):
-    """Make these entries durable."""
-
-    entries: Entries
-
-
-class Prepare(Struct, frozen=True, gc=False):
-    """Make the attempt's work ready. Answered by why it cannot begin, if it cannot."""
-
-    attempt: Attempt
-    work: Work
-
-
-class RunBody(Struct, frozen=True, gc=False):
-    """Run the body. Answered by how it ended."""
-
-    attempt: Attempt
-
-
-class AskProbe(Struct, frozen=True, gc=False):
-    """Ask what became of an effect. Answered by what its probe says, or what that raised."""
-
-    attempt: Attempt
-
-
-class WaitForRetry(Struct, frozen=True, gc=False):
-    """Wait for as long as comes between this attempt and the next."""
-
-    attempt: Attempt
-
-
-class ListenForStop(Struct, frozen=True, gc=False):
-    """Wait so long for a stop of this process that may explain a failure."""
-
-    seconds: float
-
-
-class Park(Struct, frozen=True, gc=False):
-    """The call waits for somebody outside: its branch goes no further."""
-
-
-class Hang(Struct, frozen=True, gc=False):
-    """The flow cancelled this call before: wait until it does so again."""
-
-
-Do = Write | Prepare | RunBody | AskProbe | WaitForRetry | ListenForStop | Park | Hang
+# What the drivers in call_plain.py do for the logic in execution.py.
+WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG, LISTEN = range(8)
+Do = tuple[int, Any]
 
 
 REMEMBERED = 1_000  # failures that a body caught long ago cannot end it any more

@@ -28,7 +28,8 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.runs.rewind import NOT_REACHED, leave_behind, set_aside
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode
+from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 GOOD = ("succeeded", "skipped")
@@ -76,7 +77,6 @@ class Past(Struct, eq=False, gc=False):
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
     reused: bool = False  # a person gave its result to another call
-    went_back: bool = False  # the run went back over this step, which was not tried since
     begun: bytes | None = None  # payload of its last start: how files were, which processes ran it
 
     @property
@@ -91,13 +91,8 @@ class Past(Struct, eq=False, gc=False):
 
     @property
     def undone(self) -> bool:
-        """It was set aside, or had succeeded before, and has not been done again since."""
-        return self.aside or self.went_back or (self.last.status in GOOD and not self.finished)
-
-    @property
-    def given(self) -> bool:
-        """A child run whose outcome the body was given, and the run did not end by it: that is final."""
-        return self.last.status in ("succeeded", "failed") and not self.decided
+        """It was set aside after it had succeeded, and has not been done again since."""
+        return self.aside or (self.last.status in GOOD and not self.finished)
 
     @property
     def in_doubt(self) -> bool:
@@ -300,7 +295,7 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         ledger.in_flight[past.call] = past
     elif ledger.in_flight:
         ledger.in_flight.pop(past.call, None)
-    past.last, past.payload, past.seq, past.decided, past.went_back = header, payload, seq, "", False
+    past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
     past.first = min(past.first, seq)
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):

@@ -10,35 +10,34 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, assert_never
+from typing import Any
 
 from outlast.errors import OutlastError, Paused, StepTimedOut, StillRunning
-from outlast.flows.spec import Signature
+from outlast.flows.spec import Signature, StepSpec
 from outlast.runs.attempt import (
+    BODY,
     CURRENT,
-    AskProbe,
+    HANG,
+    LISTEN,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
     Attempt,
     Ended,
     Frame,
-    Hang,
-    ListenForStop,
-    Park,
-    Prepare,
     Raised,
     Returned,
-    RunBody,
     StepCall,
-    WaitForRetry,
-    Write,
 )
 from outlast.runs.branches import Branches, let_calls_end, watch_tasks
 from outlast.runs.call import Changed, Past, Replay
 from outlast.runs.call_logic import drive
-from outlast.runs.call_plain import judged, lingering, probe_of
+from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
-from outlast.runs.step import StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
@@ -58,7 +57,7 @@ def call_async(
     The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
-    if execution.stopping and execution.writer.severed is None:
+    if execution.stopping and execution.pen.severed is None:
         made = _end_with_others(execution)
     else:
         made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
@@ -97,32 +96,26 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
             await asyncio.sleep(0)  # a task that was given the question asks it now
             execution.made.refuse_before_effect()
         while True:
-            do = driven.send(answer)
-            answer = None
-            match do:
-                case Write():
-                    later = execution.writer.write_soon(do.entries)
-                    if later is not None:
-                        await _written(execution, asked, do.entries, later)
-                case RunBody():
-                    answer = await run_body(execution, do.attempt)
-                    if asked.spec.work is not None:
-                        answer = asked.spec.work.observe(execution, do.attempt, answer)
-                case Prepare():
-                    answer = do.work.prepare(execution, do.attempt)
-                case AskProbe():
-                    with execution.asking(do.attempt):
-                        answer = await _ask_probe(execution, do.attempt)
-                case WaitForRetry():
-                    await _nap(execution, do.attempt)
-                case ListenForStop():
-                    await _listen(execution, do.seconds)
-                case Hang():
-                    await _hang(execution, asked)
-                case Park():
-                    await _park(execution, park)
-                case _:
-                    assert_never(do)
+            what, given = driven.send(answer)
+            if what == WRITE:
+                later = execution.pen.write_soon(given)
+                if later is not None:
+                    await _written(execution, asked, given, later)
+                answer = None
+            elif what == BODY:
+                answer = await run_body(execution, given)
+                if given.asked.spec.prepares:
+                    answer = observed(execution, given, answer)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
+            elif what == PROBE:
+                with execution.asking(given):
+                    answer = await _ask_probe(execution, given)
+            else:
+                if what == PARK and not park:
+                    raise Paused
+                await _wait(execution, asked, what, given)
+                answer = None
     except StopIteration as end:
         return end.value
     except Exception as error:
@@ -154,23 +147,21 @@ async def _let_settle(branches: Branches, asked: StepCall, elsewhere: Past) -> N
         asked.next = Changed(elsewhere)
 
 
-async def _listen(execution: Execution, seconds: float) -> None:
-    await in_thread(lambda: listen(lambda: execution.stopping, seconds))
-
-
-async def _hang(execution: Execution, asked: StepCall) -> None:
-    try:
-        await Branches.hang()
-    finally:
-        execution.endings.cancelled(asked.call)
-
-
-async def _park(execution: Execution, park: bool) -> None:
-    if park and execution.branches is not None:
+async def _wait(execution: Execution, asked: StepCall, what: int, given: Any) -> None:
+    if what == SLEEP:
+        await _nap(execution, given)
+    elif what == LISTEN:
+        await in_thread(lambda: listen(lambda: execution.stopping, given))
+    elif what == HANG:
+        try:
+            await Branches.hang()
+        finally:
+            execution.endings.cancelled(asked.call)
+    elif execution.branches is not None:
         await execution.branches.park()
-        return
-    execution.paused = execution.paused or park  # on a loop of the user's own, inside a plain body
-    raise Paused
+    else:  # on a loop of the user's own, inside a plain body
+        execution.paused = True
+        raise Paused
 
 
 async def _nap(execution: Execution, attempt: Attempt) -> None:
@@ -191,11 +182,11 @@ async def _written(execution: Execution, asked: StepCall, entries: Entries, late
     try:
         await later
     except OutlastError as error:
-        execution.writer.sever(error)
+        execution.pen.sever(error)
     except asyncio.CancelledError:
         execution.cancelled_late(asked, entries)
         raise
-    execution.writer.is_safe(entries)
+    execution.pen.is_safe(entries)
 
 
 @calls_user_code

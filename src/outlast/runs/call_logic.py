@@ -12,30 +12,28 @@ from collections.abc import Generator
 from typing import Any
 
 from outlast import failpoints
-from outlast.errors import OutlastError, Paused, Stopped, WorkFailed
+from outlast.errors import Failed, OutlastError, Paused, Stopped
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
-from outlast.runs import failure as log
 from outlast.runs.attempt import (
+    BODY,
+    HANG,
+    LISTEN,
+    PARK,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
     Ask,
-    AskProbe,
     Attempt,
     Do,
-    Hang,
-    ListenForStop,
-    Park,
-    Prepare,
     Raised,
     Returned,
-    RunBody,
     StepCall,
-    WaitForRetry,
-    Write,
 )
 from outlast.runs.call import DAMAGED, Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.execution import Execution, mark_of, shown
-from outlast.runs.step import Work
 from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
 
 Driven = Generator[Do, Any, Any]
@@ -55,14 +53,14 @@ def _attempts(execution: Execution, asked: StepCall, number: int, failures: int)
     execution.ran.add(asked.spec.name)
     while True:
         attempt = execution.attempt(asked, number, failures)
-        if asked.spec.work is not None:
-            ended = yield from _prepared(execution, attempt, asked.spec.work)
+        if asked.spec.prepares:
+            ended = yield from _prepared(execution, attempt)
         else:
             ended = yield from _body(execution, attempt)
         if isinstance(ended, Returned):
             packed = execution.pack(attempt, ended.value)
             if not isinstance(packed, Raised):
-                yield Write(execution.close(attempt, "succeeded", packed[1], delivered=True))
+                yield WRITE, execution.close(attempt, "succeeded", True, "", packed[1])
                 return packed[0]
             ended = packed
         settled = yield from _failed(execution, attempt, ended)
@@ -71,10 +69,10 @@ def _attempts(execution: Execution, asked: StepCall, number: int, failures: int)
         number, failures = number + 1, attempt.failures
 
 
-def _prepared(execution: Execution, attempt: Attempt, work: Work) -> Driven:
+def _prepared(execution: Execution, attempt: Attempt) -> Driven:
     """A body that needs something made ready before its start can be written. That is let go, however it ends."""
     try:
-        ready = yield Prepare(attempt, work)
+        ready = yield PREPARE, attempt
         if isinstance(ready, Ask):
             yield from _wait(execution, attempt.asked, ready.kind, ready.payload)
         if isinstance(ready, Raised):
@@ -87,11 +85,11 @@ def _prepared(execution: Execution, attempt: Attempt, work: Work) -> Driven:
 def _body(execution: Execution, attempt: Attempt) -> Driven:
     before = execution.begin(attempt)
     if before is not None:
-        yield Write(before)
+        yield WRITE, before
         execution.take_note(attempt)
     if failpoints.armed:
         failpoints.armed("step.begun")
-    ended = yield RunBody(attempt)
+    ended = yield BODY, attempt
     if failpoints.armed:
         failpoints.armed("step.ended")
     return ended
@@ -101,7 +99,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     """Record a failure. None: try again; a tuple: the value after all; raises what the flow gets."""
     spec, error, call = attempt.asked.spec, ended.error, attempt.asked.call
     if ended.status == "interrupted":
-        yield Write(execution.close(attempt, "interrupted", _error(error), mark=mark_of(spec)))
+        yield WRITE, execution.close(attempt, "interrupted", False, mark_of(spec), _error(error))
         raise error
     if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
@@ -109,12 +107,12 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
         execution.endings.cancelled(call)
-        yield Write(execution.close(attempt, "cancelled", Payload(), delivered=True))
+        yield WRITE, execution.close(attempt, "cancelled", True, "", Payload())
         raise error
     attempt.failures += 1
     final = _is_final(attempt, error) or (ended.status == "failed" and is_ours(error))
     mark = "not_done" if spec.is_effect else ""
-    yield Write(execution.close(attempt, ended.status, _error(error), delivered=final, mark=mark))
+    yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), call)
     yield from _retried(execution, attempt, error)
@@ -123,19 +121,21 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
 
 def _retried(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Wait for the next attempt, and let it be known that there is one."""
+    from outlast.runs import log  # late: most runs never need it
+
     log.say_retried(execution, attempt, error)
-    yield WaitForRetry(attempt)
+    yield SLEEP, attempt
 
 
 def _unless_stopped(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Nothing, of an attempt that failed. One that its run's stop has reached is interrupted, and tried again."""
     seconds = 0.0 if execution.stopping else listening_seconds(error)
     if seconds:
-        yield ListenForStop(seconds)
+        yield LISTEN, seconds
     if is_stopped_along(execution, error):
         spec = attempt.asked.spec
         mark = "not_done" if spec.is_effect and spec.says_not_done(error) else mark_of(spec)
-        yield Write(execution.close(attempt, "interrupted", _error(error), mark=mark))
+        yield WRITE, execution.close(attempt, "interrupted", False, mark, _error(error))
         raise Stopped from error
 
 
@@ -162,7 +162,7 @@ def _decide(execution: Execution, asked: StepCall, found: Doubtful | Poisoned | 
 def _in_doubt(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     """An effect ended without saying whether it happened."""
     asked = attempt.asked
-    yield Write(execution.close(attempt, ended.status, _error(ended.error), mark=mark_of(asked.spec)))
+    yield WRITE, execution.close(attempt, ended.status, False, mark_of(asked.spec), _error(ended.error))
     if ended.status != "cancelled":
         return (yield from _ask_probe(execution, attempt, ended.error))
     execution.cancelled_in_doubt(attempt)
@@ -175,14 +175,14 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
     doubt: dict[str, Any] = {"attempt": attempt.number} | _record(asked)
     if spec.confirm is None:
         yield from _wait(execution, asked, "in_doubt", doubt)
-    answer = yield AskProbe(attempt)
+    answer = yield PROBE, attempt
     if failpoints.armed:
         failpoints.armed("probe.ended")
     attempt.closed = False
     if isinstance(answer, Happened):
         packed = execution.pack(attempt, answer.value)
         if not isinstance(packed, Raised):
-            yield Write(execution.close(attempt, "succeeded", packed[1], delivered=True, mark="confirmed"))
+            yield WRITE, execution.close(attempt, "succeeded", True, "confirmed", packed[1])
             execution.settled.add(asked.call)
             return (packed[0],)
         answer = packed.error
@@ -207,7 +207,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     attempt.failures += error is not None
     final = error is not None and _is_final(attempt, error)
     kept = _error(error) if error is not None else Payload()
-    yield Write(execution.close(attempt, "failed", kept, delivered=final, mark="not_done"))
+    yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
     execution.settled.add(attempt.asked.call)
     if error is None:
         return None
@@ -218,16 +218,18 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: StepCall, kind: str, payload: dict[str, Any]) -> Driven:
+    from outlast.runs import log  # late: most runs never need it
+
     execution.stand_at(asked.call)
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     log.say_waits(execution, asked, kind, payload.get("attempt", 0))
-    yield Park()
+    yield PARK, None
     raise Paused  # a parked branch that goes on has nothing to go on with
 
 
 def _cancelled_before() -> Driven:
     """The flow cancelled this call when it was first made, and will again."""
-    yield Hang()
+    yield HANG, None
     raise Paused
 
 
@@ -239,7 +241,7 @@ def _is_final(attempt: Attempt, error: BaseException) -> bool:
 
 def is_ours(error: BaseException) -> bool:
     """What Outlast itself refuses, it refuses again: trying once more is of no use."""
-    return isinstance(error, OutlastError) and not isinstance(error, WorkFailed)
+    return isinstance(error, OutlastError) and not isinstance(error, Failed)
 
 
 def _error(error: BaseException) -> Payload:

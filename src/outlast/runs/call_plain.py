@@ -6,11 +6,10 @@ The logic of a call is call_logic.py; here a body is run, a probe is asked, time
 from __future__ import annotations
 
 import contextvars
-import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any
 
 from outlast.errors import (
     EffectInsideStep,
@@ -25,38 +24,31 @@ from outlast.errors import (
     Stopped,
     Unavailable,
 )
+from outlast.flows.spec import StepSpec
 from outlast.runs.attempt import (
+    BODY,
     CURRENT,
-    AskProbe,
+    HANG,
+    LISTEN,
+    PREPARE,
+    PROBE,
+    SLEEP,
+    WRITE,
     Attempt,
     Ended,
     Frame,
-    Hang,
-    ListenForStop,
-    Park,
-    Prepare,
     Raised,
     Returned,
-    RunBody,
     StepCall,
-    WaitForRetry,
-    Write,
 )
 from outlast.runs.call import Replay
 from outlast.runs.call_logic import drive
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
-from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
-from outlast.values.late import late
 from outlast.values.tracebacks import folded
-
-if TYPE_CHECKING:
-    from outlast.runs import call_async
-else:
-    call_async = late("outlast.runs.call_async")
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
@@ -132,41 +124,56 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
     answer: Any = None
     try:
         while True:
-            do = driven.send(answer)
+            what, given = driven.send(answer)
             answer = None
-            match do:
-                case Write():
-                    execution.writer.write(do.entries)
-                case RunBody():
-                    answer = _ended(execution, do.attempt)
-                    if asked.spec.work is not None:
-                        answer = asked.spec.work.observe(execution, do.attempt, answer)
-                case Prepare():
-                    answer = do.work.prepare(execution, do.attempt)
-                case AskProbe():
-                    with execution.asking(do.attempt):
-                        answer = _probe(execution, do.attempt)
-                case WaitForRetry():
-                    _nap(execution, execution.delay_of(do.attempt))
-                case ListenForStop():
-                    listen(lambda: execution.stopping, do.seconds)
-                case Hang():  # an async flow cancelled it before; a plain one cannot
-                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
-                case Park():
-                    execution.paused = execution.paused or park
-                    raise Paused
-                case _:
-                    assert_never(do)
+            if what == WRITE:
+                execution.pen.write(given)
+            elif what == BODY:
+                answer = _body(execution, given)
+            elif what == PREPARE:
+                answer = prepare(execution, given)
+            elif what == PROBE:
+                with execution.asking(given):
+                    answer = _probe(execution, given)
+            elif what == SLEEP:
+                _nap(execution, execution.delay_of(given))
+            elif what == LISTEN:
+                listen(lambda: execution.stopping, given)
+            elif what == HANG:  # an async flow cancelled it before; a plain one cannot
+                raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+            else:
+                execution.paused = execution.paused or park
+                raise Paused
     except StopIteration as end:
         return end.value
 
 
-def _worked(execution: Execution, ready: ReadyWork) -> Ended:
+def prepare(execution: Execution, attempt: Attempt) -> Any:
+    """Make ready what must be on disk with the start: how files are, which processes will run."""
+    from outlast.commands import leftovers
+
+    return leftovers.prepare(execution, attempt)
+
+
+def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+    """The same end, once what it did to the declared files is noted."""
+    from outlast.commands import leftovers
+
+    return leftovers.observe(execution, attempt, ended)
+
+
+def _body(execution: Execution, attempt: Attempt) -> Ended:
+    ended = _ended(execution, attempt)
+    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+
+
+def _worked(execution: Execution, attempt: Attempt) -> Ended:
     """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
     try:
-        return ready.run()
+        ended: Ended = attempt.work.run()
+        return ended
     except Unavailable as error:
-        execution.writer.sever(error)
+        execution.pen.sever(error)
     except Exception as error:
         return Raised(error)
 
@@ -174,8 +181,8 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
-    if attempt.ready is not None:
-        return _worked(execution, attempt.ready)
+    if attempt.work is not None:
+        return _worked(execution, attempt)
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:
@@ -258,8 +265,10 @@ def still_runs(execution: Execution, asked: StepCall) -> bool:
 
 
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
+    from outlast.runs.call_async import run_body
+
     try:
-        ended = run_on_loop(call_async.run_body(execution, attempt))
+        ended = run_on_loop(run_body(execution, attempt))
     except KeyboardInterrupt as error:
         return judged(execution, error)
     if not isinstance(ended, Raised) or ended.status not in ("cancelled", "interrupted"):
@@ -281,6 +290,8 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
 
 @calls_user_code
 def _probe(execution: Execution, attempt: Attempt) -> Any:
+    import inspect
+
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):

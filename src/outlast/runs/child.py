@@ -24,23 +24,15 @@ from outlast.runs.begin import lacking, new_run
 from outlast.runs.call import Call, Past
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
-from outlast.runs.run import Options, Outcome
+from outlast.runs.options import Options
+from outlast.runs.run import Outcome
 from outlast.values.ambient import begin
-from outlast.values.codec import encode, identity
-from outlast.values.late import late
+from outlast.values.codec import encode
+from outlast.values.digest import identity
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from outlast.runs import branches, call_async
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
-    from outlast.runs.replay import execution as replay_execution
-else:
-    branches = late("outlast.runs.branches")
-    call_async = late("outlast.runs.call_async")
-    replay_execution = late("outlast.runs.replay.execution")
-    asyncio = late("asyncio")
 
 T = TypeVar("T")
 
@@ -67,7 +59,7 @@ class Child(Generic[T]):
         self._cancelled = int(kept.facts.get("cancelled", 0))
         if past.decided:  # what became of it ended the run: it is tried again
             self._cancelled -= status == "cancelled"
-        elif past.given:
+        elif status in ("succeeded", "failed"):
             self._kept = kept
             self._done.set()
 
@@ -105,7 +97,7 @@ class Child(Generic[T]):
             if self._kept is None:
                 self._end_if_it_waits(park=park)
                 kept = self._packed()
-                self._execution.writer.write(self._queue(kept))
+                self._execution.pen.write(self._queue(kept))
                 self._kept = kept
         return self._deliver()
 
@@ -113,6 +105,8 @@ class Child(Generic[T]):
         return self._joined().__await__()
 
     async def _joined(self) -> T:
+        import asyncio
+
         self._execution.gate()
         branches = self._execution.branches
         with branches.call() if branches is not None else nullcontext():
@@ -127,28 +121,32 @@ class Child(Generic[T]):
         return self._deliver()
 
     async def _join(self) -> None:
+        from outlast.runs.call_async import in_thread
+
         execution = self._execution
-        await call_async.in_thread(self._done.wait)
+        await in_thread(self._done.wait)
         if self._waits() and not execution.stopping and execution.branches is not None:
             self._open_wait()
             await execution.branches.park()
         self._end_if_it_waits()
         kept = self._packed()
         queued = self._queue(kept)
-        later = execution.writer.write_soon(queued)
+        later = execution.pen.write_soon(queued)
         if later is not None:
             try:
                 await later
             except OutlastError as error:
-                execution.writer.sever(error)
-            execution.writer.is_safe(queued)
+                execution.pen.sever(error)
+            execution.pen.is_safe(queued)
         self._kept = kept
 
     async def _hang(self) -> None:
         """The flow gave up waiting here before, and will again."""
+        from outlast.runs.branches import Branches
+
         self._to_cancel -= 1
         try:
-            await branches.Branches.hang()
+            await Branches.hang()
         finally:
             self._execution.endings.cancelled(self._call)
 
@@ -159,7 +157,7 @@ class Child(Generic[T]):
             return
         execution.endings.cancelled(self._call)
         self._cancelled += 1
-        execution.writer.write(self._queue(Payload(), "cancelled"))
+        execution.pen.write(self._queue(Payload(), "cancelled"))
 
     def _deliver(self) -> T:
         if self._given is None:
@@ -206,7 +204,7 @@ class Child(Generic[T]):
         facts: dict[str, Any] = {"child": self.run_id, "status": status}
         if self._cancelled:
             facts["cancelled"] = self._cancelled
-        writer, call = self._execution.writer, self._call
+        pen, call = self._execution.pen, self._call
         now = self._execution.clock.now()
         header = Header(
             "spawn",
@@ -218,11 +216,11 @@ class Child(Generic[T]):
             delivered=True,
             started_at=now,
             ended_at=now,
-            epoch=writer.hold.epoch,
-            trace_id=writer.trace_id,
+            epoch=pen.hold.epoch,
+            trace_id=pen.trace_id,
         )
-        with writer.lock:
-            return writer.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
+        with pen.lock:
+            return pen.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
 
     def _failure(self) -> Exception | None:
         """What failed the child: itself if replay can rebuild it, else RunFailed."""
@@ -264,7 +262,9 @@ class Child(Generic[T]):
         self._judge()
 
     async def settle_async(self) -> None:
-        await call_async.in_thread(self._done.wait)
+        from outlast.runs.call_async import in_thread
+
+        await in_thread(self._done.wait)
         self._judge()
 
     def _judge(self) -> None:
@@ -298,7 +298,7 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
     A parent that was told to stop tells them.
     """
-    if execution.writer.severed is not None:
+    if execution.pen.severed is not None:
         return
     if execution.stopping or not isinstance(error, Exception | Paused | None):
         for child in execution.children:
@@ -321,14 +321,11 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
-        return replay_execution.known_child(execution, spec, call, past)
+        from outlast.runs.replay.execution import known_child
+
+        return known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
-    run_id = _known(execution, spec, call, past)
-    if past is not None:
-        execution.come_to_child(past)
-    else:
-        execution.come_to_new()
-    if run_id is not None:
+    if (run_id := _known(execution, spec, call, past)) is not None:
         child: Child[Any] = Child(execution, spec, run_id, call, past)
     else:
         claimed = _create(execution, spec, raw, call)
@@ -377,8 +374,10 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Run
     new = new_run(executor.caller, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})
-    writer = execution.writer
-    about = {"child": new.id, "flow": new.flow, "task": new.task}
-    known = writer.fact("spawn", "run.spawn", about, call)
-    claimed: RunClaim = writer.commit_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
+    pen = execution.pen
+    with pen.lock:
+        about = {"child": new.id, "flow": new.flow, "task": new.task}
+        known = pen.fact("spawn", "run.spawn", about, call)
+        queued = pen.queue_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
+    claimed: RunClaim = pen.write(queued)
     return claimed

@@ -7,10 +7,10 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from outlast.errors import (
     AlreadyAnswered,
@@ -24,19 +24,18 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.home import once as operations
-from outlast.home.home import interrupt_row
+from outlast.home.find import interrupt_row
 from outlast.home.once import Operation
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, Past, fold, labels
-from outlast.runs.claim import in_time, is_late, run_fact
-from outlast.runs.found import refuse_unproven_wait
-from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
+from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
 from outlast.runs.look import interrupt_of, record_in
 from outlast.runs.outputs import flow_file_of, ids_beside
 from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.under_way import rows_of_starts, starts_of
+from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from outlast.runs.waits.notes import append_notes, note_closed, notes_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
@@ -419,7 +418,7 @@ def _in_branches(caller: Caller, run: RunRow, ledger: Ledger, step: str) -> Iter
     """The calls that were made in the branches of a `parallel`, by the flow file as it is now."""
     scope, slash, name = step.rpartition("/")
     spec = flow_file_of(caller, run)
-    names = ids_beside(spec.definition, name) if spec is not None else set[str]()
+    names = ids_beside(spec.recipe, name) if spec is not None and spec.recipe is not None else set[str]()
     for call, past in ledger.calls.items():
         is_inside = any(call.scope.startswith((f"{scope}{slash}{each}[", f"{scope}{slash}{each}/")) for each in names)
         if not past.aside and (is_inside or (call.scope == f"{scope}{slash}" and call.step in names)):

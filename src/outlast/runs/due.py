@@ -9,15 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from outlast.ledger.journal import read_header
-from outlast.runs import holder as holders
+from outlast.runs import claim as claims
 from outlast.runs.look import UNREADABLE, each_run
 from outlast.runs.run import FINISHED
 from outlast.runs.stops import SHUTDOWN, who_stopped
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow
 from outlast.values.codec import decode
+from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 OLD_US = 7 * 86_400_000_000  # since the last sign of life of a crashed run, or since a run was stopped
 
 
-class Due(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Due:
     """A run that can go on now, and why."""
 
     run_id: str
@@ -70,7 +70,7 @@ def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
 def _reason(caller: Caller, run_id: str, look: Reading) -> str:
     """Why a run can go on now; empty when it cannot."""
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
-    if row is None or lease is None or holders.holder_of(caller, look, run_id, lease):
+    if row is None or lease is None or claims.holder_of(caller, look, run_id, lease):
         return ""
     if row.status == "waiting":
         return _over(caller, look, row)

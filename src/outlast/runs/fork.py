@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import InputsInvalid, OutlastError, RunNotFound
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, Row, decode_header, decode_payload, entry, genesis
 from outlast.runs import claim as claims
-from outlast.runs import holder as holders
+from outlast.runs import recovery
 from outlast.runs.call import Call, Ledger, Past, labels
 from outlast.runs.decisions import gone_back_to, once
-from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
-from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_in
+from outlast.runs.options import DoneEffect, Options, agree, effects_of_run, effects_that
 from outlast.runs.outputs import ODD
+from outlast.runs.recovery import FoundRun
 from outlast.runs.rewind import place_of
-from outlast.runs.run import FORK, Options
-from outlast.runs.same_flow import flow_of_run
-from outlast.runs.start import pack_inputs
+from outlast.runs.run import FORK
+from outlast.runs.start import flow_of_run, pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
-from outlast.values.codec import decode, identity, pack_json, pack_small
+from outlast.values.codec import decode, pack_json, pack_small
+from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         raise RunNotFound(run_id)
-    holders.refuse_sealed(run)
-    found = find(look, run._replace(mark=0), lease)
+    claims.refuse_sealed(run)
+    found = recovery.find(look, run._replace(mark=0), lease)
     if found.unaccepted is not None:
         raise found.unaccepted.as_error()
     call, _ = gone_back_to(caller, look, run, found.rows, step, found.ledger)
@@ -138,9 +138,12 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
 
 def _is_over(past: Past) -> bool:
     """Whether a call that comes before the step is taken over: with its outcome, or in doubt as it is."""
-    if past.kind == "decision" or (past.kind == "spawn" and not past.given):
+    if past.kind == "decision" or (past.kind == "spawn" and (past.decided or past.last.status not in _ENDED)):
         return False
     return past.kind not in (*CALLS, "wait") or past.finished or past.in_doubt
+
+
+_ENDED = ("succeeded", "failed")  # how a child run was given to its parent
 
 
 def _stays(past: Past, wanted: Changes) -> bool:
@@ -262,7 +265,6 @@ def _new_run(caller: Caller, look: Reading, draft: ForkDraft, new_id: str, input
         identity=run.identity,
         source=run.source,
         worktree=run.worktree,
-        tags=tuple(look.tags_of(run.key)),
     )
 
 

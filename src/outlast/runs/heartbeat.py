@@ -1,4 +1,4 @@
-"""The heartbeat of a process: renews its leases, writes late starts, and hears what outsiders ask of its runs.
+"""The heart of a process: renews its leases, writes late starts, and hears what outsiders ask of its runs.
 
 What the death of a run's owner says about the steps that were under way in it.
 
@@ -21,15 +21,11 @@ from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import begin
-from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.runs import under_way
     from outlast.runs.execution import Execution
     from outlast.runs.under_way import StepNotes
-else:
-    under_way = late("outlast.runs.under_way")
 
 
 TAKEN, REBOOTED, SHARED = "taken", "rebooted", "shared"
@@ -66,13 +62,15 @@ def _is_at_work(home: Home, look: Reading, run_id: str) -> bool:
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         return False
-    return bool(fold(*journal.read(look, run)[:2]).in_flight or under_way.starts_of(home, look, run, lease))
+    from outlast.runs.under_way import starts_of
+
+    return bool(fold(*journal.read(look, run)[:2]).in_flight or starts_of(home, look, run, lease))
 
 
 TICK_SECONDS = 0.05  # a step that runs for longer has its start written
 
 
-class Heartbeat:
+class Heart:
     """A thread that beats while this process has live runs."""
 
     def __init__(self, home: Home, executions: Mapping[str, Execution]) -> None:
@@ -88,7 +86,9 @@ class Heartbeat:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:
-                self._notes = under_way.StepNotes(self._home.folder, self._home.process.id)
+                from outlast.runs.under_way import StepNotes
+
+                self._notes = StepNotes(self._home.folder, self._home.process.id)
             return self._notes
 
     def start(self) -> None:
@@ -121,8 +121,8 @@ class Heartbeat:
                 self._tend(execution)
             except (OutlastError, Severed):
                 continue  # the run's own next commit tells it
-            except Exception as error:  # one that stands still would let the lease run out unnoticed
-                execution.writer.severed = StoreFailed(home.store.place, f"{type(error).__name__}: {error}")
+            except Exception as error:  # a heart that stands still would let the lease run out unnoticed
+                execution.pen.severed = StoreFailed(home.store.path, f"{type(error).__name__}: {error}")
         now = home.clock.boot()
         if self._executions and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
             self._beaten_at = now
@@ -132,7 +132,7 @@ class Heartbeat:
     def _tend(self, execution: Execution) -> None:
         late = execution.late_starts()
         if late is not None:
-            execution.writer.write(late)
+            execution.pen.write(late)
         if execution.phase_changed:
             execution.phase_changed = False
             execution.write_phase()
@@ -146,21 +146,19 @@ class Heartbeat:
         )
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
-            execution.writer.severed = execution.writer.severed or LeaseLost(hold.run_id, hold.epoch)
-            stops.call_off(execution, execution.writer.severed)
+            execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
+            stops.call_off(execution, execution.pen.severed)
         stops.look(execution)
         if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
             execution.ask_to_stop(PERSON)
-            execution.writer.note(
-                execution.writer.fact("run", "pausing", None)
-            )  # written at the next tick, for who looks
+            execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks
 
     def _look_for_the_store(self) -> None:
         try:
             self._home.store.still_there()
         except OutlastError as error:
             for execution in list(self._executions.values()):
-                execution.writer.severed = error
+                execution.pen.severed = error
 
     def _beat(self) -> None:
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -22,15 +22,8 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
-from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
-from outlast.values.codec import digest
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    from outlast.runs import saves
-else:
-    saves = late("outlast.runs.saves")
+from outlast.values.digest import digest
 
 
 class Entries:
@@ -44,8 +37,8 @@ class Entries:
         self.values = values
 
 
-class JournalWriter:
-    """What one execution writes. `lock` guards what waits."""
+class Pen:
+    """The writing hand of one execution. `lock` guards what waits."""
 
     def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
         self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
@@ -58,9 +51,7 @@ class JournalWriter:
 
     # -- making entries --------------------------------------------------------------------------
 
-    def receipt(
-        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
-    ) -> JournalEntry:
+    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> JournalEntry:
         """The entry about an attempt: its start or its outcome."""
         asked = attempt.asked
         spec, call = asked.spec, asked.call
@@ -69,7 +60,7 @@ class JournalWriter:
             self._placed.add(code)
             file, qualname = spec.place
             payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
-        names: tuple[str, ...] = ((payload.blob,) if payload.blob else ()) + blobs_of(payload.inputs)
+        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
         if attempt.facts:
             payload = msgspec.structs.replace(payload, facts=attempt.facts)
             names += attempt.blobs
@@ -166,11 +157,13 @@ class JournalWriter:
 
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
-    def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
+    def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
-        made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
+        made = self.receipt(attempt, status, delivered, mark, payload)
         if attempt.kept is not None:
-            fate = saves.fate_of(attempt, status, delivered=delivered, mark=mark)
+            from outlast.runs.saves import fate_of
+
+            fate = fate_of(attempt, status, delivered, mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
@@ -196,21 +189,8 @@ class JournalWriter:
             result = self.store.finish(entries.ticket)
         except OutlastError as error:
             self.sever(error)
-        if entries.values:
-            self.is_safe(entries)
+        self.is_safe(entries)
         return result
-
-    def commit(self, *entries: JournalEntry) -> None:
-        """Make these durable now, with everything that waits before them."""
-        with self.lock:
-            queued = self.queue(*entries)
-        self.write(queued)
-
-    def commit_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Any:
-        """The same together with a piece of work, in one transaction. Gives what the work gives."""
-        with self.lock:
-            queued = self.queue_work(work, *entries)
-        return self.write(queued)
 
     def write_soon(self, entries: Entries) -> Awaitable[None] | None:
         """The same on an event loop: None when it is done, else what to await (then call `is_safe`)."""
@@ -224,8 +204,9 @@ class JournalWriter:
 
     def is_safe(self, entries: Entries) -> None:
         """These entries are on disk."""
-        with self.lock:
-            self._safe += entries.values
+        if entries.values:
+            with self.lock:
+                self._safe += entries.values
 
     def sever(self, error: OutlastError) -> NoReturn:
         """Nothing more can be written: end the body."""

@@ -23,15 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.ambient import CALLERS, begin
-from outlast.values.late import late
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.runs.live import Executor
-else:
-    asyncio = late("asyncio")
 
 T = TypeVar("T")
 DEFAULTS: dict[int, Any] = {
@@ -191,6 +186,8 @@ def run_on_loop(work: Coroutine[Any, Any, T]) -> T:
 
     An exception raised amid the loop's own code could leave a task that is never woken again.
     """
+    import asyncio
+
     if threading.current_thread() is not threading.main_thread():
         return asyncio.run(work)
     asked = False

@@ -14,31 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
 from outlast.errors import OutlastError
 from outlast.files.changes import SeenFile, from_facts, text
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
-from outlast.flows.loading import is_flow_file, lasting, path_of
-from outlast.flows.yaml.flow import find_flow_file
-from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
+from outlast.flows.loading import is_recipe, lasting, path_of
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
-from outlast.runs.found import find_run
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
-from outlast.values.codec import identity
-from outlast.values.frozen import NamedTuple
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
-    from outlast.flows.yaml.flow import FlowFileSpec
-    from outlast.flows.yaml.model import Command, FlowDefinition, Node
+    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.flows.yaml.model import Command, Node, Recipe
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.found import FoundRun as FoundRun
+    from outlast.runs.recovery import FoundRun as FoundRun
     from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
@@ -48,7 +45,8 @@ _UNENDED = 1 << 62  # an attempt that did not end may have written after all oth
 ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
 
 
-class Output(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Output:
     """A file that a finished step declared and left, and what is there now."""
 
     step: str  # its label: the last one on record that writes this file
@@ -84,7 +82,7 @@ class _Writer(NamedTuple):
     seq: int  # of its end
     folder: str
     writes: tuple[str, ...]
-    shared: str  # the map, `foreach` or `parallel` of which another declares the same: nobody knows whose they are
+    shared: str  # the `foreach` whose items, several at once, declare the same: the files are of no item for certain
     before: Mapping[str, SeenFile]  # how the files were
     files: Mapping[str, SeenFile] | None  # None: it has not succeeded
 
@@ -200,7 +198,7 @@ class _Place:
 
     def __init__(self, caller: Caller, run: RunRow) -> None:
         self._project = caller.home.project or Path.cwd()
-        self._moved = _moved(caller, run) if is_flow_file(run.source) else None
+        self._moved = _moved(caller, run) if is_recipe(run.source) else None
 
     def of(self, folder: str) -> Path:
         there = self._project / folder
@@ -263,27 +261,31 @@ class OutputReader(NamedTuple):
 def readers_of(caller: Caller, found: FoundRun) -> list[OutputReader]:
     """The steps of a flow file that are still to run and declare what they read. Python steps declare nothing."""
     spec = flow_file_of(caller, found.run) if found.run.status not in FINISHED else None
-    if spec is None:
+    if spec is None or spec.recipe is None:
         return []
     done = {past.call.step for past in found.ledger.calls.values() if past.finished and past.last.status in GOOD}
-    base = spec.file.parent / spec.definition.cwd
-    nodes = [node for node in _to_run(spec.definition.steps, done) if node.reads]
+    base = spec.file.parent / spec.recipe.cwd
+    nodes = [node for node in _to_run(spec.recipe.steps, done) if node.reads]
     return [OutputReader(node.id, os.path.normpath(base / node.cwd), Patterns.of(node.reads)) for node in nodes]
 
 
-def flow_file_of(caller: Caller, run: RunRow) -> FlowFileSpec | None:
+def flow_file_of(caller: Caller, run: RunRow) -> RecipeSpec | None:
     """The flow file of a run as it is now; None for Python, and where it cannot be read: who resumes is told so."""
-    if not is_flow_file(run.source):
+    if not is_recipe(run.source):
         return None
+    from outlast.flows.yaml.flow import find_recipe
+
     try:
-        return find_flow_file(whereabouts(caller, run.source) or run.source, caller.home.project or Path.cwd())
+        return find_recipe(whereabouts(caller, run.source) or run.source, caller.home.project or Path.cwd())
     except OutlastError:
         return None
 
 
-def ids_beside(definition: FlowDefinition, parallel: str) -> set[str]:
+def ids_beside(recipe: Recipe, parallel: str) -> set[str]:
     """The ids of what stands in the branches of a `parallel`; nothing if there is none of that id."""
-    found = [node for node in definition.nodes() if isinstance(node, Parallel) and node.id == parallel]
+    from outlast.flows.yaml.model import Parallel
+
+    found = [node for node in recipe.nodes() if isinstance(node, Parallel) and node.id == parallel]
     left, names = [branch for node in found for branch in node.branches], set[str]()
     while left:
         node = left.pop()
@@ -294,6 +296,8 @@ def ids_beside(definition: FlowDefinition, parallel: str) -> set[str]:
 
 def _to_run(nodes: Iterable[Node], done: set[str]) -> Iterator[Command]:
     """The commands that have no outcome yet, or may be asked for another one by a loop or for an item that is left."""
+    from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
+
     for node in nodes:
         if isinstance(node, Parallel):
             yield from _to_run(node.branches, done)
@@ -339,6 +343,20 @@ NOT_KEPT = {
     "special": "it is no plain file",
     "": "its content is not kept any more",
 }
+
+
+def find_run(home: Home, run_id: str) -> FoundRun:
+    """A run with all of its journal, as it lies in the store."""
+    from outlast.runs.recovery import find
+
+    row = run_row(home, run_id)
+
+    def read(reading: Any) -> FoundRun:
+        lease = reading.lease_of(row.id)
+        assert lease is not None
+        return find(reading, row._replace(mark=0), lease)
+
+    return home.store.read(read)
 
 
 def outputs(caller: Caller, run_id: str) -> list[Output]:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from typing import Any
-
-from msgspec import Struct, field
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
-from outlast.ledger.verdict import Reason, Verdict
+from outlast.ledger.verdict import Verdict
 from outlast.runs.call import Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
 # person about them, or ends (or waits for) what still runs
-READS = "what it reads has changed"  # why a finished step of a flow file is done anew
 
 
-class PlanStep(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PlanStep:
     """One call that the ledger knows, and what a resume does with it."""
 
     label: str
@@ -33,7 +32,8 @@ class PlanStep(Struct, frozen=True):
     choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
 
 
-class Refusal(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Refusal:
     """The error that a resume raises as things stand."""
 
     code: str
@@ -45,7 +45,8 @@ class Refusal(Struct, frozen=True):
         return cls(error.code, error.detail, error.what_next)
 
 
-class Plan(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Plan:
     """What a resume would do: nothing is run or written to make it."""
 
     run_id: str
@@ -59,11 +60,6 @@ class Plan(Struct, frozen=True):
     state: dict[str, Any] = field(default_factory=dict)
     ahead: tuple[str, ...] = ()  # steps of a flow file that have no receipt yet, until it ends or has to wait
     refused: Refusal | None = None  # a resume is, as things stand
-
-    @property
-    def refusing(self) -> tuple[Reason, ...]:
-        """The reasons for which a resume is refused until they are mended or accepted."""
-        return tuple(reason for reason in self.verdict.contesting if reason.code not in SETTLED)
 
     def of(self, action: str) -> tuple[str, ...]:
         """The labels of the calls with that action."""
@@ -92,13 +88,6 @@ class Action(NamedTuple):
 
     word: str  # one of ACTIONS
     why: str = ""
-
-
-class Rehearsed(NamedTuple):
-    """What going through a flow file finds: of each call that the ledger knows, and which steps have no receipt yet."""
-
-    actions: dict[Call, Action]
-    ahead: tuple[str, ...]
 
 
 def plan_steps(

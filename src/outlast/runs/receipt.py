@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
@@ -26,13 +26,13 @@ from outlast.ledger.journal import (
 )
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
-from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.store.contract import RunRow, Store
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
 
-class Envelope(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Envelope:
     """What a step hands to whoever comes next."""
 
     done: str
@@ -41,7 +41,8 @@ class Envelope(Struct, frozen=True):
     state: dict[str, Any]
 
 
-class Receipt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Receipt:
     """The durable record of one attempt of one step."""
 
     run_id: str
@@ -74,10 +75,10 @@ class Receipt(Struct, frozen=True):
     facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
     call: str = ""  # of which call it is an attempt: the same in its events and waits
     interrupt: str = ""  # the wait whose answer settled it
-    inputs: dict[str, Any] = field(default_factory=dict)  # by name: its value, whose result_of it is, or its digest
 
 
-class Event(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Event:
     """One item of a run's journal: a `fact`, or `progress` that the work reported."""
 
     run_id: str
@@ -129,23 +130,8 @@ def receipts_of(
 
     `trace_id` is the run's: what people decided was written without it. `names` of the calls, if not all rows are here.
     """
-    names = labels(rows) if names is None else names
-    heard, label_of = attempts_of(rows, flaws, names), _labels_by_id(names)
-    return [
-        _receipt(run_id, flow, each, blob, trace_id, label_of, flaws.get(each.row.seq, SOUND).why) for each in heard
-    ]
-
-
-def _labels_by_id(names: Mapping[Call, str]) -> LabelOf:
-    """Calls by the refs of them, made when the first one is asked for."""
-    known: dict[str, tuple[str, str]] = {}
-
-    def label_of(ref: str) -> tuple[str, str]:
-        if not known:
-            known.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
-        return known.get(ref, (ref, ""))
-
-    return label_of
+    heard = attempts_of(rows, flaws, names)
+    return [_receipt(run_id, flow, each, blob, trace_id, flaws.get(each.row.seq, SOUND).why) for each in heard]
 
 
 def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED, names: Mapping[Call, str] | None = None) -> list[Heard]:
@@ -169,15 +155,7 @@ def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED, names: Mapping[Ca
     return list(latest.values())
 
 
-def _receipt(
-    run_id: str,
-    flow: str,
-    heard: Heard,
-    blob: ReadBlob | None,
-    trace_id: str,
-    label_of: LabelOf,
-    damage: str = "",
-) -> Receipt:
+def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str, damage: str = "") -> Receipt:
     call, label, header, row, before = heard
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
@@ -223,7 +201,6 @@ def _receipt(
         facts=facts,
         call=id_of(call),
         interrupt=_interrupt(None, payload),
-        inputs=shown_inputs(payload, label_of, blob),
     )
 
 
@@ -232,8 +209,6 @@ def _settled(
 ) -> tuple[Payload, dict[str, Any]]:
     """A receipt of an attempt that was settled later, with what its first outcome said: how it failed, what it left."""
     facts = facts_in(first, blob)[0] | facts
-    if first.inputs and not payload.inputs:
-        payload = msgspec.structs.replace(payload, inputs=first.inputs)
     if first.error is None or payload.error is not None:
         return payload, facts
     if header.status in GOOD:

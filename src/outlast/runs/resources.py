@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from outlast.flows.loading import lasting
 
 if TYPE_CHECKING:
-    from outlast.runs.journal_writer import JournalWriter
+    from outlast.runs.journal_writer import Pen
     from outlast.runs.live import Executor
 
 
 class Needs:
     """What an execution needs. One that is open already is looked after when this execution first asks for it."""
 
-    def __init__(self, executor: Executor, writer: JournalWriter, known: Iterable[str]) -> None:
-        self._home, self._resources, self._writer = executor.home, executor.live.resources, writer
+    def __init__(self, executor: Executor, pen: Pen, known: Iterable[str]) -> None:
+        self._home, self._resources, self._pen = executor.home, executor.live.resources, pen
         self._known = set(known)
         self._met: set[str] = set()  # by this execution
         self._turns: dict[str, threading.Lock] = {}
@@ -56,7 +56,7 @@ class Needs:
         for key in keys:
             if key not in self._known:
                 self._known.add(key)
-                self._writer.note(self._writer.fact("run", "needs", self._facts(key)))
+                self._pen.note(self._pen.fact("run", "needs", self._facts(key)))
 
     def _facts(self, key: str) -> dict[str, Any]:
         """What to note: of a registered one also where its function is, to be found without loading it."""

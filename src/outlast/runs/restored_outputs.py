@@ -9,37 +9,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile, text
-from outlast.files.partial import put_back
+from outlast.files.restore import put_back
 from outlast.flows.loading import lasting
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
-from outlast.runs import holder as holders
-from outlast.runs.found import find_run
-from outlast.runs.outputs import Output, RecordedOutput, flow_file_of, look, recorded
+from outlast.runs.outputs import Output, RecordedOutput, find_run, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
+from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.found import FoundRun
-    from outlast.store.contract import RunRow
-
+    from outlast.runs.recovery import FoundRun
 
 _NAMED = 20  # that many files are spelled out in an error
 
 
-class RestoredOutputs(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RestoredOutputs:
     """What was put back, and what was not since nobody kept it."""
 
     run_id: str
@@ -55,7 +51,7 @@ def restore_outputs(caller: Caller, run_id: str, step: str | None, paths: Collec
     when something is in the way, RunHeld while somebody executes the run.
     """
     row = run_row(caller.home, run_id)
-    holders.refuse_sealed(row)
+    claims.refuse_sealed(row)
     caller.home.store.read(lambda reading: _refuse_held(caller, reading, row.id))
     found = find_run(caller.home, row.id)
     if found.unaccepted is not None:
@@ -77,7 +73,7 @@ def restore_outputs(caller: Caller, run_id: str, step: str | None, paths: Collec
 def _refuse_held(caller: Caller, reading: Reading, run_id: str) -> None:
     lease = reading.lease_of(run_id)
     assert lease is not None
-    holders.refuse_held(caller, reading, run_id, lease)
+    claims.refuse_held(caller, reading, run_id, lease)
 
 
 def _wanted(home: Home, run_id: str, known: Sequence[Output], step: str | None, paths: Collection[str]) -> list[Output]:
@@ -129,7 +125,7 @@ def _put_back(caller: Caller, found: FoundRun, root: Path, files: Sequence[Recor
 def _secrets(caller: Caller, found: FoundRun) -> list[str]:
     """What the flow file names as secrets, as far as it is known here: files with them are never kept."""
     spec = flow_file_of(caller, found.run)
-    names = spec.definition.secrets if spec is not None else ()
+    names = spec.recipe.secrets if spec is not None and spec.recipe is not None else ()
     return [value for name in names if (value := os.environ.get(name))]
 
 
@@ -143,7 +139,7 @@ def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> N
         if run.status in (*FINISHED, "running"):
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
-        holders.refuse_held(caller, tx, run_id, lease)
+        claims.refuse_held(caller, tx, run_id, lease)
         append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in _steps(saved)])
 
     caller.home.store.write(work)

@@ -1,36 +1,21 @@
-"""A run, its statuses and the moves between them, and how a call asks for one.
-
-CHECKs and docs/state-machine.md repeat the table. `Options` is one frozen value from every door to `begin`.
-"""
+"""A run, its statuses and the moves between them. CHECKs and docs/state-machine.md repeat the table."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
-
-from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
-from outlast.flows.loading import is_flow_file
+from outlast.errors import OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import warnings
-else:
-    warnings = late("warnings")
+from outlast.values.frozen import dataclass
 
 T = TypeVar("T")
 
-RunStatus = Literal["running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted"]
-RecordStatus = RunStatus | Literal["damaged"]  # a record that is not what was stored is listed, and says so
-UNFINISHED: tuple[RunStatus, ...] = ("running", "waiting", "failed", "interrupted", "crashed")
-FINISHED: tuple[RunStatus, ...] = ("succeeded", "aborted")
-STATUSES = (*UNFINISHED, *FINISHED)
+STATUSES = ("running", "waiting", "failed", "interrupted", "crashed", "succeeded", "aborted")
+FINISHED = ("succeeded", "aborted")
 FORK = "~fork-"  # between a task and the number of its fork
 
 # `crashed` is what a running run is called once its owner is dead; the next owner records it.
@@ -50,14 +35,15 @@ def may_move(before: str, after: str) -> bool:
     return after in MOVES[before]
 
 
-class RunRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RunRecord:
     """A run as the ledger knows it."""
 
     id: str
     flow: str
     task: str
     scope: str
-    status: RecordStatus
+    status: str
     phase: str
     inputs: dict[str, Any]
     result: Any
@@ -78,53 +64,11 @@ class RunRecord(Struct, frozen=True):
     worktree: str = ""  # the linked work tree of git's that it belongs to
     origin: str = ""  # the run that it was forked from
     origin_step: str = ""  # and from which step on it goes its own way
-    tags: tuple[str, ...] = ()  # given at its start
-    state: dict[str, Any] | None = None  # small values by name; None where runs are listed: `get` looks
     replayed: bool = False
 
     @property
     def finished(self) -> bool:
         return self.status in FINISHED
-
-    @property
-    def is_of_commands(self) -> bool:
-        """Whether it is a run of a flow file: its steps are commands, which leave transcripts."""
-        return is_flow_file(self.flow)
-
-
-class RunError(dict[str, Any]):
-    """Why a run failed or was given up: all that is on record of it by name, and the usual parts as fields."""
-
-    @classmethod
-    def of(cls, kept: Mapping[str, Any] | None) -> RunError | None:
-        """What is on record of an error, if there is one."""
-        return None if kept is None else cls(kept)
-
-    @property
-    def type(self) -> str:
-        """The kind of exception, as `module:name`."""
-        return str(self.get("type", ""))
-
-    @property
-    def message(self) -> str:
-        """What it said."""
-        return str(self.get("message", ""))
-
-    @property
-    def code(self) -> str:
-        """The stable word of one of our own errors; empty for any other."""
-        return str(self.get("code", ""))
-
-    @property
-    def step(self) -> str:
-        """The step that failed, where the error tells; else empty."""
-        told = self.get("args")
-        return str(told.get("step", "")) if isinstance(told, dict) else ""
-
-    @property
-    def trace(self) -> str:
-        """Where it was raised, as Python prints it."""
-        return str(self.get("trace", ""))
 
 
 class _Unseen:
@@ -151,6 +95,8 @@ class _Unseen:
 
 def _warn(run_id: str, error: dict[str, Any]) -> None:
     """As Python does of a coroutine that was never awaited: where the outcome was dropped."""
+    import warnings
+
     from outlast.secrets.find import mask
 
     kind = str(error.get("type", "")).rpartition(":")[2]
@@ -177,10 +123,10 @@ class Outcome(_Unseen, Generic[T]):
     """How a run stands after `run` or `resume` returned."""
 
     run_id: str
-    status: RecordStatus
+    status: str
     result: T | None = None
     interrupts: tuple[Interrupt, ...] = ()
-    error: RunError | None = None
+    error: dict[str, Any] | None = None
     verdict: Verdict | None = None
     replayed_steps: int = 0
     unasked: tuple[str, ...] = ()  # receipts that this body never asked for
@@ -199,7 +145,7 @@ class Outcome(_Unseen, Generic[T]):
         raise self.exception or self._trouble()
 
     def _trouble(self) -> OutlastError:
-        error = self.error or RunError()
+        error = self.error or {}
         match self.status:
             case "waiting":
                 return RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))
@@ -209,74 +155,3 @@ class Outcome(_Unseen, Generic[T]):
                 return RunInterrupted(self.run_id)
             case _:
                 return RunFailed(self.run_id, str(error.get("type", "")), str(error.get("message", "")))
-
-
-# -- how a call of a flow asks for a run ---------------------------------------------------------------
-
-
-class CallOptions(TypedDict, total=False):
-    """What `with_options` takes."""
-
-    again: bool
-    yes: bool
-    effects: Sequence[str]
-    operation_id: str | None
-    wait: bool | float
-    tags: Sequence[str]
-
-
-class Options(Struct, frozen=True):
-    """What a caller says of the run that is to be started, continued or repeated."""
-
-    task: str | None = None  # None: the caller names none, and it is made of the flow and its inputs
-    fresh: bool = False  # give an unfinished run up
-    session: str = ""
-    trace_id: str = ""
-    meta: Mapping[str, Any] | None = None
-    again: bool = False  # a finished named task is to happen once more
-    yes: bool = False  # whatever effects are repeated by that, they may be
-    effects: tuple[str, ...] = ()  # or only those, by the names of their steps
-    operation_id: str | None = None
-    wait: bool | float = False  # while somebody else runs it, wait for its end: for so many seconds, or until it comes
-    returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
-    tags: tuple[str, ...] = ()  # by which the run is found
-
-    @property
-    def named(self) -> bool:
-        """Whether the caller gave the task its name: then it happens once."""
-        return self.task is not None
-
-    def said(self) -> list[Any]:
-        """What makes two calls with one operation_id the same one. How they are traced does not."""
-        return [self.task, self.fresh, self.session, dict(self.meta or {}), self.again]
-
-
-AS_EVER = Options()
-_LISTS = ("effects", "tags")
-_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
-    "again": ("bool", (bool,)),
-    "effects": ("list of names", (list, tuple)),
-    "operation_id": ("text", (str, type(None))),
-    "tags": ("list of names", (list, tuple)),
-    "wait": ("bool or number of seconds", (bool, int, float)),
-    "yes": ("bool", (bool,)),
-}
-
-
-def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What `with_options` was given, as `Options` takes it. Raises OptionInvalid."""
-    known = ", ".join(_KINDS)
-    for name, value in given.items():
-        if name not in _KINDS:
-            raise OptionInvalid(name, "there is no such option", known)
-        if not _fits(name, value):
-            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
-    return {name: tuple(value) if name in _LISTS else value for name, value in given.items()}
-
-
-def _fits(name: str, value: Any) -> bool:
-    if name in _LISTS:
-        return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    if name == "wait":
-        return isinstance(value, int | float) and value >= 0
-    return isinstance(value, _KINDS[name][1])

@@ -5,53 +5,54 @@ that its ref is known; but nobody sees it before the transaction that writes the
 does not succeed made is dropped with its receipt; what a killed one made is dropped by the next write of the run to the
 workspace, or by `gc`.
 
-A step's command saves from a process of its own (`outlast workspace save`). It is told where it stands
-(`OUTLAST_SAVES`), and notes what it saved in a file of the attempt, which takes that as its own when it is over.
+What a run saves: content, with the row that gives it a ref. How it belongs to the run is saves.py.
+
+In a step the content is kept and its number taken at once, however long the step goes on.
+
+What a step's command saves by `outlast workspace save`, from a process of its own: it belongs to the attempt.
+
+The command is told where it stands (`OUTLAST_SAVES`). The save adds the row at once, so that its ref is known, hidden
+under the run's epoch, and notes it in a file of the attempt. When the command is over the attempt takes these rows as
+its own: its receipt shows them to everybody, or drops them. What nobody took is dropped as saves.py says.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered
 from outlast.runs.call import Call
-from outlast.runs.holder import refuse_lost
+from outlast.runs.claim import refuse_lost
 from outlast.store.contract import RunRow, Writing
-from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
-from outlast.values.codec import identity
+from outlast.store.contract.workspace import ArtifactRow, WorkspaceKeys
+from outlast.values.digest import identity
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
 from outlast.values.private import open_file
-from outlast.workspace import artifact as artifacts
-from outlast.workspace import save
-from outlast.workspace.artifact import PREFIX, Artifact
+from outlast.workspace import artifacts
+from outlast.workspace.artifact import PREFIX, Artifact, ArtifactSource
+from outlast.workspace.artifacts import AddedArtifact, ArtifactDraft
 from outlast.workspace.content import Given
-from outlast.workspace.entry import ArtifactSource
-from outlast.workspace.recall.search import keep_up
-from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.once import Operation
     from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
-    from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
-else:
-    replay_execution = late("outlast.runs.replay.execution")
 
 
 T = TypeVar("T")
+NOTHING = WorkspaceKeys()
 
 
 class SavedCall(NamedTuple):
@@ -71,7 +72,9 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
         execution.come_to(past)
         return SavedCall(call, decode_payload(past.payload).facts)
     if execution.on_receipts_only:
-        assert isinstance(execution, replay_execution.Replaying)
+        from outlast.runs.replay.execution import Replaying
+
+        assert isinstance(execution, Replaying)
         execution.end_at(call, "value")
     execution.come_to_new()
     return SavedCall(call, None)
@@ -79,14 +82,16 @@ def told(execution: Execution, frame: Frame, what: str, name: str) -> SavedCall:
 
 def remember(execution: Execution, call: Call, work: Callable[[Writing], tuple[T, Any]]) -> T:
     """Do `work` and remember its answer as the call's, in one transaction that only the run's owner can make."""
-    writer = execution.writer
+    pen = execution.pen
 
     def both(tx: Writing) -> T:
         value, answer = work(tx)
-        tx.append(execution.hold, [writer.fact("value", call.step, answer, call)])
+        tx.append(execution.hold, [pen.fact("value", call.step, answer, call)])
         return value
 
-    done: T = writer.commit_work(both)
+    with pen.lock:
+        queued = pen.queue_work(both)
+    done: T = pen.write(queued)
     return done
 
 
@@ -115,7 +120,7 @@ def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
     try:
         return execution.executor.home.store.write(owned)
     except (LeaseLost, Unavailable) as error:
-        execution.writer.sever(error)
+        execution.pen.sever(error)
 
 
 def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str, refs: tuple[str, ...] = ()) -> None:
@@ -123,7 +128,7 @@ def keep(execution: Execution, attempt: Attempt, added: WorkspaceKeys, what: str
 
     Raises Refused, and drops it, if that receipt is written already.
     """
-    with execution.writer.lock:
+    with execution.pen.lock:
         if not attempt.closed:
             before = kept_by(attempt)
             attempt.kept = WorkspaceKeys(*((*old, *new) for old, new in zip(before, added, strict=True)))
@@ -141,7 +146,7 @@ def refuse_over(attempt: Attempt, what: str) -> None:
         raise Refused(detail=f"an attempt that is over cannot save {what}")
 
 
-def fate_of(attempt: Attempt, status: str, *, delivered: bool, mark: str) -> Callable[[Writing], None] | None:
+def fate_of(attempt: Attempt, status: str, delivered: bool, mark: str) -> Callable[[Writing], None] | None:
     """What becomes of what an attempt made, to be done with its receipt. None: nothing yet, or nothing was made."""
     kept = kept_by(attempt)
     if not any(kept) and not attempt.operations:
@@ -167,6 +172,8 @@ def save_from_run(
     execution: Execution, frame: Frame, given: Callable[[RunRow], ArtifactDraft], content: Given
 ) -> Artifact:
     """The artifact that this call saved. On replay its content is not even looked at."""
+    from outlast.workspace.recall.search import keep_up
+
     caller = execution.executor.caller
     run = run_row(caller.home, execution.id)
     draft = given(run)
@@ -179,7 +186,7 @@ def save_from_run(
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> tuple[AddedArtifact, dict[str, Any]]:
-        added = save.add(caller, tx, draft, taken)
+        added = artifacts.add(caller, tx, draft, taken)
         return added, about(added.row)
 
     added = remember(execution, call, work)
@@ -219,9 +226,9 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
 def _staged(execution: Execution, draft: ArtifactDraft, content: Given) -> TakenContent:
     """Content that cannot be kept because the disk fails ends the run here; it is not the flow that failed."""
     try:
-        return save.stage(execution.executor.home, draft, content)
+        return artifacts.stage(execution.executor.home, draft, content)
     except Unavailable as error:
-        execution.writer.sever(error)
+        execution.pen.sever(error)
 
 
 def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, content: Given) -> Artifact:
@@ -231,10 +238,10 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> AddedArtifact:
-        return save.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
+        return artifacts.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
 
     added = write_in_step(execution, work)
-    fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else NOTHING
+    fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else WorkspaceKeys()
     keep(execution, attempt, fresh, what, refs=(artifacts.ref_of(added.row),))
     attempt.saved = (*attempt.saved, about(added.row))
     return artifacts.artifact_of(caller.home, added.row, replayed=not added.is_new)
@@ -288,8 +295,8 @@ def save_from_command(
         return None
     draft = given(run_row(caller.home, place.run))
     _refuse_over(place, draft.name)
-    taken = save.stage(caller.home, draft, content)
-    operation = save.operation_of(draft, taken, operation_id)
+    taken = artifacts.stage(caller.home, draft, content)
+    operation = artifacts.operation_of(draft, taken, operation_id)
     source = ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
     own = [*_noted(Path(place.file))]
 
@@ -299,9 +306,9 @@ def save_from_command(
             raise LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
-            return AddedArtifact(save.row_again(tx, int(before)), is_new=False)
+            return AddedArtifact(artifacts.row_again(tx, int(before)), is_new=False)
         keys = [saved.key for saved in own]
-        return save.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
+        return artifacts.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
 
     added = caller.home.store.write(work)
     _note(place, draft.name, Saved(added.row.key, added.is_new, operation.id or "", operation.print))
@@ -349,12 +356,12 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
     for saved in _noted(folder / FILE):
         row = execution.executor.home.store.read(methodcaller("artifact_by_key", saved.key))
         if row is not None and (not saved.is_new or _is_of(row, execution)):
-            fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else NOTHING
+            fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else WorkspaceKeys()
             keep(execution, attempt, fresh, repr(row.name), refs=(artifacts.ref_of(row),))
             attempt.saved = (*attempt.saved, about(row))
             if saved.operation:
                 now = execution.executor.home.clock.now()
-                done = Answered(saved.operation, save.OPERATION, saved.print, str(saved.key), now)
+                done = Answered(saved.operation, artifacts.OPERATION, saved.print, str(saved.key), now)
                 attempt.operations = (*attempt.operations, done)
 
 

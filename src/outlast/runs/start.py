@@ -9,59 +9,45 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from outlast.clock import moment
-from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
+from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
+from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.flows.yaml.flow import FlowFileSpec
-from outlast.home.caller import NOTHING_ACCEPTED
-from outlast.home.home import refuse_loop, run_row
+from outlast.home.acceptance import NOTHING_ACCEPTED
+from outlast.home.find import run_row
+from outlast.home.home import refuse_loop
 from outlast.home.place import restoration_of
 from outlast.runs import body as retrying
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
 from outlast.runs import same_flow
+from outlast.runs.begin import standing
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal import RELOCATED, row_digest
 from outlast.runs.look import outcome_now
-from outlast.runs.outcomes import standing
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.stops import set_deadline
-from outlast.store.contract import Writing
+from outlast.store.contract import RunRow, Writing
 from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
-from outlast.values.late import late
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from outlast.home.caller import Acceptance, Caller
+    from outlast.home.acceptance import Acceptance
+    from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
-    from outlast.runs import call_async
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
-else:
-    call_async = late("outlast.runs.call_async")
-    asyncio = late("asyncio")
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
-    """Inputs as they will come back. Raises ValueRefused for one that would not, InputsInvalid for another type."""
+    """Inputs as they will come back. Raises ValueRefused for one that would not."""
     hints = hints_of(spec.function)
     for name, value in inputs.items():
-        try:
-            pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
-        except ValueRefused as error:
-            if not isinstance(error.__cause__, msgspec.ValidationError):
-                raise
-            shown = ", ".join(str(each) for each in spec.signature.parameters)
-            raise InputsInvalid(spec.name, f"{name} is {value!r:.100}: {error.__cause__}", shown) from error
+        pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
     return encode(dict(inputs))
 
 
@@ -96,7 +82,13 @@ def _run(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    outcome = runner.run_plain(executor, execution, _body(execution, spec, inputs), spec.decode)
+    run = executor.live.facade(execution, False)
+
+    @calls_user_code
+    def body() -> Any:
+        return spec.function(run, **inputs)
+
+    outcome = runner.run_plain(executor, execution, body, spec.decode)
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
@@ -144,22 +136,14 @@ async def _run_async(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    outcome = await runner.run_async(executor, execution, _body(execution, spec, inputs), spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
-
-
-def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
-    """What is run: the flow's function, or the nodes of its file."""
-    live = execution.executor.live
-    if isinstance(spec, FlowFileSpec):
-        return partial(live.commands.perform, execution, spec, inputs)
-    run = live.facade(execution, spec.is_async)
+    run = executor.live.facade(execution, True)
 
     @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 
-    return body
+    outcome = await runner.run_async(executor, execution, body, spec.decode)
+    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
 async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
@@ -172,13 +156,17 @@ async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec,
 
 async def _go_on_in_thread(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
     """Cancelling this asks the flow to stop, and waits until it has."""
+    import asyncio
+
+    from outlast.runs.call_async import in_thread
+
     begun = threading.Event()
 
     def body() -> Outcome[Any]:
         begun.set()
         return go_on(executor, claimed, spec, accept)
 
-    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(call_async.in_thread(body))
+    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(body))
     try:
         with given_back(executor.home, claimed, begun.is_set):
             return await asyncio.shield(work)
@@ -226,12 +214,12 @@ def _ready(
 ) -> tuple[FlowSpec, dict[str, Any]]:
     """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, FlowElsewhere, InputsInvalid."""
     try:
-        found = spec or same_flow.flow_of_run(executor, claimed.run)
+        found = spec or flow_of_run(executor, claimed.run)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
             _tell_restored(executor.home, claimed)
-            inputs = same_flow.refuse_unfit(claimed.run, found)
+            inputs = refuse_unfit(claimed.run, found)
         else:
             inputs = found.typed(decode(claimed.run.inputs))
         _relocate(executor.caller, claimed, found)
@@ -261,6 +249,15 @@ def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     caller.home.store.write(work)
 
 
+def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
+    """Raises NameInvalid for a flow that this run cannot be one of."""
+    if run.flow.startswith("script:") != spec.source.startswith("script:"):
+        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
+    if is_recipe(run.flow) != is_recipe(spec.source):
+        kind = "a flow file" if is_recipe(run.flow) else "a Python flow"
+        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
+
+
 def _tell_restored(home: Home, claimed: RunClaim) -> None:
     """Say so before a run goes on that came out of a backup: what it did after that is not known here."""
     came = restoration_of(home.path)
@@ -270,6 +267,58 @@ def _tell_restored(home: Home, claimed: RunClaim) -> None:
             f"run {claimed.run.id} is as a backup of {came.home} had it at {at}; what it did there later is not known "
             "here and is done again, effects too: see that it does not go on in both homes"
         )
+
+
+def flow_of_run(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec:
+    """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
+
+    Raises FlowNotFound, FlowElsewhere.
+    """
+    if (given := same_flow.given(executor, run)) is not None:
+        return given
+    source = same_flow.whereabouts(executor.caller, run.source)
+    found = _loaded(executor.home, source or run.source)
+    if source not in ("", run.source):
+        same_flow.refuse_other(executor.home, run, found)
+    return found
+
+
+def flow_if_known(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec | None:
+    """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
+
+    Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
+    """
+    source = same_flow.whereabouts(executor.caller, run.source) or run.source
+    if source.startswith("script:") or is_recipe(source) or same_flow.given(executor, run) is not None:
+        return flow_of_run(executor, run)
+    (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
+    if loaded_module(place, folder) is not None:
+        return flow_of_run(executor, run)
+    if why := why_missing(place, name, folder):
+        raise FlowNotFound(source, why)
+    same_flow.refuse_other_worktree(executor.home, run, source)
+    return None
+
+
+def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
+    """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
+    _refuse_other_kind(run, spec)
+    return spec.typed(decode(run.inputs))
+
+
+def _loaded(home: Home, source: str) -> FlowSpec:
+    """A flow by its source. Raises FlowNotFound."""
+    if source.startswith("script:"):
+        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+    folder = home.project or here()
+    if is_recipe(source):
+        from outlast.flows.yaml.flow import find_recipe
+
+        return find_recipe(source, folder)
+    spec = getattr(load(source, folder), "spec", None)
+    if not isinstance(spec, FlowSpec):
+        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
+    return spec
 
 
 def continue_child(executor: Executor, run_id: str, spec: FlowSpec) -> Outcome[Any]:

@@ -109,7 +109,7 @@ def set_deadline(execution: Execution, started_at: int, seconds: float | None) -
 
 
 def look(execution: Execution) -> None:
-    """At each tick of the heartbeat: whether it is past its deadline, and what is to be cancelled by now."""
+    """At each tick of the heart: whether it is past its deadline, and what is to be cancelled by now."""
     if execution.called_off_at:
         over = time.monotonic() - execution.called_off_at >= execution.settings.grace_seconds
         execution.stopping_now = execution.stopping_now or over

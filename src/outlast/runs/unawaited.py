@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Coroutine
-from inspect import CO_COROUTINE
 from pathlib import Path
 from sys import _getframe, getrefcount
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast.errors import NeverAwaited
 from outlast.flows.loading import lasting
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import asyncio
-else:
-    asyncio = late("asyncio")
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"
-IN_PLAIN = "a plain function cannot await it: call run.step({step}, …), or make the flow `async def`; then resume it"
 _NAMED = 5  # of many, this many are named
 Noted = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
@@ -95,9 +87,7 @@ class Unawaited:
     def _refuse(self, left: list[Noted]) -> None:
         named = "; ".join(f"{what} at {self._place(code, at)}" for _, what, code, at in left[:_NAMED])
         more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        if left[0][2].co_flags & CO_COROUTINE:
-            raise NeverAwaited(self._run_id, named + more)
-        raise NeverAwaited(self._run_id, named + more, IN_PLAIN.format(step=left[0][1]))
+        raise NeverAwaited(self._run_id, named + more)
 
     def _place(self, code: CodeType, at: int) -> str:
         line = next((line for start, end, line in code.co_lines() if start <= at < end and line), code.co_firstlineno)
@@ -106,6 +96,8 @@ class Unawaited:
 
 def _task() -> object:
     """The task that this is done in; None outside of any."""
+    import asyncio  # late: plain flows need none of it
+
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -7,20 +7,19 @@ every function takes other rules, such as `(*RULES, by_pattern("ours", "one of o
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
-from msgspec import Struct
 
 from outlast.errors import SecretFound
 from outlast.secrets.placed import LOOKED_AT, is_login, looks_real
 from outlast.secrets.rules import RULES, SecretRule, by_pattern, has_secret_word, is_password, name_kind
+from outlast.secrets.text import without_colours
 from outlast.secrets.tokens import WORD
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
 __all__ = [
     "MASK",
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 MASK = "***"
-_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 _MANY = 1 << 14  # characters: words of a longer text are not taken apart
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
 Place = str | tuple["Place", str | int]  # a path in parts: most are never shown, and showing takes time
@@ -84,7 +82,7 @@ def _joined(spans: list[tuple[int, int, str]]) -> Iterator[FoundSecret]:
 
 def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
-    hints = hints_of(rules)
+    hints = _hints_of(rules)
     text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
     lowered = text.lower()
     found = [rule for hint, rule in hints.cased if hint in text]
@@ -96,7 +94,7 @@ def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class RuleHints(NamedTuple):
+class _Hints(NamedTuple):
     """Every hint with its rule: as it is written, in large or small letters, as it is written in a long word."""
 
     cased: list[tuple[str, SecretRule]]
@@ -105,11 +103,11 @@ class RuleHints(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def hints_of(rules: tuple[SecretRule, ...]) -> RuleHints:
+def _hints_of(rules: tuple[SecretRule, ...]) -> _Hints:
     hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
     in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
     cased = [(hint, rule) for hint, rule in hints if rule.cased and not rule.in_word]
-    return RuleHints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
+    return _Hints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
 
 
 def mask(text: str, rules: tuple[SecretRule, ...] = RULES) -> str:
@@ -156,36 +154,6 @@ def _mask_at(text: str, found: Iterator[FoundSecret]) -> str:
     return "".join([*parts, text[at:]])
 
 
-# -- colours -----------------------------------------------------------------------------------------
-
-
-class Plain(NamedTuple):
-    """A text without colours. `begins` has where each part of it begins, `shifts` how much was left out before."""
-
-    text: str
-    begins: list[int]
-    shifts: list[int]
-
-    def place(self, start: int, end: int) -> tuple[int, int]:
-        """Where something stands in the text with its colours, as its start and its end below zero."""
-        return start + self._shift(start), -(end + self._shift(end - 1))
-
-    def _shift(self, at: int) -> int:
-        return self.shifts[bisect_right(self.begins, at) - 1]
-
-
-def without_colours(text: str) -> Plain:
-    """The text as a terminal shows it, but for what else steers one."""
-    parts, begins, shifts, length, at = [], [0], [0], 0, 0
-    for found in _COLOUR.finditer(text):
-        parts.append(text[at : found.start()])
-        length += found.start() - at
-        at = found.end()
-        begins.append(length)
-        shifts.append(at - length)
-    return Plain("".join([*parts, text[at:]]), begins, shifts)
-
-
 # -- values ------------------------------------------------------------------------------------------
 
 
@@ -225,7 +193,8 @@ def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
     return known
 
 
-class _Looking(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Looking:
     rules: tuple[SecretRule, ...]
     report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
 
@@ -313,7 +282,8 @@ def _shown_key(key: str, rules: tuple[SecretRule, ...]) -> str:
 # -- raw JSON ----------------------------------------------------------------------------------------
 
 
-class _Level(Struct):
+@dataclass(slots=True)
+class _Level:
     """An object or a list that is being read."""
 
     place: Place

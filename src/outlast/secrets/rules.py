@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from outlast.secrets.placed import (
     BASIC_HINTS,
@@ -27,15 +25,16 @@ from outlast.secrets.placed import (
     look_for_logins,
     look_for_signed,
     looks_real,
-    places,
 )
+from outlast.secrets.text import places
 from outlast.secrets.tokens import TOKENS, Token, more_tokens
 
 Span = tuple[int, int]
 Look = Callable[[str], Iterable[Span]]
 
 
-class SecretRule(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class SecretRule:
     """One kind of secret. `look` gives where each begins and ends in a text."""
 
     name: str

@@ -1,8 +1,10 @@
-"""Of much text, the lines that may have a secret in them: those with a hint of a rule, and the ones right after. Pure.
+"""A first look at much text at once: where the hints of rules stand. Pure.
 
 Looking for one hint after another reads the text a hundred times; all of them are looked for together, by an automaton
 that reads it once. Only hints so short that ordinary text is full of them (`SK`, `pat`) are looked for by themselves,
 with as much after them as a secret has. It finds too much, never too little.
+
+Of much text, the lines that may have a secret in them: those with a hint, and the ones right after. Pure.
 
 Every kind of secret is within a line, or in two where a value may stand under its name; private keys, which have many,
 are not looked for this way. What is left of a text is small as a rule, and is read as any other.

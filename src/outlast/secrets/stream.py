@@ -13,8 +13,9 @@ from functools import lru_cache
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
-from outlast.secrets.find import find, hints_of, without_colours
+from outlast.secrets.find import find
 from outlast.secrets.rules import RULES
+from outlast.secrets.text import without_colours
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _begun(end: str, hints: tuple[str, ...]) -> int:
     return next((n for n in ends if any(hint.startswith(end[-n:]) for hint in hints)), 0)
 
 
-class _HintWords(NamedTuple):
+class _Hints(NamedTuple):
     """What a text has that has a secret in it: just so, in large or small letters, or just so in one word."""
 
     cased: tuple[str, ...]
@@ -161,9 +162,11 @@ class _HintWords(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _hints(rules: tuple[SecretRule, ...]) -> _HintWords:
-    cased, other, in_words = (tuple(hint for hint, _ in pairs) for pairs in hints_of(rules))
-    return _HintWords((_KEY_BEGINS.decode(), *cased), other, in_words)
+def _hints(rules: tuple[SecretRule, ...]) -> _Hints:
+    all_ = [(rule, hint) for rule in rules for hint in rule.hints or ("",)]
+    cased = (_KEY_BEGINS.decode(), *(hint for rule, hint in all_ if rule.cased and not rule.in_word))
+    other = tuple(hint.lower() for rule, hint in all_ if not rule.cased)
+    return _Hints(cased, other, tuple(hint for rule, hint in all_ if rule.in_word))
 
 
 def _begin_of_key(data: bytes) -> int:

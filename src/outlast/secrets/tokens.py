@@ -5,8 +5,6 @@ Every one is a word of at least `WORD` characters without a blank, and has one o
 
 from __future__ import annotations
 
-from re import escape
-
 from outlast.values.frozen import NamedTuple
 
 WORD = 20  # characters of the shortest of them
@@ -172,6 +170,8 @@ MORE: dict[str, str] = {
 
 def more_tokens() -> list[Token]:
     """Each of them as a kind."""
+    from re import escape
+
     made = []
     for begin, rest in MORE.items():
         end = _END if rest.endswith("}") and not rest.endswith(",}") else ""  # of so many characters, and no more

@@ -7,10 +7,8 @@ writes at once. Nothing here is read by a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
@@ -31,17 +29,18 @@ from outlast.sessions.session import (
 )
 from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple
-from outlast.values.tokens import counter
+from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.tokenizer import counter
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.sessions.session import MessageDraft
+    from outlast.sessions.drafts import MessageDraft
 
 PAGE = 20
 
 
-class SessionCall(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SessionCall:
     """Which session is meant, and who asks."""
 
     scope: str

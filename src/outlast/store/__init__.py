@@ -47,20 +47,6 @@ def open(url: str, **options: Any) -> OpenedStore:
     return OpenedStore(SqliteStore(path, **options), FolderBlobs(path.parent / "blobs"))
 
 
-def inspect(path: Path, marker: Path | None) -> None:
-    """Nothing, if a database of ours is there or may be made. Raises StoreLost, StoreForeign, StoreNewer."""
-    from outlast.store.sqlite.file import inspect
-
-    inspect(path, marker)
-
-
-def remember(marker: Path) -> None:
-    """Note that a database was made: one that is gone later is not made anew."""
-    from outlast.store.sqlite.file import remember
-
-    remember(marker)
-
-
 def open_keys(home: Path) -> KeyStore:
     """The API keys of a home. Nothing is opened or made until there is something to read or write."""
     from outlast.store.sqlite.keys import KeyFile

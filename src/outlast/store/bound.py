@@ -31,7 +31,6 @@ WHOLE = frozenset(  # of the tenant
 # whether the list goes up.
 PAGES = {
     "newest_runs": (2, 1, False),
-    "runs_where": (3, 2, False),
     "records_of_ref": (1, 2, False),
     "links_from": (2, 3, True),
     "links_to": (2, 3, True),

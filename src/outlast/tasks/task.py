@@ -1,25 +1,56 @@
 """A task as a host sees it: its state, what happened to it, and what may be done with it now.
 
-Its states, and the moves between them, are in `handoffs/task_state.py`.
+The states and the moves between them are one table; CHECKs and docs/tasks.md repeat it.
 """
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, Literal
 
-from msgspec import Struct
-
-from outlast.handoffs.handoff import Handoff, HandoffClaim, Recovered, Settlement, TaskRun
-from outlast.handoffs.task_state import State as State
+from outlast.handoffs.handoff import Handoff, HandoffClaim
+from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
+from outlast.handoffs.task_anchor import PREFIX as PREFIX
+from outlast.handoffs.task_anchor import anchor_of as anchor_of
+from outlast.handoffs.task_anchor import task_of as task_of
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.frozen import Compared
+from outlast.values.codec import encode
+from outlast.values.frozen import dataclass
 
+State = Literal["active", "paused", "resumed", "completed"]
+STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
+FIRST: State = "active"
+
+# A task moves to its own state again when it is paused anew, or taken over from somebody.
+MOVES: dict[State, tuple[State, ...]] = {
+    "active": ("paused", "resumed", "completed"),
+    "paused": ("paused", "resumed", "completed"),
+    "resumed": ("paused", "resumed", "completed"),
+    "completed": ("active",),
+}
+
+# What is written down about a task: each move under its own name, and what a host records.
+KINDS = ("opened", "paused", "resumed", "completed", "reopened", "event")
+STATE_AFTER: dict[str, State] = {
+    "opened": "active",
+    "paused": "paused",
+    "resumed": "resumed",
+    "completed": "completed",
+    "reopened": "active",
+}
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
 
 
-class AllowedAction(Struct, frozen=True):
+def may_move(before: State, after: State) -> bool:
+    """Whether a task may go from one state to another."""
+    return after in MOVES[before]
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedAction:
     """Whether something may be done with a task now. `why`: why not; or, if it may, what it still needs."""
 
     name: str
@@ -27,7 +58,8 @@ class AllowedAction(Struct, frozen=True):
     why: str = ""
 
 
-class TaskEvent(Compared, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
     """One thing that happened to a task, in its place."""
 
     task: str
@@ -38,10 +70,11 @@ class TaskEvent(Compared, frozen=True):
     actor: str
     at: datetime
     masked: int = 0  # how many secrets of the body were masked
-    replayed: bool = False
+    replayed: bool = field(default=False, compare=False)
 
 
-class Task(Compared, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Task:
     """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff.
 
     `run` is its unfinished run, in a list: of several the one that was heard of last.
@@ -56,11 +89,12 @@ class Task(Compared, frozen=True):
     opened_at: datetime | None
     updated_at: datetime | None
     events: int = 0  # how many there are
-    replayed: bool = False
+    replayed: bool = field(default=False, compare=False)
     run: TaskRun | None = None
 
 
-class TaskContext(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskContext:
     """How a task stands here and now, and what may be done with it."""
 
     task: str
@@ -90,7 +124,8 @@ class TaskContext(Struct, frozen=True):
         return next((each.why for each in self.allowed_actions if each.name == name and not each.allowed), "")
 
 
-class TaskPaused(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskPaused:
     """A task that was paused: what was stored for whoever resumes it."""
 
     task: str
@@ -103,7 +138,8 @@ class TaskPaused(Struct, frozen=True):
         return self.handoff.replayed
 
 
-class TaskResumed(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskResumed:
     """A task that was resumed: what was handed over with its verdict, and the claim to it."""
 
     task: str
@@ -116,7 +152,8 @@ class TaskResumed(Struct, frozen=True):
         return self.claim.replayed
 
 
-class TaskCompleted(Compared, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TaskCompleted:
     """A task that was completed. Without a handoff there is no settlement: a run that succeeded shows it, or a word."""
 
     task: str
@@ -126,7 +163,17 @@ class TaskCompleted(Compared, frozen=True):
     shown_by: str = ""  # the run that succeeded
     override: str = ""
     notes: tuple[str, ...] = ()
-    replayed: bool = False
+    replayed: bool = field(default=False, compare=False)
 
 
 # -- the chain ---------------------------------------------------------------------------------------
+
+
+def genesis_of_task(scope: str, task: str) -> bytes:
+    """The hash before the first event: it ties the chain to its task."""
+    return sha256(b"outlast task\n" + encode([scope, task])).digest()
+
+
+def event_header(seq: int, kind: str, name: str, digest: bytes, masked: int, actor: str, at: int) -> bytes:
+    """What the chain proves about an event."""
+    return encode([seq, kind, name, masked, actor, at, digest.hex()])

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
-
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import CALLS, Header, decode_header
 from outlast.runs.call import Call
 from outlast.runs.run import RunRecord
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 _ALL = 1_000_000
 
 
-class CallRecord(Struct):
+@dataclass(slots=True)
+class CallRecord:
     """One call as its journal tells it."""
 
     name: str

@@ -8,7 +8,6 @@ Forked processes that may be killed, and what they said before they ended.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import select
@@ -20,10 +19,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-
-from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
@@ -42,7 +40,8 @@ from outlast.values.codec import decode, encode
 Tell = Callable[[str, Any], None]
 
 
-class ChildEnd(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
     """How a child ended: by SIGKILL, or not; and everything it told."""
 
     killed: bool
@@ -106,7 +105,8 @@ _MOST_RESUMES = 20
 TASK = "crash-everywhere"
 
 
-class Point(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Point:
     """The nth time that a write point is reached."""
 
     name: str
@@ -116,7 +116,8 @@ class Point(Struct, frozen=True):
         return f"{self.name}:{self.nth}"
 
 
-class Crashes(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Crashes:
     """What was tried: every one of these kills was followed by resumes to the same result."""
 
     points: tuple[Point, ...]
@@ -200,11 +201,14 @@ class Hurried(SystemClock):
         self.ahead += int(seconds * 1_000_000)
 
     async def sleep_async(self, seconds: float) -> None:
+        import asyncio
+
         self.sleep(seconds)
         await asyncio.sleep(0)
 
 
-class CrashSubject(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CrashSubject:
     """What is tried: a flow with its inputs, and how a process of it goes on."""
 
     flow: Flow[..., Any]
@@ -299,7 +303,8 @@ def _kill_after(count: int) -> Callable[[str], None]:
 # -- in the parent -----------------------------------------------------------------------------------
 
 
-class Trying(Struct):
+@dataclass(slots=True)
+class Trying:
     """The trials of one flow, and what they came to."""
 
     base: Path
@@ -343,7 +348,8 @@ class Trying(Struct):
         shutil.rmtree(trial.home)
 
 
-class Trial(Struct):
+@dataclass(slots=True)
+class Trial:
     """One home, and the processes that worked on it one after the other."""
 
     home: Path

@@ -3,8 +3,6 @@
 Owns the encoders, the typed decoders and the search for the offending value. No pickle, no repr, no
 silent change: a tuple that would come back as a list, a NaN that would come back as null and a live
 object are refused with the path of the value and what to do instead.
-
-And digests of bytes, one hash everywhere: SHA-256, in hex; identities use its first 128 bits.
 """
 
 from __future__ import annotations
@@ -13,26 +11,16 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from hashlib import sha256
 from pathlib import PurePath
 from typing import Any, cast
 
 import msgspec
 
 from outlast.errors import ValueRefused
+from outlast.values.digest import identity
 
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
 INJECT = "pass live objects by inject(…); steps take and return values"
-
-
-def digest(data: bytes) -> str:
-    """The whole SHA-256, for content that must be proven."""
-    return sha256(data).hexdigest()
-
-
-def identity(data: bytes) -> str:
-    """The first half, for telling inputs and code apart."""
-    return sha256(data).hexdigest()[:32]
 
 
 def _to_json(value: Any) -> Any:

@@ -4,10 +4,8 @@ meant. Pure.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,24 +36,6 @@ def visible(text: object, keep: str = "") -> str:
     if shown.isprintable():
         return shown
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in shown)
-
-
-def written_out(text: str) -> str:
-    """The text with what cannot be seen, or moves what can be seen, as JSON writes it; other spaces stay."""
-    return text if text.isprintable() else "".join(map(_seen, text))
-
-
-def _seen(char: str) -> str:
-    if char.isprintable() or char in "\t\u200d" or unicodedata.category(char) == "Zs":
-        return char
-    return json.dumps(char)[1:-1]
-
-
-def last_lines(printed: bytes, most: int = 20, width: int = 500) -> list[str]:
-    """The last lines of what was printed, what cannot be seen written out; what is left out is said."""
-    lines = printed.decode("utf-8", "replace").splitlines()
-    left = [f"… ({len(lines) - most} lines before)"] if len(lines) > most else []
-    return [*left, *(written_out(line if len(line) <= width else f"{line[:width]}…") for line in lines[-most:])]
 
 
 def one_line(text: str, most: int) -> str:
@@ -103,11 +83,6 @@ def ended_line(stragglers: Sequence[Mapping[str, object]], number: int = 0) -> s
     known = ", ".join(f"{each.get('pid')} ({each.get('command')})" for each in stragglers)
     more = f" and {number - len(stragglers)} more" if number > len(stragglers) else ""
     return f"ended what it left in the background: {known}{more}"
-
-
-def doubt_of(shared: str) -> str:
-    """To be said after files that were left, if parts of `shared` that are done at once declare the same."""
-    return f" (of this or another part of {shared}: they are done at once and declare the same)" if shared else ""
 
 
 # -- commands in texts, made ready to be pasted elsewhere: in another folder, with another environment ----------------

@@ -15,9 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from msgspec import Struct
-
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
 STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
 RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
@@ -55,7 +53,8 @@ class Cause(NamedTuple):
         return f"{self.through[0]}, {len(self.through) - 1} steps above {self.through[-1]}"
 
 
-class RefStanding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RefStanding:
     """How a ref stands, and why if it does not stand."""
 
     state: str = STANDS  # stands, contested, superseded

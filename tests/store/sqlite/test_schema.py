@@ -16,7 +16,7 @@ from outlast.store.statements import key_statements, migrations, newest_version,
 from ..support import outsider
 
 BIG = (
-    *("runs", "run_tags", "journal", "chains", "interrupts", "inbox", "operations", "blob_refs"),
+    *("runs", "journal", "chains", "interrupts", "inbox", "operations", "blob_refs"),
     *("anchors", "handoffs", "handoff_files"),
     *("sessions", "messages", "memos"),
     *("tasks", "task_events"),
@@ -42,11 +42,6 @@ def built(text: str) -> apsw.Connection:
     for _ in connection.execute(text):
         pass
     return connection
-
-
-def whole() -> str:
-    """All versions one after another: what a new file is made of."""
-    return "".join(text for _, text in migrations("sqlite"))
 
 
 def objects(connection: apsw.Connection) -> dict[tuple[str, str], str]:
@@ -92,22 +87,22 @@ def test_a_file_of_an_older_version_is_brought_to_this_one_whole_or_not_at_all(t
 
 
 def test_an_opened_store_has_that_schema_and_says_what_it_is(store: SqliteStore) -> None:
-    with outsider(store.place) as connection:
-        assert objects(connection) == objects(built(whole()))
+    with outsider(store.path) as connection:
+        assert objects(connection) == objects(built(schema("sqlite")))
         assert connection.pragma("user_version") == newest_version("sqlite")
         assert connection.pragma("application_id") == APPLICATION_ID
         assert connection.pragma("journal_mode") == "wal"
 
 
 def test_every_table_is_strict_and_keyed_by_rowid() -> None:
-    for (kind, name), text in objects(built(whole())).items():
+    for (kind, name), text in objects(built(schema("sqlite"))).items():
         if kind == "table" and name != "sqlite_sequence":  # SQLite's own
             assert text.endswith("STRICT"), name
             assert "WITHOUT ROWID" not in text or name == "proofs"  # which nothing refers to
 
 
 def test_rows_have_the_fields_that_the_contract_names() -> None:
-    connection = built(whole())
+    connection = built(schema("sqlite"))
     runs = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
     waits = [row[1] for row in connection.execute("PRAGMA table_info(interrupts)")]
     assert tuple(runs) == RunRow._fields
@@ -128,7 +123,7 @@ def test_no_statement_is_named_twice() -> None:
 
 
 def plan(name: str) -> list[str]:
-    connection = built(whole())
+    connection = built(schema("sqlite"))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as the store does: no plan depends on a value
     return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL[name], (None,) * SQL[name].count("?"))]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct
+from outlast.values.frozen import dataclass
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
     (
@@ -38,7 +38,8 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-class AuditFinding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
     """Something that was found about a question: it fails it, or is only noted."""
 
     code: str
@@ -48,7 +49,8 @@ class AuditFinding(Struct, frozen=True):
     fails: bool = True
 
 
-class AuditQuestion(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AuditQuestion:
     """One of the six, answered."""
 
     number: int
@@ -59,7 +61,8 @@ class AuditQuestion(Struct, frozen=True):
     findings: tuple[AuditFinding, ...]
 
 
-class Audit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Audit:
     """The six questions about one flow or run, answered from facts."""
 
     kind: str  # flow, run
@@ -77,7 +80,8 @@ class Audit(Struct, frozen=True):
         return tuple(question.number for question in self.questions if not question.passed)
 
 
-class AuditAnswer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AuditAnswer:
     """What was found for one question."""
 
     evidence: tuple[str, ...] = ()
@@ -100,7 +104,8 @@ def answered(kind: str, subject: str, answers: Iterable[AuditAnswer]) -> Audit:
     return Audit(kind, subject, tuple(made))
 
 
-class Unit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Unit:
     """A step or effect of a flow, as it looks from outside."""
 
     name: str
@@ -120,7 +125,8 @@ class Unit(Struct, frozen=True):
     code: str = ""  # tells two units of one name apart
 
 
-class AuditedFlow(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AuditedFlow:
     """A flow, looked at."""
 
     name: str

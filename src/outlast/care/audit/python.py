@@ -12,10 +12,9 @@ import io
 import socket
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct, field
 
 from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_writes, names_in, swallowed
 from outlast.care.audit.code_signs import unrepeatable as signs_of
@@ -23,8 +22,8 @@ from outlast.care.audit.code_signs import unsteady as unsteady_in
 from outlast.care.audit.code_signs import unsummed as unsummed_in
 from outlast.care.audit.flow import AuditedFlow, AuditFinding, Unit
 from outlast.flows.code import function_in
-from outlast.flows.spec import FlowSpec, Signature, tree_of
-from outlast.runs.step import StepSpec
+from outlast.flows.spec import FlowSpec, Signature, StepSpec, tree_of
+from outlast.values.frozen import dataclass
 
 _CALLS = {"step": "step", "effect": "effect", "map": "step"}
 _LIVE = ("client", "session", "connection", "socket", "channel", "cursor", "engine", "pool", "browser", "driver")
@@ -32,7 +31,8 @@ _CLOSERS = ("close", "aclose", "quit", "disconnect", "dispose", "shutdown")
 _TOO_BROAD = (BaseException, Exception, OSError, TimeoutError)
 
 
-class Code(Struct, frozen=True):
+@dataclass(frozen=True)
+class Code:
     """A function and its syntax tree."""
 
     function: Callable[..., Any]
@@ -85,7 +85,8 @@ def seen_flow(spec: FlowSpec) -> AuditedFlow:
     )
 
 
-class BodySearch(Struct):
+@dataclass
+class BodySearch:
     """What was seen so far, going through a body and what it calls."""
 
     units: dict[tuple[str, str, str], Unit] = field(default_factory=dict)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
 from outlast.care.audit.audit import unit_of
 from outlast.care.audit.code_signs import names_in, unrepeatable
@@ -19,22 +18,24 @@ from outlast.care.audit.flow import AuditAnswer, AuditFinding
 from outlast.care.verify import DamagedRecord, verify
 from outlast.errors import FlowNotFound, OutlastError
 from outlast.flows.code import function_in, parse
-from outlast.flows.loading import is_flow_file, why_missing
-from outlast.flows.yaml.flow import FlowFileSpec
-from outlast.flows.yaml.model import Command, FlowDefinition
-from outlast.home.home import run_row
+from outlast.flows.loading import is_recipe, why_missing
+from outlast.flows.yaml.flow import RecipeSpec
+from outlast.flows.yaml.model import Command, Recipe
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.look import record_now, run_receipts
-from outlast.runs.outlook import plan as plan_of
 from outlast.runs.outputs import Output
 from outlast.runs.plan import Plan
+from outlast.runs.planning import plan as plan_of
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
-from outlast.runs.same_flow import file_now, flow_of_run, whereabouts
+from outlast.runs.same_flow import file_now, whereabouts
+from outlast.runs.start import flow_of_run
 from outlast.store.contract import RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
+from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import ArtifactPlace
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ ACTIONS = {
 }
 
 
-class AuditedRun(Struct, frozen=True):
+@dataclass(frozen=True)
+class AuditedRun:
     """A run, looked at: what all six answers are made of."""
 
     run: RunRecord
@@ -65,7 +67,7 @@ class AuditedRun(Struct, frozen=True):
     problems: tuple[DamagedRecord, ...]
     blobs: int
     plan: Plan | None
-    definition: FlowDefinition | None
+    recipe: Recipe | None
     artifacts: tuple[ArtifactRow, ...]  # that it saved in the workspace
     files: int  # of finished steps that were looked at
     outputs: tuple[Output, ...]  # those of them that are not as they were left
@@ -93,7 +95,7 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
     if row.status not in FINISHED:
         with suppress(OutlastError):
             plan = plan_of(executor, row)
-    definition, missing = _flow_of(executor, row)
+    recipe, missing = _flow_of(executor, row)
     return AuditedRun(
         run=record_now(executor.caller, row),
         rows=rows,
@@ -104,7 +106,7 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
         problems=checked.problems,
         blobs=checked.blobs,
         plan=plan,
-        definition=definition,
+        recipe=recipe,
         artifacts=tuple(row for row in saved if not row.pending),
         files=checked.files,
         outputs=checked.outputs,
@@ -112,18 +114,18 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
     )
 
 
-def _flow_of(executor: Executor, run: RunRow) -> tuple[FlowDefinition | None, str]:
+def _flow_of(executor: Executor, run: RunRow) -> tuple[Recipe | None, str]:
     """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
     if run.source.startswith("script:"):
         return None, ""
-    if not is_flow_file(run.source):
+    if not is_recipe(run.source):
         place, _, name = (whereabouts(executor.caller, run.source) or run.source).rpartition(":")
         return None, why_missing(place, name, executor.home.project or Path.cwd())
     try:
         spec = flow_of_run(executor, run)
     except OutlastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
-    return (spec.definition if isinstance(spec, FlowFileSpec) else None), ""
+    return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
 
 
 def answers_of(executor: Executor, looked: AuditedRun) -> list[AuditAnswer]:
@@ -169,11 +171,11 @@ def _ran(past: Past) -> int:
 
 def _signs_of(caller: Caller, looked: AuditedRun, past: Past) -> tuple[str, ...]:
     """Signs in the code of a step, read from its file without importing it."""
-    if looked.definition is not None:
-        node = next((each for each in looked.definition.nodes() if each.id == past.call.step), None)
+    if looked.recipe is not None:
+        node = next((each for each in looked.recipe.nodes() if each.id == past.call.step), None)
         return unit_of(node).signs if isinstance(node, Command) else ()
     place = looked.ledger.places.get(past.last.code)
-    if not place or is_flow_file(place[0]):
+    if not place or is_recipe(place[0]):
         return ()
     try:
         tree = parse(file_now(caller, run_row(caller.home, looked.run.id), place[0]).read_bytes())
@@ -241,7 +243,7 @@ def _answerer(past: Past) -> str:
 def _needs(executor: Executor, looked: AuditedRun) -> AuditAnswer:
     keys, absent = sorted(looked.ledger.needs), executor.live.resources.missing(looked.ledger.needs)
     missing = {key: by for key, by in absent.items() if key not in _made_by_code(looked, absent)}
-    secrets = looked.definition.secrets if looked.definition is not None else ()
+    secrets = looked.recipe.secrets if looked.recipe is not None else ()
     if looked.finished:
         told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
         return AuditAnswer((f"{told}; it is finished: nothing is restored",))

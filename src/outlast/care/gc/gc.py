@@ -15,13 +15,11 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from outlast.care.gc import artifacts as old_versions
 from outlast.care.gc import blobs as litter
@@ -32,7 +30,7 @@ from outlast.care.gc.rule import REASONS, Choice, Family, SweepRule, choose
 from outlast.care.gc.runs import Progress
 from outlast.clock import moment
 from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed
-from outlast.runs.holder import holder_of
+from outlast.runs.claim import holder_of
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Kin, Reading, Weight, below, every_row
 from outlast.store.contract.workspace import ArtifactCounts
@@ -74,7 +72,8 @@ ENTRY_BYTES, RUN_BYTES = 80, 300  # what rows cost beside their content, about
 _PAGE = 1000
 
 
-class SweptRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SweptRun:
     """A run that goes, and about how much room it gives back."""
 
     id: str
@@ -85,7 +84,8 @@ class SweptRun(Struct, frozen=True):
     size_bytes: int
 
 
-class Swept(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Swept:
     """What gc removed, or would remove."""
 
     dry_run: bool
@@ -114,7 +114,8 @@ class Swept(Struct, frozen=True):
         )
 
 
-class Planned(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Planned:
     """What is to go, decided and weighed; nothing is done yet."""
 
     choice: Choice
@@ -266,7 +267,7 @@ def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
     found = litter.find_litter(caller.home, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
-    cleared = litter.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
+    cleared = litter.Cleared(found.blobs, old, files=len(found.files))
     left = caller.home.store.read(lambda look: len(look.unswept()))
     return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
 

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
-from msgspec import Struct
-
 from outlast.runs.run import FINISHED
 from outlast.store.contract import Kin
 from outlast.store.contract.damaged import damage_of
+from outlast.values.frozen import dataclass
 
 COPIES = ("copy", "testimony")  # nobody may continue these here, whatever their status says
 
@@ -33,7 +32,8 @@ REASONS = {
 }
 
 
-class SweepRule(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SweepRule:
     """What is asked for; None asks for nothing."""
 
     older_than_us: int | None = None
@@ -46,7 +46,8 @@ class SweepRule(Struct, frozen=True):
         return not (self.older_than_us is None and self.keep is None and self.max_bytes is None)
 
 
-class Family(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Family:
     """A run without a parent here, and everything below it; the root last."""
 
     members: tuple[Kin, ...]
@@ -60,7 +61,8 @@ class Family(Struct, frozen=True):
         return max(member.ended_at for member in self.members)
 
 
-class Choice(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Choice:
     """Families that go, the oldest first; how many runs stay, by reason; and those of families that are unfinished."""
 
     going: tuple[Family, ...]

@@ -12,21 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from msgspec import Struct
-
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
-from outlast.home.home import run_row
+from outlast.home.find import run_row
 from outlast.ledger.journal import Row, check, genesis
-from outlast.runs.claim import run_fact
-from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
+from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
 from outlast.runs.journal import standing_digest
 from outlast.runs.run import FINISHED
 from outlast.runs.saves import refs_saved
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.values.codec import identity
-from outlast.values.frozen import NamedTuple
+from outlast.values.digest import identity
+from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -35,7 +32,8 @@ if TYPE_CHECKING:
 SHOWN = 5  # of what cannot travel; that there is more is said
 
 
-class Exported(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Exported:
     """A file that holds a run."""
 
     path: str

@@ -11,26 +11,25 @@ Proving that a file holds a whole handoff: its members, its chain, every revisio
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
-from msgspec import Struct
 
 from outlast.care.travel import archive, outgoing
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
 from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import journal as handoff_records
-from outlast.handoffs.claim import claimed_error, holder_of
+from outlast.handoffs import anchor_journal as handoff_records
+from outlast.handoffs.anchor_journal import AnchorRecord, lease_of
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery, not_found
 from outlast.handoffs.handoff import Contract, Handoff
-from outlast.handoffs.journal import AnchorRecord, lease_of
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -98,7 +97,7 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
         if not 0 <= number < LARGEST:
             raise ValueError(f"{number} is no number that a store has")
     try:
-        contract_of(**{name: getattr(handoff, name) for name in Contract.__struct_fields__})
+        contract_of(**{each.name: getattr(handoff, each.name) for each in fields(Contract)})
         _ = handoff.stored_at, handoff.expires_at  # what cannot be shown was never stored
     except (HandoffInvalid, OverflowError) as error:
         raise ValueError(str(error)) from error
@@ -123,7 +122,8 @@ def _is_id(text: str) -> bool:
 Change = Literal["added", "continued", "same", "older"]
 
 
-class Bundled(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bundled:
     """A file that holds a handoff."""
 
     path: str
@@ -137,7 +137,8 @@ class Bundled(Struct, frozen=True):
     digest: str  # SHA-256 of the file
 
 
-class BundleArrived(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class BundleArrived:
     """A handoff that came in, as it stands here now."""
 
     anchor: str
@@ -320,9 +321,9 @@ def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: Lease
     newest = look.handoff_at(here.key, here.revision)
     if lease.holder is None or newest is None:
         return
-    holder = holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
+    holder = anchors.holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
-        raise claimed_error(here.anchor, holder)
+        raise anchors.claimed_error(here.anchor, holder)
 
 
 # -- writing -----------------------------------------------------------------------------------------

@@ -11,23 +11,21 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.clock import moment
-from outlast.doors.cli import late
+from outlast.doors.cli.completion import run_argument
+from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import FAILED, SUCCEEDED, exit_code, told
-from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import file_argument, run_argument
-from outlast.doors.cli.outputs import standing
-from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, sized, table
-from outlast.errors import EmbeddedOnly, HomeNotFound, OutlastError
+from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, table
+from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast import Outlast, Output, Swept
+    from outlast import Outlast, Output
+    from outlast.care.gc.gc import Swept
     from outlast.python.backups import BackedUp, Rebuilt, RestoredHome, SetAside
 
 
@@ -63,7 +61,7 @@ def bytes_of(text: str) -> int:
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @click.option("--vacuum", is_flag=True, help="Shrink the database file too, if no run is being executed.")
 def gc(
-    call: Invocation,
+    door: Door,
     older_than: str | None,
     keep: int | None,
     max_size: str | None,
@@ -76,26 +74,28 @@ def gc(
     A run goes only if every rule given lets it go, and never while it, or a run it belongs to, is unfinished.
     Without a rule, only blobs and files that nobody needs go.
     """
+    from outlast.values.codec import jsonable
+
     seconds = seconds_of(older_than) if older_than is not None else None
     size = bytes_of(max_size) if max_size is not None else None
-    with call.open() as outlast:
+    with door.open() as outlast:
         swept = outlast.gc(
             older_than=seconds,
             keep=keep,
             max_bytes=size,
-            scope=call.scope,
+            scope=door.scope,
             artifacts=artifacts,
             dry_run=not yes,
             vacuum=vacuum,
             progress=_progress,
         )
-    if call.json:
-        emit(swept, nothing=swept.nothing)
+    if door.json:
+        emit({**jsonable(swept), "nothing": swept.nothing})
     else:
         given = {"--older-than": older_than, "--keep": keep, "--max-size": max_size}
         words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         words += [name for name, given in (("--artifacts", artifacts), ("--vacuum", vacuum)) if given]
-        _say_swept(call, swept, words)
+        _say_swept(door, swept, words)
     return FAILED if swept.troubles else SUCCEEDED
 
 
@@ -105,7 +105,7 @@ def _progress(done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
+def _say_swept(door: Door, swept: Swept, given: list[str]) -> None:
     would = "would be " if swept.dry_run else ""
     if swept.runs:
         _say_runs(swept, would)
@@ -118,7 +118,7 @@ def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
     for trouble in swept.troubles:
         note(f"problem: {trouble}")
     _say_room(swept)
-    _say_next(call, swept, given)
+    _say_next(door, swept, given)
 
 
 def _say_runs(swept: Swept, would: str) -> None:
@@ -158,33 +158,45 @@ def _say_room(swept: Swept) -> None:
         say(f"{sized(swept.free_bytes)} of the database are free for new records; --vacuum gives them to the disk")
 
 
-def _say_next(call: Invocation, swept: Swept, given: list[str]) -> None:
+def _say_next(door: Door, swept: Swept, given: list[str]) -> None:
     """The exact command that does what was foreseen, or how to name what may go."""
     if swept.dry_run and not swept.nothing:
-        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
+        say(f"nothing was removed yet; to do it: {door.command('gc', *given, '--yes')}")
     if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
         say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
     if swept.kept.get("no_rule"):
-        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
+        say(f"to remove finished runs give a rule, such as: {door.command('gc', '--older-than', '30d')}")
+
+
+def sized(size: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"
 
 
 @command("backup")
-@file_argument
+@click.argument("file", metavar="[FILE]", default=".")
 @click.option("--mirror", is_flag=True, help="The mirror too: receipts and handoffs as files.")
-def backup(call: Invocation, file: str, mirror: bool) -> int:
+def backup(door: Door, file: str, mirror: bool) -> int:
     """Write the whole home into one new file, while it is at work: all tenants, their blobs, keys and settings.
 
     FILE may be a folder [here]; the name is then made of the home. A file that is there is never replaced.
     """
-    done = late.backups.backup(call.home, file, mirror=mirror, progress=_backup_progress)
-    if call.json:
-        emit(done)
+    from outlast.python.backups import backup as make
+    from outlast.values.codec import jsonable
+
+    done = make(door.home, file, mirror=mirror, progress=_backup_progress)
+    if door.json:
+        emit(jsonable(done))
     else:
-        _say_backup(call, done)
+        _say_backup(door, done)
     return FAILED if done.damaged else SUCCEEDED
 
 
-def _say_backup(call: Invocation, done: BackedUp) -> None:
+def _say_backup(door: Door, done: BackedUp) -> None:
     say(f"backup {done.id} of {done.home} is {done.path}", "green")
     say(f"{counted(len(done.tenants), 'tenant')}, {counted(done.files, 'file')}, {done.bytes:,} bytes")
     say(f"sha256 {done.digest}")
@@ -198,7 +210,7 @@ def _say_backup(call: Invocation, done: BackedUp) -> None:
 @click.option("--from-mirror", metavar="DIR", help="Of the files of a mirror: sealed runs that prove nothing.")
 @click.option("--anew", is_flag=True, help="Set what is left of a lost database aside, and begin anew.")
 @click.option("--why", metavar="WHY", default="", help="With --anew: why; it is on the record.")
-def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
+def restore(door: Door, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
     """Make a home of a backup, exactly as it was, where nothing is yet; all of it or none.
 
     What happened after the backup is not known there. Let only one of the two homes go on.
@@ -207,20 +219,23 @@ def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew:
         raise click.UsageError("name one: BACKUP, --from-mirror DIR, or --anew --why WHY")
     if anew and not why.strip():
         raise click.UsageError("--anew needs --why: say why the database is given up; it is on the record")
-    tenant = call.tenant or "default"
+    from outlast.python import backups
+    from outlast.values.codec import jsonable
+
+    tenant = door.tenant or "default"
     if anew:
-        gone = late.backups.begin_anew(call.home, tenant, why)
-        emit(gone) if call.json else _say_anew(gone)
+        gone = backups.begin_anew(door.home, tenant, why)
+        emit(jsonable(gone)) if door.json else _say_anew(gone)
     elif from_mirror is not None:
-        built = late.backups.restore_from_mirror(from_mirror, call.home, tenant=tenant)
-        emit(built) if call.json else _say_rebuilt(built)
+        built = backups.restore_from_mirror(from_mirror, door.home, tenant=tenant)
+        emit(jsonable(built)) if door.json else _say_rebuilt(built)
     else:
-        done = late.backups.restore(str(backup), call.home, progress=_backup_progress)
-        emit(done) if call.json else _say_restored(call, done)
+        done = backups.restore(str(backup), door.home, progress=_backup_progress)
+        emit(jsonable(done)) if door.json else _say_restored(door, done)
     return SUCCEEDED
 
 
-def _say_restored(call: Invocation, done: RestoredHome) -> None:
+def _say_restored(door: Door, done: RestoredHome) -> None:
     say(
         f"{done.home} is as {done.was} was at {moment(done.made_at):%Y-%m-%d %H:%M:%S} UTC (backup {done.backup})",
         "green",
@@ -261,12 +276,14 @@ SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several pro
 
 @command("verify")
 @run_argument("[RUN]", required=False)
-def verify(call: Invocation, run_id: str | None) -> int:
+def verify(door: Door, run_id: str | None) -> int:
     """Check that every record is what was stored; names the broken one and exits 1."""
-    with call.open() as outlast:
+    from outlast.values.codec import jsonable
+
+    with door.open() as outlast:
         found = outlast.verify(run_id)
-    if call.json:
-        emit(found, ok=found.ok)
+    if door.json:
+        emit({"ok": found.ok, **jsonable(found)})
         return SUCCEEDED if found.ok else FAILED
     parts = [counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob")]
     if found.handoffs:
@@ -296,6 +313,8 @@ def verify(call: Invocation, run_id: str | None) -> int:
 
 def _say_files(files: int, other: Sequence[Output]) -> None:
     """How the files of a run's finished steps are now: no record is broken by what becomes of them."""
+    from outlast.doors.cli.outputs import standing
+
     if files:
         say(f"{counted(files, 'file')} of finished steps looked at; {files - len(other):,} as they were left")
     for one in other[:FILES]:
@@ -306,52 +325,60 @@ def _say_files(files: int, other: Sequence[Output]) -> None:
 
 @command("doctor")
 @click.option("--quick", is_flag=True, help="Leave out what `verify` checks, and say so.")
-def doctor(call: Invocation, quick: bool) -> int:
+def doctor(door: Door, quick: bool) -> int:
     """Versions, home and disk, and whether they are sound: also every record of every tenant, as `verify` checks it."""
+    from outlast.errors import HomeNotFound
+
     known = {"python": platform.python_version(), "outlast": version("outlast"), "apsw": version("apsw")}
     try:
-        with call.open() as outlast:
+        with door.open() as outlast:
             known |= home_facts(outlast)
             around = _around(outlast)
     except HomeNotFound as error:
-        return _without_home(call, known, error)
-    known |= {"verified": not quick} | about_home(call, known)
+        return _without_home(door, known, error)
+    known |= {"verified": not quick} | about_home(door, known)
     problems = [*problems_of(known), *around]
     for tenant in [] if quick else known["tenants"]:
-        problems += broken_in(call, tenant)
-    if call.json:
+        problems += broken_in(door, tenant)
+    if door.json:
         emit({"ok": not problems, **known, "problems": problems})
     else:
         _say_facts(known)
-        _say_soundness(call, known, problems)
+        _say_soundness(door, known, problems)
     return FAILED if problems else SUCCEEDED
 
 
-def about_home(call: Invocation, known: dict[str, Any]) -> dict[str, Any]:
+def about_home(door: Door, known: dict[str, Any]) -> dict[str, Any]:
     """What concerns the home as a whole: its tenants, the backup it was made of, what was set aside in it."""
-    if late.shared.url_of(call.home):
+    from outlast.python import backups
+    from outlast.python.shared import url_of
+    from outlast.values.codec import jsonable
+
+    if url_of(door.home):
         return {"tenants": [known["tenant"]], "restored": None, "set_aside": []}
     home = known["home"]
-    came = late.backups.restoration_of(home)
+    came = backups.restoration_of(home)
     restored = came and {name: getattr(came, name) for name in came.__struct_fields__}
     return {
-        "tenants": late.backups.tenants_of(home),
-        "restored": restored,
-        "set_aside": late.backups.set_aside(home),
+        "tenants": backups.tenants_of(home),
+        "restored": jsonable(restored),
+        "set_aside": backups.set_aside(home),
     }
 
 
-def broken_in(call: Invocation, tenant: str) -> list[str]:
+def broken_in(door: Door, tenant: str) -> list[str]:
     """What `verify` finds in a tenant, or why it cannot look."""
+    from dataclasses import replace
+
     try:
-        with replace(call, tenant=tenant).open() as outlast:
+        with replace(door, tenant=tenant).open() as outlast:
             found = outlast.verify()
     except OutlastError as error:
         return [f"tenant {tenant}: {told(error)} [{error.code}]"]
     return [f"tenant {tenant}: {problem.record}: {problem.why}" for problem in found.problems]
 
 
-def _say_soundness(call: Invocation, known: dict[str, Any], problems: list[str]) -> None:
+def _say_soundness(door: Door, known: dict[str, Any], problems: list[str]) -> None:
     if came := known["restored"]:
         say(f"restored from backup {came['backup']} of {came['home']}: what happened there later is not known here;")
         say("let only one of the two homes go on: an effect that ran after the backup would run again")
@@ -360,7 +387,7 @@ def _say_soundness(call: Invocation, known: dict[str, Any], problems: list[str])
     for problem in problems:
         say(f"problem: {problem}", "red")
     if not known["verified"]:
-        say(f"the records were not checked: {call.command('verify')}")
+        say(f"the records were not checked: {door.command('verify')}")
     elif not problems:
         say("ok: nothing to mend", "green")
 
@@ -374,8 +401,11 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
 
 def _around(outlast: Outlast) -> list[str]:
     """What is not sound around the home; a server's is looked at where it is."""
+    from outlast.errors import EmbeddedOnly
+    from outlast.python.backups import problems_around
+
     try:
-        return late.backups.problems_around(outlast.home)
+        return problems_around(outlast.home)
     except EmbeddedOnly:
         return []
 
@@ -420,8 +450,8 @@ def _workspace(known: dict[str, Any]) -> str:
     return f"{saved}, {known['records']} records, {known['links']} links"
 
 
-def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:
-    if call.json:
+def _without_home(door: Door, known: dict[str, Any], error: Any) -> int:
+    if door.json:
         emit({"ok": False, **known, "error": error.to_dict()})
     else:
         facts(known.items())

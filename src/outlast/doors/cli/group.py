@@ -8,13 +8,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli import late
 from outlast.doors.cli.render import width, wrapped
-from outlast.values.text import closest
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 
 WIDEST = 98
 LEFT = 30  # columns of the names in a list; a longer one has its text below it
@@ -91,11 +93,11 @@ SECTIONS: Sections = {
         "abort": ("choices:abort", "Give a run up."),
     },
     "Look": {
-        "runs": ("runs:runs", "List the newest runs."),
-        "show": ("show:show", "One run: how it stands, its steps, its waits."),
+        "runs": ("look:runs", "List the newest runs."),
+        "show": ("look:show", "One run: how it stands, its steps, its waits."),
         "outputs": ("outputs:outputs", "The files of finished steps as they are now; put them back."),
         "displaced": ("outputs:displaced", "What gave way when files were put back."),
-        "receipts": ("show:receipts", "What each attempt of each step left on record."),
+        "receipts": ("look:receipts", "What each attempt of each step left on record."),
         "steps": ("audit:steps", "The steps of a flow, before anything of it runs."),
         "inbox": ("answer:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
@@ -111,7 +113,7 @@ SECTIONS: Sections = {
         "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
         "keys": ("serve:keys", "API keys: who may ask a server for what."),
         "hook": ("hook:hook", "Let coding agents leave handoffs, and start from them."),
-        "mcp": ("serve:mcp", "Serve the tools to a model over stdio; connect a client."),
+        "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
@@ -123,7 +125,7 @@ SECTIONS: Sections = {
         "restore": ("care:restore", "A home made of a backup; of a mirror; or begun anew."),
         "gc": ("care:gc", "Remove finished runs, and what nobody needs; a dry run first."),
         "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
-        "completion": ("options:completion", "Let your shell complete commands, runs and steps."),
+        "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),
     },
 }
 PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in section.items()}
@@ -160,16 +162,20 @@ class Commands(click.Group):
 
     def _meant(self, ctx: click.Context, word: str) -> str:
         """The command that somebody may have meant: one of these, or one of that name in a group of them."""
+        from outlast.values.text import closest
+
         groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), Commands)}
         inner = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
         named = " or ".join(f"`{ctx.command_path} {each}`" for each in inner or closest(word, self.lines))
         return f"did you mean {named}?" if named else ""
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[late.shell_completion.CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         lines = [(name, line) for name, (_, line) in self.lines.items() if name.startswith(incomplete)]
-        return [late.shell_completion.CompletionItem(name, help=line) for name, line in lines]
+        return [CompletionItem(name, help=line) for name, line in lines]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self.lines))
@@ -180,7 +186,9 @@ class Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        click.echo(f"outlast {late.metadata.version('outlast')}")
+        from importlib.metadata import version
+
+        click.echo(f"outlast {version('outlast')}")
         ctx.exit()
 
 
@@ -191,7 +199,6 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 @click.option("--home", metavar="DIR", help="Where the records are kept [the .outlast/ of the repository].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
-@click.option("--actor", "acting", metavar="NAME", help="Who does this [OUTLAST_ACTOR, else local].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context

@@ -1,34 +1,27 @@
-"""`outlast serve`: the same calls over HTTP. `outlast keys`: who may ask a server for what.
+"""`outlast serve`: the same calls over HTTP.
 
-`outlast mcp`: the tools for a model over stdio; and `outlast mcp install`: what a client needs to be told.
+`outlast keys`: who may ask a server for what.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import sys
-from collections.abc import Callable
-from contextlib import closing
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli import late
+from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import INTERRUPTED
 from outlast.doors.cli.group import Commands, Sections
-from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
-from outlast.doors.cli.render import at, emit, note, say, say_all, table
-from outlast.doors.mcp import require
+from outlast.doors.cli.render import at, emit, note, say, table
 from outlast.errors import ExtraMissing, NameInvalid
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outlast import ApiKey, Keys, Outlast
-    from outlast.doors.mcp.install import Configuration
+    from outlast.doors.http.state import ServerSettings
+    from outlast.home.keys import ApiKey, Keys
 
 
 SECTIONS: Sections = {
@@ -56,18 +49,19 @@ def keys() -> None:
 )
 @click.option("--only", "scopes", multiple=True, metavar="SCOPE", help="Bind it to a scope; repeat it for more [all].")
 @click.option("--expires", metavar="TIME", help="How long it is good for, such as 12h or 90d [for ever].")
-def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
+def create(door: Door, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
     """Make a key for one tenant (--tenant) and actor. Only now its text is shown: keep it safe.
 
     read looks; write stores, starts and resumes; approve answers what waits for a person, and gets past other gates;
     admin may do all of it. A key that is bound to scopes (--only) sees and changes nothing of others; it is in the
     first of them unless a request names another. Other keys read the whole tenant.
     """
-    tenant, may = call.tenant or "default", roles or ("read", "write")
-    with _keys(call) as keys:
-        made = keys.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes)
-    if call.json:
-        emit(made.key, key=made.text)
+    opened = _keys(door)
+    tenant, may = door.tenant or "default", roles or ("read", "write")
+    made = opened.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes)
+    opened.close()
+    if door.json:
+        emit(_shown(made.key) | {"key": made.text})
     else:
         say(made.text)
         bound = f", only in {', '.join(scopes)}" if scopes else ""
@@ -76,14 +70,15 @@ def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[s
 
 
 @command("list")
-def list_(call: Invocation) -> int:
+def list_(door: Door) -> int:
     """Every key of the home, also those that are over; secrets are kept nowhere."""
-    with _keys(call) as keys:
-        found, damaged = [key for key in keys.list() if call.tenant in (None, key.tenant)], keys.damaged()
+    opened = _keys(door)
+    found, damaged = [key for key in opened.list() if door.tenant in (None, key.tenant)], opened.damaged()
+    opened.close()
     for key_id in damaged:
         note(f"key {key_id} is damaged, and nobody can use it; see `outlast verify`")
-    if call.json:
-        emit({"keys": found, "damaged": damaged})
+    if door.json:
+        emit({"keys": [_shown(key) for key in found], "damaged": list(damaged)})
     elif found:
         table(
             ("KEY", "TENANT", "ACTOR", "ROLES", "ONLY IN", "MADE", "LAST USED", "UNTIL"), [_row(key) for key in found]
@@ -95,19 +90,30 @@ def list_(call: Invocation) -> int:
 
 @command("revoke")
 @click.argument("key_id", metavar="KEY")
-def revoke(call: Invocation, key_id: str) -> int:
+def revoke(door: Door, key_id: str) -> int:
     """End a key by its id: a server refuses it from its next request on."""
-    with _keys(call) as keys:
-        done = keys.revoke(key_id)
-    if call.json:
-        emit(done)
+    opened = _keys(door)
+    done = opened.revoke(key_id)
+    opened.close()
+    if door.json:
+        emit(_shown(done))
     else:
         say(f"key {done.id} of {done.actor} is revoked")
     return 0
 
 
-def _keys(call: Invocation) -> closing[Keys]:
-    return closing(late.outlast.Keys(late.backups.folder_of(call.home, note)))
+def _keys(door: Door) -> Keys:
+    from outlast.home.keys import Keys
+    from outlast.home.place import find_home
+
+    return Keys(find_home(door.home, tell=note))
+
+
+def _shown(key: ApiKey) -> dict[str, Any]:
+    from outlast.values.codec import jsonable
+
+    shown: dict[str, Any] = jsonable(key)
+    return shown
 
 
 def _row(key: ApiKey) -> tuple[str, ...]:
@@ -138,7 +144,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS).")
-def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
+def serve(door: Door, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
     On this machine no key is needed while the home has none; any other address needs keys (`outlast keys create`). The
@@ -149,26 +155,36 @@ def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **giv
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         if find_spec(module) is None:
             raise ExtraMissing("outlast serve", "server")
-    return _serve(call, host, port, given, limits_of(limits))
+    return _serve(door, host, port, given, limits_of(limits))
 
 
-def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
-    home, tenant = late.backups.folder_of(call.home, note), call.tenant or "default"
-    late.identity.refuse_open_door(home, host, require_key=given["require_key"])
-    opened = late.identity.listen(host, port)
-    address = late.identity.address_of(opened)
+def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
+    import signal
 
-    settings = late.structs.replace(_settings(home, tenant, host, given), **limits)
-    ended_by = late.serve.Server(settings, opened, lambda: _say_ready(call, address, home)).serve_all()
+    from outlast.doors.http.listening import address_of, listen, refuse_open_door
+    from outlast.home.place import check_tenant, find_home
+
+    home, tenant = find_home(door.home, tell=note), check_tenant(door.tenant or "default")
+    refuse_open_door(home, host, require_key=given["require_key"])
+    opened = listen(host, port)
+    address = address_of(opened)
+
+    from outlast.doors.http.serve import Server  # late: what cannot be served is refused at once
+
+    settings = replace(_settings(home, tenant, host, given), **limits)
+    ended_by = Server(settings, opened, lambda: _say_ready(door, address, home)).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
-def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> late.state.ServerSettings:
+def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> ServerSettings:
     """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
-    return late.state.ServerSettings(
+    from outlast.doors.http.listening import is_loopback
+    from outlast.doors.http.state import ServerSettings
+
+    return ServerSettings(
         home=home,
         tenant=tenant,
-        loopback=late.identity.is_loopback(host),
+        loopback=is_loopback(host),
         require_key=given["require_key"],
         flows=given["flows"],
         wake_seconds=given["wake"],
@@ -192,151 +208,11 @@ def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _say_ready(call: Invocation, address: str, home: Path) -> None:
-    if call.json:
+def _say_ready(door: Door, address: str, home: Path) -> None:
+    import sys
+
+    if door.json:
         emit({"address": address, "home": str(home)})
     else:
         say(f"serving {home} at {address}; stop with Ctrl-C")
     sys.stdout.flush()
-
-
-MCP_SECTIONS: Sections = {"Connect": {"install": ("serve:install", "Print what a client needs to be told.")}}
-CLIENTS = ("claude", "cursor", "codex")
-actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
-approve_option = click.option(
-    "--allow-approve", is_flag=True, help="The model may answer, skip, accept and the like in a person's place."
-)
-
-flows_option = click.option(
-    "--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows the model may start."
-)
-
-
-def _places(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The shared options but --json: on stdout there is the protocol only."""
-    for option in reversed(SHARED[1:-1]):
-        function = option(function)
-    return function
-
-
-@click.group("mcp", cls=Commands, sections=MCP_SECTIONS, invoke_without_command=True)
-@_places
-@actor_option
-@flows_option
-@approve_option
-@click.pass_context
-def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_approve: bool, **given: Any) -> int:
-    """Serve the tools, resources and the prompt to a model over stdin and
-    stdout (MCP). A client starts this; `outlast mcp install` says how.
-
-    Unless --allow-approve is given, the model does not answer, skip or accept
-    in a person's place: the person at the client is asked, if it can ask.
-
-    Logs go to stderr. It ends with its input (exit 0) or by a signal (130,
-    143); a run that it was resuming is left interrupted, and can be resumed.
-    """
-    ctx.obj = {**(ctx.obj or {}), **{name: value for name, value in given.items() if value is not None}}
-    if ctx.invoked_subcommand is not None:
-        told = {"--actor": actor is not None, "--flows": bool(flows), "--allow-approve": allow_approve}
-        if misplaced := [name for name, is_given in told.items() if is_given]:
-            raise click.UsageError(f"{misplaced[0]} stands behind install")
-        return 0
-    if ctx.obj.get("as_json"):
-        raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
-    return _serve_mcp(invocation_of({**given, "as_json": False}), actor, flows, allow_approve)
-
-
-def _serve_mcp(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> int:
-    require()
-    opened = _opening(call, actor, flows)
-    if sys.stdin.isatty():
-        note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
-    return late.stdio.serve(opened, approves=approves)
-
-
-def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Callable[[bool], Outlast]:
-    """What opens the home, or makes one when told to, for a model that may start these flows.
-
-    All that is said is checked already. Raises NameInvalid, FlowNotFound, RecipeInvalid.
-    """
-    names, flows = late.door.checked_names(call.tenant, call.scope, actor), late.project.flows_of(places, call.home)
-
-    def opened(make: bool) -> Outlast:
-        outlast = late.door.open_for(
-            "mcp", call.home, **names, make=make, adopt=False
-        )  # a model says nothing for the user
-        outlast._executor.caller.looks_here = False  # a model runs nothing of a folder that it happens to be in
-        outlast._flows = flows
-        outlast._serve(flows.all if flows is not None else ())
-        return outlast
-
-    return opened
-
-
-# -- what a client needs to be told --------------------------------------------------------------------
-
-
-@command("install")
-@click.option("--client", required=True, type=click.Choice(CLIENTS), help="Which client.")
-@click.option("--url", metavar="URL", help="Connect to the server there instead of starting one.")
-@click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
-@actor_option
-@flows_option
-@approve_option
-def install(
-    call: Invocation,
-    client: str,
-    url: str | None,
-    only_print: bool,
-    actor: str | None,
-    flows: tuple[str, ...],
-    allow_approve: bool,
-) -> int:
-    """Print what connects a client to Outlast: the command to run, or what to write into its file.
-
-    Nothing is written. The home, tenant, scope and actor that are given here are part of what is printed. With --url
-    the key is taken from OUTLAST_API_KEY when the client starts; it is never printed.
-    """
-    if url is not None:
-        _refuse_for_url(call, actor, url, flows, allow_approve)
-    command = _command(call, actor, flows, allow_approve)
-    found = late.install.over_stdio(client, command) if url is None else late.install.over_http(client, url)
-    if call.json:
-        emit(found)
-    else:
-        _say_configuration(found)
-    return 0
-
-
-def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
-    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
-        raise click.UsageError(
-            "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8787/mcp"
-        )
-    given = {"--home": call.home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
-    given["--flows"] = flows[0] if flows else None
-    given["--allow-approve"] = "" if approves else None
-    if told := [name for name, value in given.items() if value is not None]:
-        raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
-
-
-def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> list[str]:
-    """The command that serves: by its name if the shell finds it, else by this interpreter."""
-    begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
-    home = os.path.abspath(call.home) if call.home and "://" not in call.home else call.home
-    given = {"--home": home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
-    said = [(name, value) for name, value in given.items() if value is not None]
-    said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
-    words = [word for pair in said for word in pair]
-    return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
-
-
-def _say_configuration(found: Configuration) -> None:
-    for line in found.commands:
-        say("run:")
-        say(f"  {line}")
-    for each in found.files:
-        say(f"{'or write' if found.commands else 'write'} into {each.path}:")
-        say_all(each.content.rstrip("\n"), "  ")
-    for text in found.notes:
-        say(f"note: {text}")

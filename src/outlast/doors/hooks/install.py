@@ -10,9 +10,10 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind
 from outlast.errors import SettingsInvalid
@@ -27,14 +28,15 @@ SECONDS: dict[Kind, int] = {"start": 15, "stop": 5, "compact": 5, "end": 3}  # C
 _OURS = re.compile(r"\boutlast(?:\.cli)?['\"]? hook (?:start|stop|compact|end) --client \w+\s*$")
 
 
-class Installed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Installed:
     """A client's settings file, and which of our hooks are in it."""
 
     client: Client
     file: Path
     events: tuple[str, ...] = ()
     changed: bool = False
-    settings: Mapping[str, Any] = {}
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def install(client: Client, project: Path, *, user: bool = False, write: bool = True) -> Installed:

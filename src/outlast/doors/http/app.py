@@ -1,4 +1,7 @@
-"""The application: every operation at its path, behind one gate."""
+"""The application: every call of the table at its path, behind one gate.
+
+The whole table: every call, noun by noun. A new noun adds its module here.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,65 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from msgspec.structs import replace
-from starlette.routing import Route, Router
+from fastapi import FastAPI
+from starlette.routing import Route
 
-from outlast.doors.http import blobs, runs, streams
+from outlast.doors.http import (
+    blobs as blob_calls,
+)
 from outlast.doors.http import calls as table
+from outlast.doors.http import (
+    care as care_calls,
+)
+from outlast.doors.http import (
+    handoffs as handoff_calls,
+)
 from outlast.doors.http import mcp as mcp_door
+from outlast.doors.http import metrics
+from outlast.doors.http import (
+    outputs as output_calls,
+)
+from outlast.doors.http import (
+    records as record_calls,
+)
+from outlast.doors.http import (
+    runs as run_calls,
+)
+from outlast.doors.http import (
+    sessions as session_calls,
+)
+from outlast.doors.http import (
+    tasks as task_calls,
+)
+from outlast.doors.http import (
+    waits as wait_calls,
+)
+from outlast.doors.http import (
+    workspace as workspace_calls,
+)
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Page
+from outlast.doors.http.calls import HttpCall, Page
 from outlast.doors.http.exchange import Exchange, Headers, Message
-from outlast.doors.http.handlers import HANDLERS
-from outlast.doors.http.log import METRICS_TYPE
 from outlast.doors.http.mcp import McpDoor
-from outlast.doors.http.openapi import described_json
 from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
-from outlast.operations.operation import Operation
-from outlast.operations.table import OPERATIONS
 from outlast.values.ambient import noticing
 
-CALLS = tuple(OPERATIONS.values())
-SERVES = blobs.SERVES | runs.SERVES | streams.SERVES  # what takes the whole exchange, to stream
+CALLS: tuple[HttpCall, ...] = (
+    *handoff_calls.CALLS,
+    *blob_calls.CALLS,
+    *run_calls.CALLS,
+    *output_calls.CALLS,
+    *wait_calls.CALLS,
+    *care_calls.CALLS,
+    *workspace_calls.CALLS,
+    *record_calls.CALLS,
+    *task_calls.CALLS,
+    *session_calls.CALLS,
+)
 
 
 Receive = Callable[[], Awaitable[Message]]
@@ -46,7 +85,7 @@ def make_app(settings: ServerSettings) -> Gate:
     door = McpDoor(state)
 
     @asynccontextmanager
-    async def lifespan(_: Router) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with door.lifespan():
             watching = [asyncio.ensure_future(work) for work in (state.key_watch.live(), state.waking.live())]
             yield
@@ -55,14 +94,18 @@ def make_app(settings: ServerSettings) -> Gate:
             state.end_streams()
             await asyncio.to_thread(state.close)
 
-    routes = [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
-    return Gate(Router(routes, redirect_slashes=False, default=_nothing_there, lifespan=lifespan), state)
+    app = FastAPI(title="Outlast", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.router.default = _nothing_there
+    app.router.routes += [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
+    app.openapi = state.openapi  # type: ignore[method-assign]
+    return Gate(app, state)
 
 
 class Gate:
     """Lets requests in by where they come from; each is answered, logged and counted."""
 
-    def __init__(self, app: Router, state: ServerState) -> None:
+    def __init__(self, app: FastAPI, state: ServerState) -> None:
         self._app, self.state = app, state
         self._log = state.log
         self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
@@ -104,7 +147,7 @@ class Gate:
         path = scope["path"]
         if path in SPELT_ONCE and scope["raw_path"] != path.encode():
             raise RouteNotFound(path[:200])
-        return self._fixed.get(path, self._app)
+        return self._fixed.get(path, self._app.router)
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
@@ -128,7 +171,7 @@ class Gate:
 class Endpoint:
     """A path, and the calls that it takes by method."""
 
-    def __init__(self, route: str, calls: dict[str, Operation]) -> None:
+    def __init__(self, route: str, calls: dict[str, HttpCall]) -> None:
         self._route, self._calls = route, calls
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -138,30 +181,30 @@ class Endpoint:
         call = self._calls.get(method)
         if call is None:
             raise MethodRefused(exchange.method[:20], self._route, ", ".join(sorted(self._calls)))
-        serves = SERVES.get(call.name)
-        await (_answer(exchange, call) if serves is None else serves(exchange))
+        if call.serves is not None:
+            await call.serves(exchange)
+        else:
+            await _answer(exchange, call)
 
 
-async def _answer(exchange: Exchange, call: Operation) -> None:
+async def _answer(exchange: Exchange, call: HttpCall) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
     if call.long:
         status, body, more = await exchange.in_long(_perform, exchange, call, query, raw)
     else:
-        request = await exchange.asked(call, query, raw) if callable(call.role) else None
-        writes = call.role_of(request) != "read"  # what only reads waits for no disk
-        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, request, writes=writes)
+        writes = call.role != "read"
+        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
     await exchange.answer(status, body, more=more)
 
 
-def _perform(
-    exchange: Exchange, call: Operation, query: Any, raw: bytes, request: Any = None
-) -> tuple[int, bytes, Headers]:
-    """Decode, if that was not done yet; make the one call; encode: in a worker thread."""
-    outlast, asked = exchange.opened(call, query, raw) if request is None else exchange.opened_for(call, request)
+def _perform(exchange: Exchange, call: HttpCall, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
+    """Decode, make the one call, encode: in a worker thread."""
+    assert call.does is not None
+    outlast, asked = exchange.opened(call, query, raw)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
     with noticing() as damaged:
-        value = table.done(HANDLERS.get(call.name, table.by_name), outlast, asked)
+        value = table.done(call.does, outlast, asked)
     more = [(b"idempotency-replayed", b"true")] if getattr(value, "replayed", False) else []
     if damaged:
         more.append((b"outlast-damaged", table.in_header(damaged)))
@@ -198,10 +241,10 @@ def _care(state: ServerState) -> list[Route]:
         await exchange.answer(200, b'{"status":"ready"}')
 
     async def numbers(exchange: Exchange) -> None:
-        await exchange.answer(200, state.metrics.text(), METRICS_TYPE.encode())
+        await exchange.answer(200, state.metrics.text(), metrics.MEDIA_TYPE.encode())
 
     async def openapi(exchange: Exchange) -> None:
-        await exchange.answer(200, await exchange.in_thread(described_json))
+        await exchange.answer(200, await exchange.in_thread(state.openapi_json))
 
     serving = (healthz, readyz, numbers, openapi)
     return [Route(path, _Plain(path, serves)) for path, serves in zip(OF_ITSELF, serving, strict=True)]

@@ -8,11 +8,12 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import Any, NoReturn, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from outlast.doors.http.calls import Body
 from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastError, RequestInvalid, RequestMalformed
 from outlast.values import json_text
 
@@ -22,7 +23,6 @@ LET_BY = 16 << 20  # so much of content that is too large is let go by
 DRAINED = 8  # times the limit: so much of a body that is too large is let go by
 MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
 _AT = re.compile(r"^(?P<why>.*?)(?: - at `(?P<at>\$[^`]*)`)?$", re.DOTALL)
-_CAPITAL = re.compile(r"[A-Z]")
 _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
 
@@ -127,7 +127,7 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 # -- JSON --------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes, kind: Any) -> Any:
+def decode(raw: bytes, kind: type[Body]) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
     if not raw:
         raw = b"{}"
@@ -135,25 +135,9 @@ def decode(raw: bytes, kind: Any) -> Any:
     try:
         return _decoder(kind).decode(raw)
     except msgspec.ValidationError as error:
-        said = _in_our_spelling(raw, kind)
-        if said is None:
-            raise invalid(error) from error
-        return decode(said, kind)
+        raise invalid(error) from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise RequestMalformed(str(error)) from error
-
-
-def _in_our_spelling(raw: bytes, kind: Any) -> bytes | None:
-    """The same object with fields spelt as TypeScript does (`handoffText`) in our names; None: there are none."""
-    try:
-        said = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return None
-    ours = {name: _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name) for name in said}
-    meant = {name: ours[name] for name in said if name not in kind.__struct_fields__}
-    if not meant or any(name in said or name not in kind.__struct_fields__ for name in meant.values()):
-        return None
-    return msgspec.json.encode({meant.get(name, name): value for name, value in said.items()})
 
 
 def check_json(raw: bytes) -> None:
@@ -165,7 +149,7 @@ def check_json(raw: bytes) -> None:
 
 
 @cache
-def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
@@ -182,7 +166,7 @@ def invalid(error: msgspec.ValidationError) -> OutlastError:
 # -- the query ---------------------------------------------------------------------------------------
 
 
-def query_of(raw: bytes, kind: Any) -> Any:
+def query_of(raw: bytes, kind: type[Body]) -> Any:
     """The query's fields. Raises RequestInvalid, RequestMalformed."""
     if not raw:
         return _convert({}, kind)
@@ -202,16 +186,12 @@ def query_of(raw: bytes, kind: Any) -> Any:
 
 
 @cache
-def _lists(kind: type[Any]) -> frozenset[str]:
+def _lists(kind: type[Body]) -> frozenset[str]:
     """The fields that may be given more than once."""
-    return frozenset(each.name for each in msgspec.structs.fields(kind) if _is_list(each.type))
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if get_origin(each.type) is tuple)
 
 
-def _is_list(kind: Any) -> bool:
-    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is tuple
-
-
-def _convert(given: dict[str, Any], kind: type[Any]) -> Any:
+def _convert(given: dict[str, Any], kind: type[Body]) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -9,8 +9,6 @@ Where a request comes from, judged before anything else is: by its framing, Host
 
 A web page can make a visitor's browser send requests here. It cannot choose the headers that are looked at: `Host` must
 be a name of this server, `Origin` this server's own or one that was allowed, each by scheme, host and port.
-
-And where the server itself listens: on a socket, with keys where others can reach it.
 """
 
 from __future__ import annotations
@@ -18,37 +16,27 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Struct
-
-from outlast.errors import (
-    AddressTaken,
-    Forbidden,
-    KeysNeeded,
-    NameInvalid,
-    OutlastError,
-    RequestMalformed,
-    Unauthenticated,
-)
-from outlast.operations.operation import ROLES, ApiKey, Keys, Role, allows, unproven
+from outlast.errors import Forbidden, NameInvalid, OutlastError, RequestMalformed, Unauthenticated
+from outlast.home.keys import ROLES, ApiKey, Role, allows, unproven
 
 if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
+    from outlast.home.keys import Keys
 
 
 LOCAL = "local"
-BACKLOG = 512
 
 
-class Identity(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """In whose name a request is answered."""
 
     tenant: str
@@ -323,48 +311,3 @@ class Places:
     def _refuse_cross_site(self, method: str, site: str | None) -> None:
         if site in ("cross-site", "same-site") and method not in READS:
             raise Forbidden(f"a page of another place sent this (Sec-Fetch-Site: {site})", "send it from its own")
-
-
-# -- where the server listens ------------------------------------------------------------------------
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0: on a free one. Raises AddressTaken."""
-    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio sets TCP_NODELAY by it
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind((host, port))
-        opened.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
-        opened.close()
-        why = getattr(error, "strerror", None) or str(error)
-        raise AddressTaken(f"{host}:{port}", why.lower()) from error
-    opened.setblocking(False)
-    return opened
-
-
-def address_of(opened: socket.socket) -> str:
-    """Where a listening socket can be reached, as a URL."""
-    host, port = opened.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def refuse_open_door(home: Path, host: str, *, require_key: bool = False) -> None:
-    """Raises KeysNeeded for a server that needs keys, as one that others can reach does, while nobody has one."""
-    why = f"{host} can be reached from other machines" if not is_loopback(host) else "--require-key was given"
-    keys = Keys(home)
-    try:
-        if (require_key or not is_loopback(host)) and not keys.is_any_usable():
-            raise KeysNeeded(why, str(home))
-    finally:
-        keys.close()

@@ -13,11 +13,12 @@ from outlast.doors.http import bodies
 from outlast.errors import ExtraMissing, MethodRefused
 
 if TYPE_CHECKING:
-    from outlast import Outcome, Outlast, RunRecord
+    from outlast import Outlast
     from outlast.doors.http.exchange import Exchange, Message
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import ServerState
     from outlast.python.awaited import Started
+    from outlast.runs.run import Outcome, RunRecord
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]

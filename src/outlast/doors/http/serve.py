@@ -22,7 +22,7 @@ import uvicorn
 
 from outlast.doors.http.app import make_app
 from outlast.doors.http.connections import ACCEPTED, HEADER_BYTES, Connections, most_connections
-from outlast.doors.http.identity import BACKLOG
+from outlast.doors.http.listening import BACKLOG
 from outlast.doors.http.log import Handler, RequestLog
 from outlast.doors.http.state import ServerSettings, ServerState
 

@@ -13,26 +13,29 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from msgspec import Struct, field
-
-from outlast import Outlast
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
-from outlast.doors.http.log import Metrics, RequestLog
+from outlast.doors.http.log import RequestLog
+from outlast.doors.http.metrics import Metrics
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
-from outlast.operations.observed import NOBODY, FileObserver
-from outlast.operations.operation import ApiKey, Keys
-from outlast.python.project import Flows, check_tenant, tenants_of
+from outlast.handoffs.given_observer import NOBODY
+from outlast.handoffs.observer import Eyes
+from outlast.home.keys import ApiKey, Keys
+from outlast.home.place import check_tenant
+from outlast.python.project import Flows
+from outlast.values.codec import encode
 
 if TYPE_CHECKING:
+    from outlast import Outlast
+    from outlast.home.settings import Settings as RuntimeSettings
     from outlast.python.awaited import Started
-    from outlast.python.shared import Settings as RuntimeSettings
 
 
 REFUSED_SECONDS = 600.0  # before a run that was refused is tried again
@@ -108,7 +111,8 @@ class Waker:
 T = TypeVar("T")
 
 
-class ServerSettings(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
     """How a server is set up. Defaults fit nearly everyone; tests shorten the times."""
 
     home: Path
@@ -175,6 +179,7 @@ class ServerState:
         self.quota = StoredBytes(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
+        self._described: dict[str, Any] | None = None
         self.threads = Threads(settings)
         self.entry = Turnstile()
 
@@ -208,7 +213,7 @@ class ServerState:
         tenant: str | None,
         actor: str | None,
         scope: str | None,
-        eyes: FileObserver = NOBODY,
+        eyes: Eyes = NOBODY,
         claims: Iterable[str] = (),
         *,
         came_from: str,
@@ -220,11 +225,12 @@ class ServerState:
         """
         home, who = identity.tenant_named(tenant), identity.actor_named(actor)
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
-        bound, key_id = (identity.key.scopes, identity.key.id) if identity.key else ((), "")
+        bound = identity.key.scopes if identity.key else ()
         named = bound[0] if bound and scope is None else scope
-        outlast = base._acting(actor=who, scope=named, eyes=eyes, key_id=key_id, scopes=bound)
+        outlast = base._acting(actor=who, scope=named, eyes=eyes, scopes=bound)
         outlast._executor.caller.tokens.update(claims)
         outlast._executor.caller.came_from, outlast._executor.caller.door = came_from, door
+        outlast._executor.caller.key_id = identity.key.id if identity.key else ""
         return outlast
 
     def check_ready(self) -> None:
@@ -235,6 +241,16 @@ class ServerState:
         """Let every open stream say goodbye."""
         self.ending.set()
         self.watchers.wake_all()
+
+    def openapi(self) -> dict[str, Any]:
+        from outlast.doors.http.openapi import described
+
+        if self._described is None:
+            self._described = described()
+        return self._described
+
+    def openapi_json(self) -> bytes:
+        return encode(self.openapi())
 
     def close(self) -> None:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
@@ -255,12 +271,16 @@ class Tenants:
 
     def names(self) -> list[str]:
         """Every tenant that the home has."""
-        return tenants_of(self._settings.home)
+        found = []
+        for path in sorted(self._settings.home.glob("*/outlast.db")):
+            with suppress(OutlastError):  # a folder that is none of a tenant
+                found.append(check_tenant(path.parent.name))
+        return found
 
-    def stop(self, by: Literal["shutdown", "person"]) -> None:
+    def stop(self, by: str) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
         for outlast in list(self._open.values()):
-            outlast.stop(by=by)
+            outlast._executor.live.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""
@@ -268,6 +288,8 @@ class Tenants:
         return found if found is not None else self._opened(tenant, make)
 
     def _opened(self, tenant: str, make: bool) -> Outlast:
+        from outlast import Outlast
+
         check_tenant(tenant)
         own = tenant == self._settings.tenant
         if not (make or own) and not (self._settings.home / tenant / "outlast.db").is_file():

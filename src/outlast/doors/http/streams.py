@@ -13,17 +13,17 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import CallRequest, cursor_of, done, page_asked, page_of, shown
-from outlast.errors import OutlastError, RequestInvalid, StoreFailed
-from outlast.operations.runs import FINISHED, STREAM
-from outlast.operations.table import OPERATIONS
-from outlast.values.codec import encode
+from outlast.doors.http.calls import CallRequest, HttpCall, Page, Paged, cursor_of, done, limit_of, place_in, shown
+from outlast.errors import OutlastError, RequestInvalid, RunNotFound, RunRemoved, StoreFailed
+from outlast.runs.receipt import Event
+from outlast.runs.run import FINISHED
+from outlast.values.codec import encode, jsonable
 
 if TYPE_CHECKING:
-    from outlast import Event, Outlast
+    from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
 
@@ -171,9 +171,17 @@ def frame_of(event: Event) -> EventFrame:
     return EventFrame(event.seq, b"id: %d\ndata: %s\n\n" % (event.seq, encode(event)))
 
 
-EVENTS = OPERATIONS["run_events"]
+STREAM = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 2000\n\n"  # how long a browser waits before it takes the stream up again
+
+
+class EventsQuery(Paged, kw_only=True):
+    """Which events: those after a number; for a stream also how long to follow."""
+
+    limit: int = 1000
+    after: int = 0
+    follow: Literal["idle", "finished", "no"] = "idle"
 
 
 class _Left(Exception):
@@ -183,7 +191,7 @@ class _Left(Exception):
 async def events(exchange: Exchange) -> None:
     """A page, or a stream for who accepts one."""
     exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: Any = exchange.enter(EVENTS)
+    query: EventsQuery = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
     if not exchange.is_stream:
         await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
@@ -192,19 +200,20 @@ async def events(exchange: Exchange) -> None:
 
 
 def _page(outlast: Outlast, asked: CallRequest) -> bytes:
-    limit, place = page_asked(asked, int)
-    after = place[0] if place else asked.request.after
-    found = outlast.events(asked.request.run_id, after=after, limit=limit + 1)
-    return shown(EVENTS, page_of(found, limit, lambda last: cursor_of(last.seq)))
+    query: EventsQuery = asked.query
+    limit, place = limit_of(query), place_in(query.cursor, int)
+    found = outlast.events(asked.path["run_id"], after=place[0] if place else query.after, limit=limit + 1)
+    more = cursor_of(found[limit - 1].seq) if len(found) > limit else None
+    return shown(EVENTS, Page(found[:limit], more))
 
 
-def _begins_after(exchange: Exchange, query: Any) -> int:
+def _begins_after(exchange: Exchange, query: EventsQuery) -> int:
     """Where a stream begins: after the last event that the client has seen. Raises RequestInvalid."""
     last = exchange.header("last-event-id")
     if last is None or last == "":
         if query.after < 0:
             raise RequestInvalid("after", f"it is {query.after}; give the number of an event, or 0")
-        return int(query.after)
+        return query.after
     if not last.isdigit() or len(last) > 18:
         raise RequestInvalid("Last-Event-ID", "it is no number that this stream gave")
     return int(last)
@@ -212,7 +221,7 @@ def _begins_after(exchange: Exchange, query: Any) -> int:
 
 async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, after: int) -> None:
     """Every event once, in order, then a last one that says why the stream ends."""
-    run = await exchange.in_thread(outlast.get, asked.request.run_id)
+    run = await exchange.in_thread(outlast.get, asked.path["run_id"])
     tenant, follower, state = outlast._executor.home.tenant, Follower(), exchange.state
     exchange.on_end = follower.wake.set
     watch = await state.watchers.join(outlast, tenant, run.id, follower)
@@ -221,7 +230,7 @@ async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, afte
     try:
         await _begin(exchange)
         with suppress(_Left):
-            await _Following(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
+            await _Following(exchange, outlast, run.id, watch, follower, after).all(asked.query.follow)
     finally:
         gone.cancel()
         state.metrics.streams.dec()
@@ -322,4 +331,26 @@ class _Following:
         await self._exchange.send({"type": "http.response.body", "body": b""})
 
 
-SERVES = {EVENTS.name: events}
+EVENTS = HttpCall(
+    method="GET",
+    path="/v1/runs/{run_id}/events",
+    name="run_events",
+    summary="The journal of a run: a page, or a stream of it",
+    role="read",
+    serves=events,
+    query=EventsQuery,
+    gives=Event,
+    shows=jsonable,
+    page=True,
+    errors=(RunNotFound, RunRemoved),
+    answers=STREAM,
+    headers={
+        "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
+        "Last-Event-ID": "the last event seen: the stream goes on after it",
+    },
+    detail=(
+        "A stream ends with an event `end` (`why`: `run` when nobody runs it any more, or `shutdown`) or `problem`. "
+        "`follow=idle` ends it when the run ends or waits, `finished` only when it succeeded or was aborted, `no` "
+        "after what there is now. A comment comes every 15 seconds, so that nobody takes silence for a broken line."
+    ),
+)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 CLIENTS = ("claude", "cursor", "codex")
 KEY = "OUTLAST_API_KEY"
 NAME = "outlast"
 
 
-class Snippet(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Snippet:
     """What stands in a file."""
 
     path: str
     content: str
 
 
-class Configuration(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Configuration:
     """How to connect a client: the commands that do it, or the same as files; and what else to know."""
 
     client: str

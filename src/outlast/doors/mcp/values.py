@@ -7,19 +7,22 @@ Results that fit into a model's context. What is left out is said, by path, with
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
-from msgspec import Struct, field
 
-from outlast.operations.reading import handoff_in_order, in_order
+from outlast.handoffs.reading import handoff_in_order, in_order
 from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outcome, Verdict
-    from outlast.operations.answers import Handoff, Listed, Recovered
+    from outlast.handoffs.handoff import Handoff
+    from outlast.handoffs.recovered import Listed, Recovered
+    from outlast.ledger.verdict import Verdict
+    from outlast.runs.run import Outcome
+    from outlast.runs.waits.interrupt import Interrupt
 
 
 HANDOFF, ARTIFACT, RUN = "handoff://{scope}/{anchor}", "artifact://{ref}", "run://{run_id}"
@@ -56,7 +59,8 @@ _STEPS = ((8_000, 200), (2_000, 50), (500, 20), (100, 5), (20, 1))  # characters
 _NAMED = 20  # what was left out is named so often, and counted after that
 
 
-class Cut(Struct):
+@dataclass
+class Cut:
     """One pass over a value with the same limits everywhere."""
 
     characters: int

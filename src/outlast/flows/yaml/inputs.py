@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlast.errors import InputsInvalid, SecretMissing
-from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input
+from outlast.flows.yaml.model import REQUIRED, Input, Recipe
 
 ARTICLES = {
     "string": "a text",
@@ -24,15 +24,15 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,999})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?"
 _LONGEST = (1 << 17) - 1  # bytes of NAME=value: Linux takes no longer variable
 
 
-def bind_inputs(definition: FlowDefinition, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+def bind_inputs(recipe: Recipe, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
     """The flow's inputs, all of them, defaults filled in. Raises InputsInvalid that names everything wrong.
 
     Text is taken for a whole number, a number or a truth value only when it can be read in one way. With `words` (from
     a command line) text for a `json` input is JSON; without, it is the text itself.
     """
-    faults = [f"it has no input {name!r}" for name in given if name not in definition.inputs]
+    faults = [f"it has no input {name!r}" for name in given if name not in recipe.inputs]
     bound: dict[str, Any] = {}
-    for name, wanted in definition.inputs.items():
+    for name, wanted in recipe.inputs.items():
         value = given.get(name, wanted.default)
         if value is REQUIRED:
             faults.append(f"{name} is missing")
@@ -41,13 +41,13 @@ def bind_inputs(definition: FlowDefinition, given: Mapping[str, Any], *, words: 
         fault = misfit(wanted.type, bound[name]) or unfit_for_a_variable(f"OUTLAST_INPUT_{name}", bound[name])
         faults += [f"{name} {fault}"] if fault else []
     if faults:
-        raise InputsInvalid(definition.name, "; ".join(faults), signature(definition))
+        raise InputsInvalid(recipe.name, "; ".join(faults), signature(recipe))
     return bound
 
 
-def signature(definition: FlowDefinition) -> str:
+def signature(recipe: Recipe) -> str:
     """The inputs as a person reads them: `ticket: string, limit: integer = 5`."""
-    return ", ".join(_shown(each) for each in definition.inputs.values()) or "none"
+    return ", ".join(_shown(each) for each in recipe.inputs.values()) or "none"
 
 
 def _shown(wanted: Input) -> str:
@@ -123,9 +123,9 @@ def unfit_for_a_variable(variable: str, value: Any) -> str:
     return "" if size <= limit else f"has {size:,} bytes; a command can be given {limit:,}: put it in a file"
 
 
-def demand_secrets(definition: FlowDefinition, environ: Mapping[str, str]) -> dict[str, str]:
+def demand_secrets(recipe: Recipe, environ: Mapping[str, str]) -> dict[str, str]:
     """The flow's secrets with their values. Raises SecretMissing that names all that are unset or empty."""
-    missing = [name for name in definition.secrets if not environ.get(name)]
+    missing = [name for name in recipe.secrets if not environ.get(name)]
     if missing:
-        raise SecretMissing(definition.name, ", ".join(missing))
-    return {name: environ[name] for name in definition.secrets}
+        raise SecretMissing(recipe.name, ", ".join(missing))
+    return {name: environ[name] for name in recipe.secrets}

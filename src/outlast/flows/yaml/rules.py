@@ -23,7 +23,7 @@ from outlast.flows.yaml.values import (
     shown,
     wrong,
 )
-from outlast.values.schema import APPROVAL, wrong_with
+from outlast.runs.waits.schema import APPROVAL, wrong_with
 from outlast.values.text import closest, nearest
 from outlast.values.yaml_tree import Tree
 

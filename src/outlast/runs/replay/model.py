@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from outlast.runs.call import Call, Past
+from outlast.values.frozen import dataclass
 
 CODES = (
     "no_receipt",
@@ -24,7 +23,8 @@ CODES = (
 OWN = ("decision", "testimony", "run")  # kinds of entries that no body asks for
 
 
-class Divergence(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Divergence:
     """One thing that the body does otherwise than it is recorded."""
 
     code: str  # one of CODES
@@ -33,7 +33,8 @@ class Divergence(Struct, frozen=True):
     found: str  # what the body does
 
 
-class RunReplay(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RunReplay:
     """A body, run on receipts only: nothing was executed and nothing written."""
 
     run_id: str
@@ -51,7 +52,8 @@ class RunReplay(Struct, frozen=True):
         return not self.divergences
 
 
-class Lacking(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Lacking:
     """A call that the body asked for and that has no outcome on record."""
 
     call: Call

@@ -10,25 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from outlast.clock import micros
 from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
+from outlast.runs.attempt import Frame
 from outlast.runs.call import Call, Past
+from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
 from outlast.runs.waits.notes import Notes
+from outlast.runs.waits.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple
-from outlast.values.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.values.text import duration
-
-if TYPE_CHECKING:
-    from outlast.runs.attempt import Frame
-    from outlast.runs.execution import Execution
 
 
 def save(
@@ -260,8 +258,10 @@ def _write_again(execution: Execution, old: Past) -> None:
     """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
     header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
     made = JournalEntry(msgspec.json.encode(header), old.payload)
-    writer = execution.writer
-    writer.commit(made)
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue(made)
+    pen.write(queued)
 
 
 def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
@@ -278,8 +278,10 @@ def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | No
     def work(tx: Writing) -> None:
         tx.use_interrupt(interrupt_id)
 
-    writer = execution.writer
-    writer.commit_work(work, made)
+    pen = execution.pen
+    with pen.lock:
+        queued = pen.queue_work(work, made)
+    pen.write(queued)
     return GivenAnswer(decode(body), actor)
 
 

@@ -7,15 +7,13 @@ what the flow asks of the world outside: a person, a signal. Those may have any 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
 from outlast.errors import AnswerInvalid
-from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
-from outlast.ledger.journal import RESERVED as RESERVED
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode
+from outlast.values.digest import identity
+from outlast.values.frozen import dataclass
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
@@ -38,13 +36,15 @@ QUESTIONS: dict[str, str] = {
     "signal": "waits for the signal {name}",
 }
 
-INTERRUPT_TYPES = (*CHOICES, "signal", "approval")  # those that have a name of ours
 RETRY, DEADLINE = "run.retry", "run.deadline"  # timers of the run itself, which no call of its body waits for
 OF_THE_RUN: dict[str, str] = {
     RETRY: "the run is tried again at {due}, {retry} of {of}, after {error}",
     DEADLINE: "the run is to be done by {due}",
 }
 
+OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
+BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
+RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
 NO_DEFAULT: Any = object()  # a wait without one
 BY_DEADLINE = "deadline"  # who answered, when nobody did in time
 
@@ -69,7 +69,8 @@ class _Shown(dict[str, Any]):
         return "?"
 
 
-class Interrupt(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Interrupt:
     """One wait of a run."""
 
     id: str
@@ -108,26 +109,6 @@ class Interrupt(Struct, frozen=True):
         said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
-
-    @property
-    def is_for_people(self) -> bool:
-        """Whether nothing but a person's answer settles it."""
-        return is_for_people(self.type)
-
-    @property
-    def is_built_in(self) -> bool:
-        """Whether its type is one of the runtime's, and not a question that the flow itself asks."""
-        return self.type in RESERVED
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether its deadline has passed: nobody can answer it any more."""
-        return self.due_at is not None and is_told(self.type) and self.due_at <= datetime.now(UTC)
-
-    @property
-    def is_answered_by_deadline(self) -> bool:
-        """Whether nobody answered in time, and its default or the want of one is the answer."""
-        return self.answered_by == BY_DEADLINE
 
     @property
     def digest(self) -> str:
@@ -183,7 +164,7 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     if interrupt.type == "signal":
         send = f"outlast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
         raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
-    from outlast.values.schema import APPROVAL, wrong_with
+    from outlast.runs.waits.schema import APPROVAL, wrong_with
 
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":

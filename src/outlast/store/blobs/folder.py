@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from outlast import failpoints
 from outlast.errors import HomeReadOnly, IntegrityBroken
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
-from outlast.values.codec import digest
+from outlast.values.digest import digest
 from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
 from outlast.values.private import make_folder, open_file
 

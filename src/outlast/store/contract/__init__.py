@@ -135,7 +135,7 @@ class Writing(Reading, RunWriting, HandoffWriting, SessionWriting, TaskWriting, 
 class Store(Protocol):
     """A tenant's ledger."""
 
-    place: str  # where it is, for people
+    path: str
     live: int  # runs being executed on it here: an event loop commits inline only while it is one
 
     def put(self, hold: Hold, entries: Sequence[JournalEntry]) -> Ticket:

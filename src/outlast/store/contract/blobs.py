@@ -79,12 +79,8 @@ class Trash(Protocol):
         """The blobs in the trash."""
         ...
 
-    def half_written(self) -> list[str]:
-        """What writers who died left unfinished, a grace period ago or more, by names for `clear`."""
-        ...
-
-    def clear(self, name: str) -> str:
-        """Remove what was left half-written; says why it could not be, else nothing."""
+    def temporaries(self) -> list[Path]:
+        """Local files that writers who died left half-written, a grace period ago or more."""
         ...
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:

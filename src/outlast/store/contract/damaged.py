@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
 from outlast.errors import IntegrityBroken
+
+T = TypeVar("T")
 
 LAST = 253_402_300_799_999_999  # the end of the year 9999, in microseconds: no time is later
 
@@ -22,3 +27,8 @@ def refuse_damaged(row: object, record: str) -> None:
     """Raises IntegrityBroken for a row that nobody may act on."""
     if isinstance(row, Damaged):
         raise IntegrityBroken(record, damage_of(row))
+
+
+def sound(rows: Iterable[T]) -> Iterator[T]:
+    """Those of the rows that can be read; `verify` names the others."""
+    return (row for row in rows if not isinstance(row, Damaged))

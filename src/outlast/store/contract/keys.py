@@ -11,8 +11,6 @@ import msgspec
 from outlast.store.contract.damaged import LAST
 from outlast.values.frozen import NamedTuple
 
-KEYS = "keys.db"  # its name in a home
-
 
 class KeyRow(NamedTuple):
     """A key as it is stored. Times are microseconds; 0: never."""

@@ -117,9 +117,6 @@ class WorkspaceKeys(NamedTuple):
     links: tuple[int, ...] = ()
 
 
-NOTHING = WorkspaceKeys()
-
-
 class CountedRecords(NamedTuple):
     """How many records and links everybody sees."""
 

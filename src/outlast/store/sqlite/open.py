@@ -86,7 +86,7 @@ class SqliteStore:
         make: Callable[[], object] = lambda: None,
     ) -> None:
         """`marker` notes that there is a database; `make` is called once it is clear that one may be made."""
-        self.place, self._file = str(path), os.path.realpath(path)
+        self.path, self._file = str(path), os.path.realpath(path)
         self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
         self._forks = _forks
         self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
@@ -120,13 +120,13 @@ class SqliteStore:
             from outlast.store.sqlite.looking import ReadConnections, Refusing  # late: hardly any home is read-only
 
             self._looking = ReadConnections(path, why, self._vfs)
-            self._writer, self._reader = Refusing(self.place, why), StoreReader(self._looking.connect(), self._sql)
+            self._writer, self._reader = Refusing(self.path, why), StoreReader(self._looking.connect(), self._sql)
         else:
             self._writer = Writer(self._connect_writer, self.translate)
             self._reader = StoreReader(self._connect(), self._sql)
             if self._marker is not None:
                 remember(self._marker)
-        opened = os.stat(self.place)
+        opened = os.stat(self.path)
         self._inode = (opened.st_dev, opened.st_ino)
 
     @property
@@ -198,7 +198,7 @@ class SqliteStore:
                 continue
             if not looking.changed():
                 return found
-        raise StoreBusy(self.place, self._busy_seconds)
+        raise StoreBusy(self.path, self._busy_seconds)
 
     def listen(self, tell: Callable[[str], None]) -> None:
         self._reader.tell = tell
@@ -206,25 +206,25 @@ class SqliteStore:
     def still_there(self) -> None:
         """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
         try:
-            now = os.stat(self.place)
+            now = os.stat(self.path)
         except OSError:
             now = None
         if now is None or (now.st_dev, now.st_ino) != self._inode:
-            raise StoreFailed(self.place, "the file was removed or replaced while it was open")
+            raise StoreFailed(self.path, "the file was removed or replaced while it was open")
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()
         pragma = self._reader.connection.pragma
         return {
-            "path": self.place,
+            "path": self.path,
             "sqlite": apsw.sqlite_lib_version(),
             "apsw": apsw.apsw_version(),
             "schema": pragma("user_version"),
             "journal_mode": pragma("journal_mode") if self._looking is None else "wal",
             "read_only": self.read_only,
             "synchronous": self._synchronous,
-            "size_bytes": Path(self.place).stat().st_size,
-            "filesystem": self._filesystem(Path(self.place)) or "unknown",
+            "size_bytes": Path(self.path).stat().st_size,
+            "filesystem": self._filesystem(Path(self.path)) or "unknown",
         }
 
     def check(self) -> list[str]:
@@ -252,7 +252,7 @@ class SqliteStore:
                 with self._lock:
                     copy_database(self._reader.connection, place, progress)
                     if self._looking.changed():
-                        raise StoreBusy(self.place, self._busy_seconds)
+                        raise StoreBusy(self.path, self._busy_seconds)
                 return
             connection = self._connect()
             try:
@@ -293,22 +293,22 @@ class SqliteStore:
 
     def _refuse_forked(self) -> None:
         if self._file in _inherited:
-            raise StoreForked(self.place)
+            raise StoreForked(self.path)
 
     def _make(self) -> None:
         """The file, as private as its folder from its first byte on; SQLite makes those beside it alike."""
         with suppress(OSError):  # what cannot be made is told by who opens it
-            make_file(self.place)
+            make_file(self.path)
 
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
         with _closed_on_error(connection):
-            migrate(connection, self.place, lambda: refuse_lost(Path(self.place), self._marker, NO_TABLES))
+            migrate(connection, self.path, lambda: refuse_lost(Path(self.path), self._marker, NO_TABLES))
             connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
         return Transaction(connection, self._sql)
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(self.place, vfs=self._vfs, statementcachesize=200)
+        connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
         with _closed_on_error(connection):
             self._set_up(connection)
         return connection
@@ -316,7 +316,7 @@ class SqliteStore:
     def _set_up(self, connection: apsw.Connection) -> None:
         connection.set_busy_handler(_patient(self._busy_seconds))
         if connection.pragma("journal_mode") != "wal":
-            refuse_foreign(connection, self.place)
+            refuse_foreign(connection, self.path)
             self._switch_to_wal(connection)
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)
@@ -336,31 +336,31 @@ class SqliteStore:
                     raise
                 tries += 1
         if mode != "wal":
-            raise StoreFailed(self.place, f"its journal cannot be a WAL here, only {mode!r}")
+            raise StoreFailed(self.path, f"its journal cannot be a WAL here, only {mode!r}")
 
     def translate(self, error: apsw.Error) -> OutlastError:
         """Our error for a driver's: the only place where they meet."""
         match error:
             case apsw.BusyError() | apsw.LockedError():
-                return StoreBusy(self.place, self._busy_seconds)
+                return StoreBusy(self.path, self._busy_seconds)
             case apsw.FullError():
-                return DiskFull(self.place)
+                return DiskFull(self.path)
             case apsw.ReadOnlyError() | apsw.PermissionsError():
-                return StoreReadOnly(self.place, str(error))
+                return StoreReadOnly(self.path, str(error))
             case apsw.CantOpenError():
                 return self._cannot_open(error)
             case apsw.NotADBError() | apsw.CorruptError():
-                return StoreForeign(self.place, str(error))
+                return StoreForeign(self.path, str(error))
             case apsw.TooBigError():
                 return Invalid(detail=f"a record is too big for the store: {error}")
             case _:
-                return StoreFailed(self.place, f"{type(error).__name__}: {error}")
+                return StoreFailed(self.path, f"{type(error).__name__}: {error}")
 
     def _cannot_open(self, error: apsw.Error) -> OutlastError:
-        folder = Path(self.place).parent
+        folder = Path(self.path).parent
         if not os.access(folder, os.W_OK):
-            return StoreReadOnly(self.place, f"no permission to write in {folder}")
-        return StoreFailed(self.place, str(error))
+            return StoreReadOnly(self.path, f"no permission to write in {folder}")
+        return StoreFailed(self.path, str(error))
 
 
 @contextmanager

@@ -143,19 +143,6 @@ class WaitWriter(WrittenRows, WaitReader):
         self._one("forget_deliveries", scope, task, scope, task, before)
 
 
-# Statements that list runs, by what they are found by.
-FOUND_BY = {
-    "flow": "found_by_flow",
-    "identity": "found_by_identity",
-    "task": "found_by_task",
-    "tag": "found_by_tag",
-    "session": "found_by_session",
-    "trace": "found_by_trace",
-    "time": "found_by_time",
-    "actor": "found_by_actor",
-}
-
-
 class RunReader(WaitReader):
     """Lookups."""
 
@@ -186,13 +173,6 @@ class RunReader(WaitReader):
         if status is None:
             return self._rows_at_once(RunRow, "newest_runs", below, limit)
         return self._rows_at_once(RunRow, "newest_runs_of_status", status, below, limit)
-
-    def runs_where(self, by: str, values: tuple[str | int, ...], limit: int, before: int = 0) -> list[RunRow]:
-        """Those of a flow, a task, … (`FOUND_BY`), the newest first, below the key `before`."""
-        return self._rows_at_once(RunRow, FOUND_BY[by], *values, before or NEWEST, limit)
-
-    def tags_of(self, run_key: int) -> list[str]:
-        return [tag for (tag,) in self._all("tags_of_run", run_key)]
 
     def count_runs(self) -> dict[str, int]:
         return dict(self._all("count_runs"))
@@ -279,15 +259,8 @@ class RunWriter(WaitWriter, RunReader):
     def add_run(self, run: NewRun, start: bytes, holder: str) -> Hold:
         known = (run.named, run.identity, run.source, run.worktree)
         key = self._add_chain(f"run:{run.id}", 1, 0, start, holder)
-        self._one("add_run", key, *run[: -len(known) - 1], run.at, *known)
-        if run.tags:
-            self.add_run_tags(key, run.tags)
+        self._one("add_run", key, *run[: -len(known)], run.at, *known)
         return Hold(key, run.id, key, epoch=1, head=0, hash=start)
-
-    def add_run_tags(self, run_key: int, tags: Sequence[str]) -> None:
-        """What a run was tagged with at its start, found by that; nothing instead of what it had."""
-        self._one("drop_run_tags", run_key)
-        self.do_many(self.sql["add_run_tag"], [(tag, run_key) for tag in tags])
 
     def take_lease(self, lease: LeaseRow, holder: str | None) -> bool:
         self._one("take_lease", holder, lease.key, lease.epoch)
@@ -342,7 +315,6 @@ class RunWriter(WaitWriter, RunReader):
         self._one("bury_run", at, by, *kept, run_key)
         self.remove_waits(run_key)
         self.remove_delivery(run_id)
-        self._one("drop_run_tags", run_key)
         self._one("remove_lease", f"run:{run_id}")
         self._one("remove_run", run_key)
 

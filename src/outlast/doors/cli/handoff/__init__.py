@@ -16,7 +16,7 @@ SECTIONS: Sections = {
         "claim": ("handoff.recover:claim", "The exclusive right to continue it, for 15 minutes."),
         "renew": ("handoff.recover:renew", "Begin the claim's time anew."),
         "verify": ("handoff.recover:verify", "Run its checks, and record what came of them."),
-        "settle": ("handoff.recover:settle", "Say how the work ended, and give the claim back."),
+        "settle": ("handoff.settle:settle", "Say how the work ended, and give the claim back."),
     },
     "Look": {
         "list": ("handoff.look:list_", "The newest handoffs."),
@@ -24,10 +24,10 @@ SECTIONS: Sections = {
         "history": ("handoff.look:history", "Everything that happened under an anchor."),
     },
     "Carry": {
-        "diff": ("handoff.look:diff", "What changed since it was stored, or between revisions."),
-        "apply": ("handoff.look:apply", "Bring its work into this clone: all of it, or nothing."),
-        "export": ("handoff.look:export", "A handoff with its history as one file."),
-        "import": ("handoff.look:import_", "Bring in such a file."),
+        "diff": ("handoff.carry:diff", "What changed since it was stored, or between revisions."),
+        "apply": ("handoff.carry:apply", "Bring its work into this clone: all of it, or nothing."),
+        "export": ("handoff.carry:export", "A handoff with its history as one file."),
+        "import": ("handoff.carry:import_", "Bring in such a file."),
     },
 }
 

@@ -1,46 +1,41 @@
-"""`outlast handoff recover`, `claim`, `renew`, `verify` and `settle`: going on from what somebody handed over.
-
-What a handoff is called on the command line: ANCHOR, ANCHOR@REVISION, or an id.
-"""
+"""`outlast handoff recover`, `claim`, `renew` and `verify`: going on from what somebody handed over."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli import late
+from outlast.doors.cli.completion import anchor_argument
+from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import REFUSED
-from outlast.doors.cli.handoff.views import (
-    Results,
-    checks_shown,
-    command_for,
-    outcome_of,
-    results_of,
-    say_claim,
-    say_recovered,
-)
-from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import (
-    absolute,
-    accepting,
-    agree_option,
-    anchor_argument,
-    claim_id_option,
-    objects,
-    operation_option,
-    repo_option,
-    revision_of,
-    settling,
-)
-from outlast.doors.cli.render import emit, emit_exactly, say, say_all
+from outlast.doors.cli.handoff.checks import Results, checks_shown, results_of
+from outlast.doors.cli.handoff.names import revision_of
+from outlast.doors.cli.render import emit, emit_exactly, say_all
 
 if TYPE_CHECKING:
-    from outlast import HandoffClaim, Recovered, Settlement
-
+    from outlast.handoffs.handoff import HandoffClaim
+    from outlast.handoffs.recovered import Recovered
 
 TOKENS = 1500
+
+repo_option = click.option("--repo", "repo_root", metavar="DIR", help="Where the files are [here].")
+actor_option = click.option("--actor", metavar="NAME", help="Who does this [local].")
+claim_id_option = click.option("--claim-id", metavar="ID", help="Show a claim that was made elsewhere.")
+operation_option = click.option("--operation-id", metavar="ID", help="The same one again does nothing twice.")
+take_option = click.option("--take", is_flag=True, help="Take the claim from who holds it; needs --why.")
+why_option = click.option("--why", default="", metavar="WHY", help="Why; it is on the record.")
+agree_option = click.option(
+    "--agree", metavar="DIGEST", help="Run commands that somebody else stored, if this is their digest."
+)
+accept_option = click.option(
+    "--accept",
+    multiple=True,
+    metavar="CODE[:SUBJECT]",
+    help="Take what contests upon you, as found; repeat; needs --why.",
+)
 
 
 @command("recover")
@@ -52,7 +47,9 @@ TOKENS = 1500
 @repo_option
 @click.option("--run-checks", is_flag=True, help="Run its checks, and record what came of them.")
 @click.option("--claim", is_flag=True, help="Claim it too, if nothing contests.")
-@accepting
+@take_option
+@accept_option
+@why_option
 @claim_id_option
 @agree_option
 @click.option("--include-finished", is_flag=True, help="Also if its work was completed.")
@@ -60,22 +57,23 @@ TOKENS = 1500
 @click.option("--prompt", is_flag=True, help="As a text for an agent.")
 @click.option("--tokens", type=click.IntRange(1), metavar="N", help=f"Of how many tokens at most [{TOKENS}].")
 @operation_option
-def recover(call: Invocation, anchor: str | None, explain: bool, prompt: bool, tokens: int | None, **given: Any) -> int:
+@actor_option
+def recover(door: Door, anchor: str | None, explain: bool, prompt: bool, tokens: int | None, **given: Any) -> int:
     """A handoff with its verdict here and now: the verdict and its reasons, where to begin, what to do.
 
     Without ANCHOR, --id or --file: the newest open one of this git branch. Exits 0 when it is trusted or a candidate,
     4 when it is contested or the claim that was asked for is not given.
     """
     _refuse_together(anchor, explain, prompt, tokens, given)
-    with call.open() as outlast, checks_shown(call, outlast):
+    with door.open() as outlast, checks_shown(door, outlast):
         if anchor is not None:
             anchor, given["revision"] = revision_of(outlast, anchor)
-        got = outlast.handoff.recover(anchor, **absolute(given, "file_path", "repo_root"))
+        got = outlast.handoff.recover(anchor, **_places(given))
         results = results_of(outlast, got)
     if prompt:
-        _say_prompt(call, got, tokens or TOKENS)
+        _say_prompt(door, got, tokens or TOKENS)
     else:
-        _say(call, got, results, explain=explain)
+        _say(door, got, results, explain=explain)
     return exit_code_of(got)
 
 
@@ -96,17 +94,30 @@ def _refuse_together(
         raise click.UsageError("--take takes the claim; give --claim too")
 
 
-def _say(call: Invocation, got: Recovered, results: Results, *, explain: bool) -> None:
-    if call.json:
-        emit_exactly(late.reading.in_order(late.reading.ready(got, call.reach(whole=True))))
+def _places(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, with files and folders named so that it does not matter from where."""
+    for name in ("file_path", "repo_root"):
+        if given.get(name):
+            given[name] = os.path.abspath(given[name])
+    return given
+
+
+def _say(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
+    from outlast.doors.cli.handoff.views import say_recovered
+    from outlast.handoffs.reading import in_order, ready
+
+    if door.json:
+        emit_exactly(in_order(ready(got, door.reach(whole=True))))
     else:
-        say_recovered(call, got, results, explain=explain)
+        say_recovered(door, got, results, explain=explain)
 
 
-def _say_prompt(call: Invocation, got: Recovered, tokens: int) -> None:
-    text = late.reading.prompt(got, tokens, call.reach(whole=True))
-    if call.json:
-        emit_exactly(late.reading.in_order(late.reading.ready(got, call.reach(whole=True))) | {"prompt": text})
+def _say_prompt(door: Door, got: Recovered, tokens: int) -> None:
+    from outlast.handoffs.reading import in_order, prompt, ready
+
+    text = prompt(got, tokens, door.reach(whole=True))
+    if door.json:
+        emit_exactly(in_order(ready(got, door.reach(whole=True))) | {"prompt": text})
     elif sys.stdout.isatty():
         say_all(text)
     else:
@@ -115,9 +126,11 @@ def _say_prompt(call: Invocation, got: Recovered, tokens: int) -> None:
 
 def exit_code_of(got: Recovered) -> int:
     """Contested is refused, unless every reason was accepted or the claim was given all the same."""
+    from outlast.ledger.verdict import unaccepted
+
     if got.resume == "attached":
         return 0
-    return REFUSED if got.resume == "lost" or got.verdict.unaccepted(got.accepted) else 0
+    return REFUSED if got.resume == "lost" or unaccepted(got.verdict, got.accepted) else 0
 
 
 @command("verify")
@@ -125,86 +138,53 @@ def exit_code_of(got: Recovered) -> int:
 @repo_option
 @agree_option
 @click.option("--explain", is_flag=True, help="The reasons as a table.")
-def verify(call: Invocation, anchor: str, repo_root: str | None, agree: str | None, explain: bool) -> int:
+def verify(door: Door, anchor: str, repo_root: str | None, agree: str | None, explain: bool) -> int:
     """Run the checks and record what came of them; nothing is claimed.
 
     Commands that somebody else stored are shown and not run, until --agree names their digest; that is remembered.
 
     Exits 0 when all of them passed and nothing contests, else 4.
     """
-    with call.open() as outlast, checks_shown(call, outlast):
-        got = outlast.handoff.verify(anchor, agree=agree, **absolute({"repo_root": repo_root}))
+    with door.open() as outlast, checks_shown(door, outlast):
+        got = outlast.handoff.verify(anchor, agree=agree, **_places({"repo_root": repo_root}))
         results = results_of(outlast, got)
-    _say(call, got, results, explain=explain)
+    _say(door, got, results, explain=explain)
     return exit_code_of(got) if all(each.passed for each in got.evidence) else REFUSED
 
 
 @command("claim")
 @anchor_argument()
-@accepting
+@take_option
+@accept_option
+@why_option
 @repo_option
 @operation_option
-def claim(call: Invocation, anchor: str, **given: Any) -> int:
+@actor_option
+def claim(door: Door, anchor: str, **given: Any) -> int:
     """The exclusive right to continue a handoff, for 15 minutes after its last use.
 
     It belongs to this terminal; elsewhere it is shown by OUTLAST_CLAIM or --claim-id.
     """
-    with call.open() as outlast:
-        return _claimed(call, outlast.handoff.claim(anchor, **absolute(given, "file_path", "repo_root")))
+    with door.open() as outlast:
+        return _claimed(door, outlast.handoff.claim(anchor, **_places(given)))
 
 
 @command("renew")
 @anchor_argument()
 @claim_id_option
-def renew(call: Invocation, anchor: str, claim_id: str | None) -> int:
+@actor_option
+def renew(door: Door, anchor: str, claim_id: str | None, actor: str | None) -> int:
     """Begin the claim's time anew."""
-    with call.open() as outlast:
-        return _claimed(call, outlast.handoff.renew(anchor, claim_id=claim_id))
+    with door.open() as outlast:
+        return _claimed(door, outlast.handoff.renew(anchor, claim_id=claim_id, actor=actor))
 
 
-def _claimed(call: Invocation, claim: HandoffClaim) -> int:
-    if call.json:
-        emit(claim)
+def _claimed(door: Door, claim: HandoffClaim) -> int:
+    from outlast.doors.cli.handoff.views import say_claim
+    from outlast.values.codec import jsonable
+
+    if door.json:
+        emit(jsonable(claim))
     else:
-        say_claim(call, claim)
+        say_claim(door, claim)
     return 0
-
-
-ENDINGS = ("completed", "failed", "released")
-STYLES = {"completed": "green", "failed": "red", "released": "yellow"}
-
-
-@command("settle")
-@anchor_argument()
-@click.argument("outcome", type=click.Choice(ENDINGS))
-@settling
-def settle(call: Invocation, anchor: str, evidence: tuple[str, ...], no_checks: bool, **given: Any) -> int:
-    """Say how the work ended, and give the claim back.
-
-    completed runs the checks, and is refused while one fails, a file is not as a must says, or a must in prose is not
-    acknowledged. failed and released leave the handoff open. --evidence: '{"check": "make test", "passed": true}'.
-    """
-    said = objects(evidence, "--evidence")
-    with call.open() as outlast, checks_shown(call, outlast):
-        done = outlast.handoff.settle(anchor, evidence=said, run_checks=not no_checks, **absolute(given))
-    if call.json:
-        emit(done)
-    else:
-        _say_settled(call, done)
-    return 0
-
-
-def _say_settled(call: Invocation, done: Settlement) -> None:
-    was = "was settled already as" if done.replayed else "settled as"
-    say(f"{done.anchor}@{done.revision} {was} {done.outcome} by {done.by}", STYLES[done.outcome])
-    for each in done.evidence:
-        say(f"  {each.label}: {outcome_of(each)}")
-    if done.override:
-        say(f"overridden: {done.override}", "yellow")
-    for text in done.missing:
-        say(f"it lacked: {text}")
-    say(f"its score was {done.score} of 100")
-    if done.outcome == "completed":
-        say(f"storing under it opens it again; its story: {command_for(call, 'history', done.anchor)}")
-    else:
-        say(f"it is open: {command_for(call, 'recover', done.anchor)}")

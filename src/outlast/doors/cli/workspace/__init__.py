@@ -26,7 +26,7 @@ SECTIONS: Sections = {
         "unpin": ("workspace.records:unpin", "Take a pin away."),
     },
     "Recall": {
-        "recall": ("workspace.records:recall", "What matters for a goal, within a number of tokens."),
+        "recall": ("workspace.recall:recall", "What matters for a goal, within a number of tokens."),
     },
     "Evidence": {
         "link": ("workspace.records:link", "Say how two things with refs bear on each other."),

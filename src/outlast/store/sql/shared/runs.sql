@@ -40,30 +40,6 @@ SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 -- name: newest_runs_of_status
 SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
 
--- name: found_by_identity
-SELECT * FROM runs WHERE identity = ? AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: found_by_task
-SELECT * FROM runs WHERE task = ? AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: found_by_session
-SELECT * FROM runs WHERE session = ? AND session <> '' AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: found_by_trace
-SELECT * FROM runs WHERE trace_id = ? AND trace_id <> '' AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: found_by_actor
-SELECT * FROM runs WHERE actor = ? AND key < ? ORDER BY key DESC LIMIT ?
-
--- name: add_run_tag
-INSERT INTO run_tags (tag, run) VALUES (?, ?)
-
--- name: tags_of_run
-SELECT tag FROM run_tags WHERE run = ? ORDER BY tag
-
--- name: drop_run_tags
-DELETE FROM run_tags WHERE run = ?
-
 -- name: count_runs
 SELECT status, count(*) FROM runs GROUP BY status
 

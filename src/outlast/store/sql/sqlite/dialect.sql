@@ -14,19 +14,6 @@ WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending =
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
 
--- name: found_by_tag
-SELECT one.* FROM run_tags AS tagged CROSS JOIN runs AS one ON one.key = tagged.run
-WHERE tagged.tag = ? AND tagged.run < ? ORDER BY tagged.run DESC LIMIT ?
-
--- name: found_by_time
--- Those of a span of time are sorted: they are fewer than all that began before it.
-SELECT * FROM runs INDEXED BY runs_by_time WHERE created_at >= ? AND created_at < ? AND +key < ?
-ORDER BY +key DESC LIMIT ?
-
--- name: found_by_flow
--- By what follows the file or the module: an index of that expression.
-SELECT * FROM runs WHERE substr(flow, instr(flow, ':') + 1) = ? AND key < ? ORDER BY key DESC LIMIT ?
-
 -- name: artifacts_of_scope
 SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest
 WHERE named.scope = ? AND named.newest < ? AND named.newest > 0 ORDER BY named.newest DESC LIMIT ?
