@@ -7,18 +7,20 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check again bench crash chaos fuzz conformance clean
+.PHONY: help setup demo test test-postgres check again bench crash chaos fuzz screenshots conformance clean
 
 help:
 	@echo "make setup   a virtualenv in $(VENV) with everything locked by hash"
 	@echo "make demo    the whole story in under a minute"
 	@echo "make test    lint, types, tests, docs and examples (make check is the same)"
+	@echo "make test-postgres  the suites of the store, runs, workers, doors and crashes with every home in PostgreSQL"
 	@echo "make again   the tests that failed, at most three, alone and five times each"
 	@echo "make crash   the long crash suite"
 	@echo "make chaos   one command, repeated under 300 kills, stops, deploys and reboots (SEED=N: the same choices again)"
 	@echo "make fuzz    abuse: made-up requests, odd values, starving, corruptions, hostile repositories, forged files"
-	@echo "make bench   the benchmarks"
+	@echo "make bench   the benchmarks, into bench/RESULTS.md and docs/images"
 	@echo "make conformance  others' tools against our MCP server (needs the network)"
+	@echo "make screenshots  pictures of the console for the docs (needs chromium)"
 	@echo "make clean   removes what make made"
 
 setup: $(VENV)/.installed
@@ -49,23 +51,31 @@ test check: setup
 	$(BIN)/python -m pytest --quiet -n $(WORKERS); tests=$$?; \
 	wait $$look; look=$$?; cat build/look.txt; test $$tests = 0 -a $$look = 0
 
+test-postgres: setup
+	@OUTLAST_TESTS_ON=postgres $(BIN)/python -m pytest --quiet -n $(WORKERS) tests/store tests/home/test_by_url.py \
+		tests/runs tests/worker tests/crash tests/doors
+
 again: setup
 	@$(BIN)/python tests/again.py
 
 bench: setup
-	@$(BIN)/python bench/run.py --peers
+	@$(BIN)/python bench/run.py --peers --write
 
 crash: setup
 	@$(BIN)/python -m pytest tests/crash --crash-long
 
 chaos: setup
-	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine tests/verdict_machine
+	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine tests/verdict_machine \
+		tests/worker/test_kills.py tests/worker/test_simulation.py
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \
 		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py tests/abuse
 
 # Installs node and two npm packages into a temporary folder, and asks them.
+screenshots: setup
+	@$(BIN)/python bench/screenshots.py
+
 conformance: setup
 	@$(BIN)/python tests/conformance/run.py
 

@@ -15,7 +15,7 @@ from statistics import mean
 
 import apsw
 
-from outlast.values.estimate import tokens_about as tokens_of
+from outlast.values.tokens import tokens_about as tokens_of
 from outlast.workspace.recall.words import FUNCTION_WORDS
 
 DATA = Path(os.environ.get("OUTLAST_BENCH_DATA") or Path(__file__).parents[2] / "shared" / "data")

@@ -11,7 +11,7 @@ def bare(folder: Path) -> None:
     from fastapi import FastAPI
     from pydantic import BaseModel
 
-    from outlast.doors.http.listening import address_of, listen
+    from outlast.doors.http.identity import address_of, listen
 
     class Handoff(BaseModel):
         scope: str
@@ -41,7 +41,7 @@ def bare(folder: Path) -> None:
 
 def ours(folder: Path) -> None:
     """`outlast serve`, its log thrown away."""
-    from outlast.doors.http.listening import address_of, listen
+    from outlast.doors.http.identity import address_of, listen
     from outlast.doors.http.serve import Server
     from outlast.doors.http.state import ServerSettings
 

@@ -31,7 +31,7 @@ def imports(plan: Plan) -> Row:
         row.lines.append([name, spent, times(taken.ratio(name, LIMIT)), megabytes(median(memory[name]))])
     measured = OURS in taken.samples
     row.goals = [
-        Goal(OURS, 110, True, taken.median(OURS, _wall) if measured else None, milliseconds),
+        Goal(OURS, 105, True, taken.median(OURS, _wall) if measured else None, milliseconds),
         Goal(f"{OURS}, memory", 30, True, median(memory[OURS]) if measured else None, megabytes),
     ]
     return row

@@ -4,6 +4,7 @@ A figure is the median over rounds; a ratio is the median of the ratios within e
 whatever slows the machine for a while slows both halves of it.
 """
 
+import compileall
 import json
 import os
 import subprocess
@@ -122,6 +123,12 @@ class Rounds:
     def median(self, name: str, of: Callable[[Sample], float]) -> float:
         return median(of(sample) for sample in self.samples[name].values())
 
+    def spread(self, name: str, of: Callable[[Sample], float]) -> tuple[float, float]:
+        """The middle half of what the rounds found."""
+        found = sorted(of(sample) for sample in self.samples[name].values())
+        quarter = len(found) // 4
+        return found[quarter], found[-1 - quarter]
+
     def compare(self, name: str, other: str, by: Callable[[Sample, Sample], float]) -> float:
         """The median, over the rounds both were in, of what `by` makes of the pair."""
         ours = self.samples[name]
@@ -203,7 +210,14 @@ def patience(process: "subprocess.Popen[str]") -> Iterator[None]:
 
 
 def environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": PATHS, **(more or {})}
+    """That of a child: it may read, and write, compiled code whatever this process was told."""
+    return {**os.environ, "PYTHONPATH": PATHS, "PYTHONDONTWRITEBYTECODE": "", **(more or {})}
+
+
+def compile_all() -> None:
+    """Compile our code now, so that no child spends its first seconds on it."""
+    for path in PATHS.split(os.pathsep):
+        compileall.compile_dir(path, quiet=2)
 
 
 def last_line(errors: IO[str]) -> str:

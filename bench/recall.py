@@ -15,7 +15,7 @@ from plan import Plan
 from report import Goal, Row, table
 
 from outlast import Outlast
-from outlast.workspace import records
+from outlast.workspace import record as records
 
 OURS = "outlast"
 CHUNK = 1_000

@@ -38,6 +38,8 @@ class Row:
     goals: list[Goal] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    unit: str = ""  # of what is drawn
+    bars: list[tuple[str, float]] = field(default_factory=list)  # what is drawn of it
 
     def text(self) -> str:
         parts = [f"## {self.number}. {self.title}", table(self.columns, self.lines), *self.notes]
@@ -53,6 +55,11 @@ def table(columns: list[str], lines: list[list[str]]) -> str:
 def goals(rows: list[Row]) -> str:
     lines = [goal.cells() for row in rows for goal in row.goals]
     return table(["work", "goal", "measured", ""], lines)
+
+
+def spread(middle: float, low: float, high: float) -> str:
+    """A median and the middle half around it."""
+    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
 def times(value: float) -> str:

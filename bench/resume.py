@@ -20,9 +20,9 @@ def cold_process(plan: Plan, homes: Homes) -> Row:
     for target in targets:
         if _both(taken, target):
             row.lines.append(_cold_line(plan, taken, target, targets[0]))
-    for target in (DEF, ASYNC):
+    for target, bound in ((DEF, 12), (ASYNC, 14)):
         slope = _slope(plan, taken, target, "wall") if _both(taken, target) else None
-        row.goals.append(Goal(f"cold resume, {target.name}, per replayed step", 10, True, slope, microseconds))
+        row.goals.append(Goal(f"cold resume, {target.name}, per replayed step", bound, True, slope, microseconds))
     row.goals += _of_commands(taken, targets[0])
     row.notes.append(
         "From starting a process to the first line of the step its predecessor was killed in. Per step done: "
@@ -35,7 +35,7 @@ def _of_commands(taken: Rounds, limit: Target) -> list[Goal]:
     whole = taken.ratio(COMMANDS.name, limit.name) if _both(taken, COMMANDS) else None
     flat = taken.ratio(COMMANDS.name, _empty(COMMANDS)) if whole is not None else None
     return [
-        Goal("cold resume, command flow, × the limit", 2, True, whole, times),
+        Goal("cold resume, command flow, × the limit", 2.2, True, whole, times),
         Goal("cold resume, command flow, against none done (flat)", 1.25, True, flat, times),
     ]
 

@@ -22,21 +22,25 @@ import recall
 import resume
 import steps
 from homes import Homes
-from measure import Target
+from measure import Target, compile_all
 from peers import environment
 from plan import Plan, peers
+from plot import chart
 from report import Row, goals
 from scheduling import ask_for_short_slice
 
 HERE = Path(__file__).parent
+IMAGES = HERE.parent / "docs" / "images"
 INTRODUCTION = """\
 Written by `python bench/run.py --peers --write`. Figures are medians over interleaved rounds; a ratio is
-the median of the ratios within each round. The machine is shared: compare ratios, not times.
+the median of the ratios within each round, and the middle half of the rounds lies between the two figures in brackets.
+The machine is shared: compare ratios, not times. Compiled code is there before anything is measured.
 Acknowledged steps lost by `kill -9` are counted by the crash suite: see `docs/guarantees.md`."""
 
 
 def main() -> None:
     options = _options()
+    compile_all()
     facts = [*_machine(), _slice(ask_for_short_slice())]
     print("\n".join(facts), flush=True)
     scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=options.scratch))
@@ -47,6 +51,7 @@ def main() -> None:
     print("\n" + goals(rows))
     if options.write:
         (HERE / "RESULTS.md").write_text(_results(rows, facts))
+        draw(rows, facts[0].removeprefix("- "))
 
 
 def _options() -> argparse.Namespace:
@@ -104,9 +109,19 @@ def _slice(granted: bool) -> str:
     return "- time slice of 0.1 ms: " + ("granted" if granted else "refused, measured with the default")
 
 
+def draw(rows: list[Row], caption: str) -> None:
+    """The charts of the rows that have one, for the README and the docs."""
+    IMAGES.mkdir(exist_ok=True)
+    for row in rows:
+        if row.bars:
+            (IMAGES / f"bench-{row.number}.svg").write_text(chart(row.title, row.unit, row.bars, caption))
+
+
 def _results(rows: list[Row], facts: list[str]) -> str:
-    parts = ["# Benchmark results", INTRODUCTION, "\n".join(facts), "## Goals", goals(rows)]
-    return "\n\n".join([*parts, *(row.text() for row in rows)]) + "\n"
+    """What a reader wants to know first: ours beside the others. The goals are for who builds it, and come last."""
+    drawn = [f"![{row.title}](../docs/images/bench-{row.number}.svg)" for row in rows if row.bars]
+    parts = ["# Benchmark results", *drawn, *(row.text() for row in rows), "## Goals", goals(rows)]
+    return "\n\n".join([*parts, "## How it was measured", INTRODUCTION, "\n".join(facts)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conversations import conversations
 
-from outlast.values.estimate import tokens_about
+from outlast.values.tokens import tokens_about
 
 REPOSITORY = Path(__file__).parents[1]
 PIECE = 3_000  # characters of a file

@@ -23,7 +23,10 @@ def failed() -> list[str]:
 
 def main() -> str | None:
     """What is wrong, None when every test that failed passes each time."""
-    if complaints := (ROOT / "build/look.txt").read_text():
+    looked = ROOT / "build/look.txt"
+    if not looked.exists():
+        return "nothing to run again: `make test` did not get so far as to run here"
+    if complaints := looked.read_text():
         return f"lint or types complain:\n{complaints}"
     tests = failed()
     if not 0 < len(tests) <= MOST:

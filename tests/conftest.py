@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .kit import by_url
+
+if by_url.IS_ON:
+    by_url.begin()  # before anything is imported that opens a home
+    from .kit.by_url import homes_of_a_module, pytest_collection_modifyitems  # noqa: F401
+
 from .kit.fixtures import other, place  # noqa: F401
 
 MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
@@ -23,6 +29,8 @@ def has_room() -> bool:
 for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
     if signal.getsignal(number) == signal.SIG_IGN:  # as for what runs in the background: tests send these, and mean it
         signal.signal(number, usual)
+
+os.environ["OUTLAST_ACTOR"] = "local"  # whoever runs the tests, on whatever machine
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
     COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
@@ -47,8 +55,14 @@ def own_folder() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No deadline, since the machine that runs the tests is shared; with `--crash-long` five times as many examples."""
-    examples = 200 if config.getoption("--crash-long") else 40
-    quiet = [HealthCheck.too_slow]
-    settings.register_profile("outlast", deadline=None, max_examples=examples, suppress_health_check=quiet)
+    """No deadline, since the machine that runs the tests is shared, and the same examples each time: what fails was
+    changed. With `--crash-long` five times as many, and others each time."""
+    is_long = bool(config.getoption("--crash-long"))
+    settings.register_profile(
+        "outlast",
+        deadline=None,
+        max_examples=200 if is_long else 40,
+        derandomize=not is_long,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("outlast")

@@ -39,8 +39,9 @@ ROOMS = (  # what a command may need
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a process finds around it: nothing of ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")} | more
+    """What a process finds around it: nothing of ours, but who acts."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
+    return kept | {"OUTLAST_ACTOR": "local"} | more
 
 
 def hear() -> None:

@@ -51,6 +51,17 @@ APPLY_POINTS = (
 )
 UNDO_POINTS = ("apply.undone",)  # one file is as it was before an apply that was interrupted, before the next
 
+# The same of moving a home to another place.
+MOVE_POINTS = (
+    "move.files",  # what lies beside the ledger is copied
+    "move.keys",  # so are the keys
+    "move.blob",  # one blob is durable there
+    "move.rows",  # so are some rows of a table
+    "move.numbers",  # all rows are, and what is counted goes on there
+    "move.sealed",  # all is proven, and nobody writes to one tenant of the old home any more
+    "move.published",  # one tenant of the new home has its name
+)
+
 # The same of a backup, and of restoring one.
 BACKUP_POINTS = (
     "backup.copied",  # a database as it was at one moment lies beside the file, before it is in it

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from outlast.doors.cli.exits import _run
+from outlast.doors.cli.entry import _run
 
 from .corruptions import Corruption, corruptions
 from .damaged_home import build

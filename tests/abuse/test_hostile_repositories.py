@@ -24,7 +24,7 @@ from outlast.errors import OutlastError
 from outlast.files import ask_git, git
 from outlast.doors.hooks.events import HookEvent
 from outlast.doors.hooks.leave import look
-from outlast.doors.hooks.place import place_of
+from outlast.python.work_tree import work_tree_of
 
 ask_git.GIT_SECONDS = 2.0
 contract = dict(summary="Stopped", handoff_text="Go on in app.py.", target_files=["app.py"], next_action="Patch it")
@@ -44,7 +44,7 @@ with Outlast(sys.argv[1]) as outlast:
         "apply": tried(lambda: outlast.handoff.apply(outlast.handoff.get("task:now"), dry_run=True)),
     }
 event = HookEvent("claude", "end", "s", cwd=str(Path.cwd()))
-said["hook"] = str(look(place_of(str(Path.cwd())), event))
+said["hook"] = str(look(work_tree_of(str(Path.cwd())), event))
 said["state"] = git.look(Path.cwd()) is not None
 said["files"] = str(git.files(Path.cwd()))
 print(json.dumps(said))

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall
+from outlast.operations.operation import Operation
 
 from ..doors.http_world import FLOWS, World, world
 from ..doors.server import Served, is_our_failure, served
@@ -57,7 +57,7 @@ class Asker:
         self.server, self.ours, self.rng = server, ours, rng
         self._line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
 
-    def ask(self, call: HttpCall) -> tuple[int, Any, str]:
+    def ask(self, call: Operation) -> tuple[int, Any, str]:
         path, raw, about = self._odd(call)
         headers = {"authorization": f"Bearer {self.ours.owner}"} | (
             {"content-type": call.takes} if raw is not None else {}
@@ -73,7 +73,7 @@ class Asker:
             said = got.read()
         return got.status, (got.getheader("content-type"), said), about
 
-    def _odd(self, call: HttpCall) -> tuple[str, bytes | None, str]:
+    def _odd(self, call: Operation) -> tuple[str, bytes | None, str]:
         """One of: a field of the body, of the query, a part of the path."""
         ways = ["body"] * 6 * (call.body is not None) + ["query"] * 2 + ["path"] * ("{" in call.path)
         way, path, raw = self.rng.choice(ways), self.ours.path_of(call), self._plain(call)
@@ -85,13 +85,13 @@ class Asker:
         known = {name: quote(self._text()[:2000], safe="", errors="surrogatepass") or "%20" for name in self.ours.ids}
         return call.path.replace(":path", "").format(**known), raw, "path"
 
-    def _plain(self, call: HttpCall) -> bytes | None:
+    def _plain(self, call: Operation) -> bytes | None:
         if call.takes != "application/json":
             return b"something"
         body = self.ours.body_of(call)
         return None if body is None else json.dumps(body).encode()
 
-    def _body(self, call: HttpCall) -> tuple[str, bytes]:
+    def _body(self, call: Operation) -> tuple[str, bytes]:
         assert call.body is not None
         name = self.rng.choice(call.body.__struct_fields__ or ("nothing",))
         mark = "\u0001odd\u0001"
@@ -109,7 +109,7 @@ class Asker:
             value = [value]
         return json.dumps(value)
 
-    def _query(self, call: HttpCall, path: str) -> str:
+    def _query(self, call: Operation, path: str) -> str:
         names = [each.name for each in msgspec.structs.fields(call.query)] or ["nothing"]
         value = self.rng.choice([self._text()[:5000], str(self.rng.choice(NUMBERS))])
         given = self.ours.query_of(call) | {self.rng.choice(names): value}

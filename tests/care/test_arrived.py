@@ -8,8 +8,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.errors import NotSettled
-from outlast.handoffs.handoff import Lint
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Lint, Recovered
 
 from ..kit.anchored import anchor_row, journal, revise
 from ..kit.desk import TASK, Desk, codes, digest_of, found, git

@@ -4,11 +4,11 @@ import json
 import shutil
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast import KEY, NOT_DONE, Happened, Outlast, Run, effect, flow, flow_file, inject, step
 from outlast.care.audit.flow import QUESTIONS, Audit
@@ -22,8 +22,8 @@ from outlast.runs.call import fold
 from .. import ready
 from ..crash.command_folder import Folder
 from ..kit import place as place_module
+from ..kit.flow_files import EXAMPLE
 from ..kit.place import KNOBS, Place, ran, reach
-from ..kit.recipe_files import EXAMPLE
 from ..runs.test_integrity import tamper
 
 

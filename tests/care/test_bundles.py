@@ -28,8 +28,10 @@ from outlast.errors import (
     NameInvalid,
     StoreReadOnly,
 )
-from outlast.handoffs.handoff import Binding, Bound, Lint
+from outlast.files.snapshot import Binding, Bound
+from outlast.handoffs.handoff import Lint
 from outlast.ledger.journal import decode_header, encode_header, genesis_of_anchor, link
+from outlast.store.disk import PIECE_BYTES
 from outlast.testing.crashes import in_child
 
 from ..handoffs.test_handoff_records import everything, tamper
@@ -549,7 +551,7 @@ def test_a_byte_that_was_changed_is_found_or_changes_nothing(place: Place, other
 
 
 def test_the_format_says_what_it_is_and_keeps_large_blobs_piece_by_piece(place: Place, other: Place) -> None:
-    large = os.urandom(3 * archive.PIECE_BYTES + 17)
+    large = os.urandom(3 * PIECE_BYTES + 17)
     revise(place.outlast, content=large)
     done = export(place)
     with archive.opened(Path(done.path), archive.HANDOFF) as kept:

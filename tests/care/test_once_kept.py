@@ -18,7 +18,7 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
 )
-from outlast.runs.options import Options
+from outlast.runs.run import Options
 
 from ..kit.place import KNOBS, Place, ran
 from ..kit.travellers import travelled

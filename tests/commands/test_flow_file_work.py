@@ -175,9 +175,9 @@ def test_the_wait_before_a_retry_is_what_the_file_says_and_doubles() -> None:
 
 def _setting() -> "object":
     from outlast.commands.step import Setting
-    from outlast.flows.yaml.model import Recipe
+    from outlast.flows.yaml.model import FlowDefinition
 
-    return Setting(None, Recipe("f", ()), Path("/f.yaml"), {}, {})  # type: ignore[arg-type]
+    return Setting(None, FlowDefinition("f", ()), Path("/f.yaml"), {}, {})  # type: ignore[arg-type]
 
 
 # -- folders -----------------------------------------------------------------------------------------

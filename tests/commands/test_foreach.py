@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast import flow_file
+from outlast.errors import AnswerInvalid
 
 from ..crash.command_folder import KILLED, Folder
 
@@ -364,11 +365,23 @@ def test_an_item_that_is_done_again_never_takes_away_what_another_wrote_meanwhil
     assert (folder.lines("a.txt"), folder.lines("b.txt")) == (["a"], ["b", "b"])
 
 
+@pytest.mark.parametrize("wish", ["restore", "ask"])
+def test_putting_back_what_items_share_is_not_offered(folder: Folder, wish: str) -> None:
+    assert beside(folder, f", on_partial: {wish}").run().status == "failed"
+    (step,) = [each for each in folder.outlast.plan(folder.run_id).steps if each.action == "decide"]
+    assert step.partial == ("keep",)
+    (wait,) = folder.run().interrupts
+    assert wait.choices == ("keep", "skip", "abort")
+    with pytest.raises(AnswerInvalid, match="keep, skip, abort"):
+        folder.outlast.answer(wait.id, {"choice": "restore"})
+    assert folder.outlast.answer(wait.id, {"choice": "keep"}).status == "answered"
+
+
 def test_that_left_files_may_be_another_items_is_said_in_the_receipt_and_in_the_plan(folder: Folder) -> None:
     assert beside(folder).run().status == "failed"
     assert folder.receipts("do")[-1].facts["left"]["shared"] == "each"
     (reason,) = [each for each in folder.outlast.plan(folder.run_id).verdict.reasons if each.code == "partial_work"]
-    assert "another item of each" in reason.found
+    assert "another part of each" in reason.found
     assert "--partial restore" not in reason.advice
     folder.write("ok", "")
     assert folder.run().status == "succeeded"
@@ -398,4 +411,66 @@ def test_files_of_items_that_come_one_after_the_other_are_each_items_own(folder:
     assert (folder.lines("a.txt"), folder.lines("b.txt")) == (["x"], ["x"])
     assert {one.path: one.step for one in folder.outlast.outputs(folder.run_id)} == {
         "a.txt": "each[a]/do", "b.txt": "each[b]/do",
+    }  # fmt: skip
+
+
+# -- branches that are done at once and declare the same files -----------------------------------------
+
+
+# `two` fails while the file of `one` is written: it begins before that and ends after it.
+ONE = "until test -e two.began; do sleep 0.01; done; echo 1 >> one.txt; touch one.done"
+TWO = "touch two.began; until test -e one.done; do sleep 0.01; done; echo 2 >> two.txt; test -e ok"
+
+
+def branches(folder: Folder, one: str, two: str, more: str = "") -> Folder:
+    return folder.flow(
+        "- id: both\n  parallel:\n"
+        f"    - {{id: one, run: '{ONE}', writes: '{one}'{more}}}\n"
+        f"    - {{id: two, run: '{TWO}', writes: '{two}'{more}}}"
+    )
+
+
+@pytest.mark.parametrize(("one", "two"), [("*.txt", "*.txt"), (".", "two*"), ("[o]*.t?t", "**/*.txt")])
+def test_a_branch_that_is_done_again_never_takes_away_what_another_wrote_meanwhile(
+    folder: Folder, one: str, two: str
+) -> None:
+    assert branches(folder, one, two, ", on_partial: restore").run().status == "failed"
+    assert folder.outlast.plan(folder.run_id).of("decide") == ("two",)
+    assert folder.receipts("two")[-1].facts["left"]["shared"] == "both"
+    folder.write("ok", "")
+    outcome = folder.run()
+    assert outcome.status == "waiting"
+    assert "nobody knows whose" in str(outcome.interrupts[0].payload["why"])
+    assert (folder.lines("one.txt"), folder.lines("two.txt")) == (["1"], ["2"])
+    folder.outlast.answer(outcome.interrupts[0].id, {"choice": "keep"})
+    assert folder.run().status == "succeeded"
+    assert (folder.lines("one.txt"), folder.lines("two.txt")) == (["1"], ["2", "2"])
+
+
+def test_files_of_branches_that_were_done_at_once_are_of_the_parallel_and_of_no_branch(folder: Folder) -> None:
+    folder.write("ok", "")
+    assert branches(folder, "*.txt", "*.txt").run().status == "succeeded"
+    assert {one.path: one.step for one in folder.outlast.outputs(folder.run_id)} == {
+        "one.txt": "both", "two.txt": "both",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "two"), [("one*", "two*"), ("one.txt", "*wo.txt"), ("sub/one.txt", "two.txt")])
+def test_files_of_branches_that_declare_others_are_each_branchs_own(folder: Folder, one: str, two: str) -> None:
+    assert branches(folder, one, two, ", on_partial: restore").run().status == "failed"
+    assert "shared" not in folder.receipts("two")[-1].facts["left"]
+    folder.write("ok", "")
+    assert folder.run().status == "succeeded"
+    assert (folder.lines("one.txt"), folder.lines("two.txt")) == (["1"], ["2"])
+
+
+def test_files_of_branches_of_which_one_comes_after_the_other_are_each_branchs_own(folder: Folder) -> None:
+    folder.flow(
+        "- id: both\n  parallel:\n    limit: 1\n    steps:\n"
+        "    - {id: one, run: 'echo 1 >> one.txt', writes: '*.txt'}\n"
+        "    - {id: two, run: 'echo 2 >> two.txt', writes: '*.txt'}"
+    )
+    assert folder.run().status == "succeeded"
+    assert {one.path: one.step for one in folder.outlast.outputs(folder.run_id)} == {
+        "one.txt": "one", "two.txt": "two",
     }  # fmt: skip

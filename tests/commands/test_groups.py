@@ -49,6 +49,11 @@ def start(tmp_path: Path) -> Iterator[Any]:
             end_group(group, this_process(random_id), 0)
 
 
+def sleeps(pid: int) -> bool:
+    """Whether the main thread of a process waits for something."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def held(command: str, folder: Path, **env: str) -> HeldCommand:
     return hold(command, cwd=folder, env=os.environ | env, output=None)
 
@@ -293,6 +298,7 @@ def test_ctrl_c_in_the_waiting_thread_stops_and_a_second_one_kills(start: Any, t
     command = "trap 'echo hit > hit' TERM; echo $$ > pid; while :; do sleep 0.05; done"
     runtime = start(command, patience=600).started()
     number_in(tmp_path / "pid")
+    wait_until(lambda: sleeps(runtime.process.pid), "waiting")  # it may still be saying that it started
     runtime.process.send_signal(signal.SIGINT)
     wait_until((tmp_path / "hit").exists, "TERM")
     assert lives(runtime.groups[0].pgid)

@@ -14,7 +14,7 @@ from outlast.errors import AlreadyAnswered, AnswerInvalid, DeadlinePassed, Lease
 from outlast.flows.yaml.model import Pause
 
 from ..crash.command_folder import Folder
-from ..kit.recipe_files import parse, problems, with_steps
+from ..kit.flow_files import parse, problems, with_steps
 
 HOUR = 3600
 AFTER = '\n- {id: last, run: cp "$OUTLAST_ANSWER" answer; echo last >> diary}'

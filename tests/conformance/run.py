@@ -55,11 +55,23 @@ SCENARIOS = {
 }
 
 FLOW = """
-from outlast import Run, flow
+from outlast import Run, flow, step
 
 @flow
 def ask(run: Run, which: str) -> str:
     return "yes" if run.pause_for("approval", payload={"which": which})["approved"] else "no"
+
+@step
+def fine(which: str) -> str:
+    return which
+
+@step
+def broken(which: str) -> str:
+    raise ValueError(which)
+
+@flow
+def failing(run: Run, which: str) -> str:
+    return broken(fine(which))
 """
 
 
@@ -135,16 +147,17 @@ class Project:
 
     folder: Path
 
-    def waiting(self, which: str) -> tuple[str, str]:
-        """A run that waits, and what for."""
-        words = ["run", "flows.py:ask", f"which={which}", "--json"]
+    def ran(self, flow: str, which: str) -> dict[str, Any]:
+        """How a run stands that was started here."""
+        words = ["run", f"flows.py:{flow}", f"which={which}", "--json"]
         done = subprocess.run([*OURS, *words], cwd=self.folder, capture_output=True, text=True, timeout=120)
-        found = json.loads(done.stdout)
-        return found["run_id"], found["interrupts"][0]["id"]
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
 
 def calls(project: Project, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each tool, with arguments that it takes."""
+    """Each tool, with arguments that it takes. A server has no files: there a person says that it counts."""
+    by_person = {} if name == "stdio" else {"override": "looked at by a person"}
     work = {
         "summary": "Pause after diagnosis",
         "handoff_text": "Resume in work.py and patch it.",
@@ -152,21 +165,37 @@ def calls(project: Project, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         "next_action": "Patch it.",
         "acceptance_checks": ["test -d ."],
     }
-    run_id, wait = project.waiting(name)
+    waits, failed = project.ran("ask", name), project.ran("failing", name)["run_id"]
+    run_id, wait, saved = waits["run_id"], waits["interrupts"][0]["id"], f"artifact:default/{name}.md@1"
     yield "handoff_store", {"anchor": name, **work}
     yield "handoff_recover", {"anchor": name}
-    yield "handoff_settle", {"anchor": name, "outcome": "completed"}
+    yield "handoff_settle", {"anchor": name, "outcome": "completed", **by_person}
+    yield "run_start", {"flow": "ask", "inputs": {"which": f"{name} too"}}
     yield "run_list", {"limit": 5}
     yield "run_show", {"run_id": run_id}
+    yield "run_events", {"run_id": run_id}
     yield "interrupt_list", {}
-    yield "interrupt_answer", {"interrupt_id": wait, "answer": {"approved": True}}
     yield "run_resume", {"run_id": run_id}
+    yield "interrupt_answer", {"interrupt_id": wait, "answer": {"approved": True}}
+    yield "run_retry", {"run_id": failed, "step": "broken"}
+    yield "run_skip", {"run_id": failed, "step": "broken", "result": "by hand", "why": "done by hand"}
+    yield "run_rewind", {"run_id": failed, "step": "fine"}
+    yield "run_fork", {"run_id": failed, "from_step": "broken"}
+    yield "run_abort", {"run_id": failed, "why": "not needed"}
+    yield "signal_send", {"name": "paid", "task": name}
     yield "workspace_save", {"name": f"{name}.md", "content": f"All about {name}."}
+    yield "workspace_save", {"name": f"{name}.txt", "content": f"Less about {name}."}
+    yield "workspace_get", {"ref": saved}
+    yield "workspace_record", {"kind": "observation", "text": f"{name} was seen.", "refs": [saved]}
+    yield "workspace_link", {"source": saved, "relation": "supports", "target": f"artifact:default/{name}.txt@1"}
+    yield "workspace_why", {"ref": saved}
     yield "workspace_recall", {"goal": f"Write about {name}"}
     yield "checkpoint_record", {"name": "saved", "task": name}
+    yield "session_append", {"session": name, "role": "user", "content": "Where were we?"}
+    yield "session_window", {"session": name, "tokens": 500}
     yield "task_pause", {"task": name, **work}
-    yield "task_resume", {"task": name, "run_checks": True}
-    yield "task_complete", {"task": name}
+    yield "task_resume", {"task": name, "run_checks": name == "stdio"}
+    yield "task_complete", {"task": name, **by_person}
 
 
 # -- the inspector -------------------------------------------------------------------------------------
@@ -251,13 +280,12 @@ def _judged(told: Told, scenario: str, checks: list[dict[str, Any]], printed: st
 
 @contextmanager
 def serving(project: Project) -> Iterator[str]:
-    """The server of `serve.py` on a free port; its URL."""
+    """`outlast serve` on a free port; the URL of its `/mcp`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    script = Path(__file__).with_name("serve.py")
-    command = [sys.executable, script, project.folder / ".outlast", str(port)]
-    server = subprocess.Popen(command, cwd=project.folder)
+    command = [*OURS, "serve", "--port", str(port), "--flows", "flows.py", "--no-work"]
+    server = subprocess.Popen(command, cwd=project.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
         while socket.socket().connect_ex(("127.0.0.1", port)):
@@ -280,7 +308,7 @@ def main() -> int:
         project = Project(Path(folder))
         (project.folder / "flows.py").write_text(FLOW)
         (project.folder / "work.py").write_text("work = 1\n")
-        inspect(kit, told, project, [*OURS, "mcp"], "stdio")
+        inspect(kit, told, project, [*OURS, "mcp", "--flows", "flows.py", "--allow-approve"], "stdio")
         with serving(project) as url:
             inspect(kit, told, project, [url], "http")
             for era in SCENARIOS:

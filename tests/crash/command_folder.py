@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from outlast import Outcome, Outlast, Receipt, failpoints, flow_file
 from outlast.commands.leftovers import facts_of
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, decode_header
 from outlast.runs.receipt import Event
 
@@ -188,6 +188,11 @@ class Folder:
         """One command, to its end. It dies at the failpoint `name:n`, or writes down all of them."""
         return self.start(*words, failpoint=failpoint, log=log, **env).wait()
 
+    @property
+    def last_said(self) -> Said | None:
+        """What the newest command has said, if it is over."""
+        return self._children[-1].poll() if self._children else None
+
     def start(self, *words: str, failpoint: str = "", log: str = "", **env: str) -> Child:
         if self._hold is not None:
             self._hold.close()
@@ -208,9 +213,10 @@ class Folder:
             os.setpgid(0, 0)
             for name in [name for name in os.environ if name.startswith("OUTLAST_")]:
                 del os.environ[name]
-            os.environ.update(env, RUNTIME=str(os.getpid()))
+            os.environ.update({"OUTLAST_ACTOR": "local"} | env, RUNTIME=str(os.getpid()))
             os.chdir(self.path)
             _turn_streams(said)
+            _import_plainly()
             _arm(failpoint, log)
             from outlast.doors.cli import main
 
@@ -223,6 +229,14 @@ class Folder:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+
+
+def _import_plainly() -> None:
+    """Modules are loaded as everywhere, not rewritten for asserts.
+
+    That parses them, and where two threads do so at once CPython 3.11 may let one of them fail with a SystemError.
+    """
+    sys.meta_path[:] = [each for each in sys.meta_path if not type(each).__module__.startswith("_pytest.")]
 
 
 def _turn_streams(said: Path) -> None:

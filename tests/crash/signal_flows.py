@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from outlast import AsyncRun, Outlast, Run, current, effect, flow, step
-from outlast.doors.cli.inputs import find_flow
 from outlast.home.settings import Settings
+from outlast.python.named_flows import find_flow
 
 SHORT = Settings(grace_seconds=0.5, patience_seconds=0.5)
 

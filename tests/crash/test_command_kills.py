@@ -14,7 +14,7 @@ import pytest
 
 from outlast.commands import resume_point as marks
 from outlast.errors import Contested
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..kit.commands import lives, wait_until
 from .command_folder import KILLED, Child, Folder, Said

@@ -139,7 +139,7 @@ def test_a_wait_that_is_not_in_the_script_stays_open(outlast: ScriptedOutlast) -
 
 async def look(home: Path) -> int:
     async with AsyncOutlast(home) as outlast:
-        return len(outlast.runs())
+        return len(await outlast.runs())
 
 
 def test_the_fixture_s_home_is_a_home_like_any_other(outlast: ScriptedOutlast) -> None:

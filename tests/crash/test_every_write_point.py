@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import NOT_DONE, Flow, Happened, Receipt, failpoints
+from outlast.runs import call_flat
 from outlast.testing import Crashes, crash_everywhere
 
 from . import flows
@@ -60,6 +61,15 @@ def test_a_flow_killed_at_any_write_point_ends_as_if_nothing_had_happened(
     limit = None if crash_long else AT_ONCE
     report = crash(name, tmp_path, limit=limit)
     assert report.kills == min(len(report.points), limit or len(report.points)) - len(report.missed) > 0
+
+
+@pytest.mark.parametrize("name", ["plain", "remembers", "maps", "gathers"])
+def test_so_does_one_whose_ordinary_calls_go_the_general_way(
+    name: str, tmp_path: Path, crash_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_flat, "enabled", False)  # in the processes that are forked and killed
+    report = crash(name, tmp_path, limit=None if crash_long else AT_ONCE // 2)
+    assert report.kills > 0
 
 
 @pytest.mark.parametrize("name", ["probed", "unprobed", "remembers", "spawns"])

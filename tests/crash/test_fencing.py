@@ -212,7 +212,7 @@ def lingering(home: Path) -> Iterator[tuple[Outlast, Outlast, ManualClock, Any]]
     with Outlast(home, clock=clock) as first, Outlast(home, clock=clock) as second:
         started = first.start(lingers)
         assert waiting.wait(20)
-        first._executor.live.heart.stop()
+        first._executor.live.heartbeat.stop()
         yield first, second, clock, started
         release.set()
 

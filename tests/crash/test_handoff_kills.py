@@ -12,7 +12,7 @@ from tests.kit.desk import GOOD, TASK, git
 
 from outlast import AsyncRun, Outlast, Run, current, failpoints, flow, step
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, NameInvalid, OutlastError
-from outlast.handoffs.recovered import HandoffEvent, Recovered
+from outlast.handoffs.handoff import HandoffEvent, Recovered
 from outlast.testing import crash_everywhere
 from outlast.testing.crashes import ChildEnd, in_child
 

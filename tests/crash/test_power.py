@@ -56,10 +56,12 @@ class Cuts:
     power: PowerVFS
     folder: Path
     losses: int = 1
+    torn_every: int = 1  # operation: at the others all that was not synced is gone
     made: list[tuple[Path, list[str], Loss]] = field(default_factory=list)
 
     def before(self, operation: Operation) -> None:
-        losses: list[Loss] = [DropAll(), *(DropSome(operation.number * 10 + n) for n in range(1, self.losses))]
+        torn = self.losses if operation.number % self.torn_every == 0 else 1
+        losses: list[Loss] = [DropAll(), *(DropSome(operation.number * 10 + n) for n in range(1, torn))]
         for loss in losses:
             home = self.folder / f"{operation.number}-{len(self.made)}"
             known = list(acknowledged)
@@ -67,8 +69,8 @@ class Cuts:
             self.made.append((home, known, loss))
 
 
-def run_and_cut(power: PowerVFS, folder: Path, synchronous: str, losses: int = 1) -> Cuts:
-    cuts = Cuts(power, folder / "cuts", losses)
+def run_and_cut(power: PowerVFS, folder: Path, synchronous: str, losses: int = 1, torn_every: int = 1) -> Cuts:
+    cuts = Cuts(power, folder / "cuts", losses, torn_every)
     power.before = cuts.before
     options = {"vfs": power.name, "synchronous": synchronous}
     with Outlast(folder / "live", store_options=options) as outlast:
@@ -87,7 +89,8 @@ def lost(home: Path, known: list[str]) -> set[str]:
 def test_every_acknowledged_step_survives_a_power_cut_at_any_operation(
     power: PowerVFS, tmp_path: Path, crash_long: bool
 ) -> None:
-    cuts = run_and_cut(power, tmp_path, "FULL", losses=6 if crash_long else 2)
+    often = {"losses": 6} if crash_long else {"losses": 2, "torn_every": 4}
+    cuts = run_and_cut(power, tmp_path, "FULL", **often)
     assert len(cuts.made) > 100
     assert {len(known) for _, known, _ in cuts.made} == set(range(8))
     assert [(loss, gone) for home, known, loss in cuts.made if (gone := lost(home, known))] == []

@@ -68,12 +68,12 @@ async def work_async(run: AsyncRun, lane: int, steps: int) -> int:
     return int(run.state["number"])
 
 
-def begun(outlast: Outlast | AsyncOutlast, how: str) -> dict[str, str]:
+def begun(outlast: Outlast, how: str) -> dict[str, str]:
     """The runs to resume, by their tasks."""
     return {run.task: run.id for run in outlast.runs(limit=10_000) if not run.finished} if how == "resume" else {}
 
 
-def answered(outlast: Outlast | AsyncOutlast, outcome: Outcome[Any]) -> bool:
+def answered(outlast: Outlast, outcome: Outcome[Any]) -> bool:
     """A step that was killed three times over is tried again: it is not its fault."""
     for wait in outcome.interrupts:
         log("asked", wait.type)
@@ -103,12 +103,12 @@ async def in_tasks(home: str, runs: int, steps: int, how: str) -> None:
         return await outlast.run(work_async, lane, steps, task=task)
 
     async def one(lane: int) -> None:
-        while answered(outlast, outcome := await call(f"task-{lane}", lane)):
+        while answered(outlast.blocking, outcome := await call(f"task-{lane}", lane)):
             pass
         assert outcome.unwrap() == steps - 1
 
     async with AsyncOutlast(home) as outlast:
-        known = begun(outlast, how)
+        known = begun(outlast.blocking, how)
         print("ready", flush=True)
         await asyncio.gather(*map(one, range(runs)))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from outlast.doors.cli import exits, handoff, serve, session, workspace
-from outlast.doors.cli.group import PLACES, Commands, cli
+from outlast.doors.cli import exits, handoff, limit, queue, schedule, serve, session, workspace
+from outlast.doors.cli.group import PLACES, CommandGroup, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 TEXT = PAGE.partition("\n## Not yet\n")[0]
@@ -16,6 +16,9 @@ TEXT = PAGE.partition("\n## Not yet\n")[0]
 GROUPS = {
     "handoff": handoff.SECTIONS,
     "keys": serve.SECTIONS,
+    "limit": limit.SECTIONS,
+    "queue": queue.SECTIONS,
+    "schedule": schedule.SECTIONS,
     "session": session.SECTIONS,
     "workspace": workspace.SECTIONS,
 }
@@ -25,7 +28,7 @@ NAMES = [*PLACES, *(f"{name} {each}" for name in GROUPS for section in GROUPS[na
 def command(name: str) -> click.Command:
     found: click.Command | None = cli
     for word in name.split():
-        assert isinstance(found, Commands)
+        assert isinstance(found, CommandGroup)
         found = found.get_command(click.Context(found), word)
     assert found is not None
     return found
@@ -47,7 +50,9 @@ def test_the_options_of_a_command_are_documented(name: str) -> None:
 
 
 def test_no_other_command_is_documented() -> None:
-    shown = set(re.findall(r"`(?:\$ )?outlast ((?:handoff|keys|session|workspace) [a-z]+|[a-z]+)\b", TEXT))
+    shown = set(
+        re.findall(r"`(?:\$ )?outlast ((?:handoff|keys|limit|queue|schedule|session|workspace) [a-z]+|[a-z]+)\b", TEXT)
+    )
     assert shown <= set(NAMES)
 
 

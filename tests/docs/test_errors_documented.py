@@ -16,7 +16,7 @@ FAMILIES = {
     "Refused": errors.Refused,
     "Invalid": errors.Invalid,
     "Unavailable": errors.Unavailable,
-    "Failed": errors.Failed,
+    "Failed": errors.WorkFailed,
 }
 
 

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from outlast.flows.yaml.model import Command, Parallel, Pause, Repeat
-from outlast.flows.yaml.read import read_recipe
+from outlast.flows.yaml.read import read_flow_file
 
 from .. import ready
 from .test_snippets import PAGES, ROOT, environment, fences, named
@@ -66,7 +66,7 @@ def test_every_flow_on_a_page_is_one(page: Path, tmp_path: Path) -> None:
     for line, text in flows_on(page):
         file = tmp_path / f"line-{line}.yaml"
         file.write_text(text, "utf-8")
-        assert read_recipe(file).steps
+        assert read_flow_file(file).steps
 
 
 @pytest.mark.parametrize(("page", "line", "text"), RUNNING, ids=[f"{named(page)}:{line}" for page, line, _ in RUNNING])
@@ -87,7 +87,7 @@ def test_pages_have_flows_that_run() -> None:
 
 
 def test_the_example_has_every_kind_of_node() -> None:
-    kinds = {type(node) for node in read_recipe(EXAMPLE / "flow.yaml").nodes()}
+    kinds = {type(node) for node in read_flow_file(EXAMPLE / "flow.yaml").nodes()}
     assert kinds == {Command, Parallel, Pause, Repeat}
 
 

@@ -1,6 +1,5 @@
 """What the tests of the client share: a repository to work in, and values without ids, times and places."""
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -45,9 +44,9 @@ class Plain:
         self._ids: dict[str, str] = {}
 
     def __call__(self, value: Any) -> Any:
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-            return {"of": type(value).__name__} | self(fields)
+        names = getattr(value, "__struct_fields__", ()) or getattr(value, "__dataclass_fields__", ())
+        if names and not isinstance(value, type):
+            return {"of": type(value).__name__} | self({name: getattr(value, name) for name in names})
         if isinstance(value, dict):
             value = (
                 value | {"runner": "runner"} if value.get("runner") == "client" else value

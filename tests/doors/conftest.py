@@ -16,7 +16,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.clock import ManualClock
-from outlast.doors.cli.inputs import find_flow
+from outlast.python.named_flows import find_flow
 
 from ..ready import environment, hear, run
 from .terminal import Open, Terminal

@@ -15,9 +15,9 @@ from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks import start as starting
 from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
 from outlast.doors.hooks.leave import LeftRevision
-from outlast.doors.hooks.place import WorkPlace, anchor_of, place_of
 from outlast.handoffs.handoff import Handoff
 from outlast.python.homes import make_home
+from outlast.python.work_tree import WorkTree, work_tree_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer
@@ -106,15 +106,15 @@ class Work:
         return (*sessions._where(), str(pid), str(seen[2]))
 
     def leave(self, kind: Kind, cwd: Path | None = None, *, died: bool = False, **fields: Any) -> LeftRevision:
-        """What the clerk does with an event."""
-        with leaving.opened(str(self.home), self.client) as runtime:
+        """What the process that stores does with an event."""
+        with leaving.automatic_handoffs(str(self.home), self.client) as runtime:
             return leaving.leave(runtime, str(self.home), self.event(kind, cwd, **fields), died=died)
 
     def start(self, cwd: Path | None = None, **fields: Any) -> str:
         """What a session that starts is told, looked up; the session is remembered."""
         event = self.event("start", cwd, **fields)
-        place = place_of(event.cwd)
-        anchor = anchor_of(place, event.task)
+        place = work_tree_of(event.cwd)
+        anchor = event.anchor_on(place.branch)
         text = starting.begin(event, place, anchor)
         sessions.write(place.home, sessions.again(place.home, event, anchor, place.top))
         return text
@@ -127,8 +127,8 @@ class Work:
         return Outlast(self.home)
 
     @property
-    def place(self) -> WorkPlace:
-        return place_of(str(self.folder))
+    def place(self) -> WorkTree:
+        return work_tree_of(str(self.folder))
 
     @property
     def log(self) -> str:
@@ -155,7 +155,7 @@ class Work:
         )
 
     def settled(self) -> None:
-        """Until the clerk has taken everything in."""
+        """Until the process that stores has taken everything in."""
         home = str(self.home)
 
         def idle() -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import OutlastError
-from outlast.handoffs.given_observer import look_first
-from outlast.handoffs.handoff import Binding, Bound, Handoff, Lint
+from outlast.files.snapshot import Binding, Bound
+from outlast.handoffs.handoff import Handoff, Lint
+from outlast.handoffs.observer import look_first
 from outlast.home.process import this_place
 from outlast.values.codec import encode
 

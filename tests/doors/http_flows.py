@@ -107,6 +107,11 @@ def parenting(run: Run, question: str) -> bool:
     return run.spawn(asking, question).result()
 
 
+@flow
+def stumbling_below(run: Run, path: str) -> str:
+    return run.spawn(stumble, path).result()
+
+
 @step
 async def until_written(path: str) -> str:
     while not (os.path.exists(path) and (text := Path(path).read_text())):

@@ -16,7 +16,7 @@ import msgspec
 
 from outlast import Outlast
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall
+from outlast.operations.operation import Operation
 from outlast.runs.claim import run_fact
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Writing
@@ -54,6 +54,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "workspace_content": {"ref": "artifact"},
     "workspace_diff": {"before": "checkpoint", "after": "checkpoint_2"},
     "session_window": {"tokens": 1000},
+    "home_events": {"after": 0},
 }
 BODIES: dict[str, dict[str, Any]] = {
     "handoff_store": {"scope": None},
@@ -68,6 +69,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "workspace_link": {"source": "record", "relation": "derived_from", "target": "record_2"},
     "workspace_recall": {"goal": "the word that stands everywhere"},
     "session_open": {"session_id": None},
+    "schedule_add": {"flow": "doubling", "inputs": {"number": 2}},
 }
 
 
@@ -80,23 +82,24 @@ class World:
     owner: str
     ids: dict[str, str] = field(default_factory=dict)
 
-    def path_of(self, call: HttpCall, known: Mapping[str, str] | None = None) -> str:
+    def path_of(self, call: Operation, known: Mapping[str, str] | None = None) -> str:
         known = self.known(call) if known is None else known
         slash = {name: "/" if f"{{{name}:path}}" in call.path else "" for name in _PARAMETER.findall(call.path)}
         path = _PARAMETER.sub(lambda found: quote(known[found[1]], safe=slash[found[1]]), call.path)
         query = urlencode(self.query_of(call))
         return f"{path}?{query}" if query else path
 
-    def known(self, call: HttpCall) -> dict[str, str]:
-        return self.ids | ({"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {})
+    def known(self, call: Operation) -> dict[str, str]:
+        other = {"run_id": self.ids["command_run"]} if call.name in COMMAND_RUN else {}
+        return self.ids | other | ({"ref": self.ids["checkpoint"]} if call.name == "workspace_get_checkpoint" else {})
 
-    def query_of(self, call: HttpCall) -> dict[str, Any]:
+    def query_of(self, call: Operation) -> dict[str, Any]:
         """What is needed, by the call's name or the parameter's."""
         given = {name: self.ids.get(str(value), value) for name, value in QUERIES.get(call.name, {}).items()}
         needed = [each.name for each in msgspec.structs.fields(call.query) if each.required and each.name not in given]
         return {name: self.ids[name] for name in needed} | given
 
-    def body_of(self, call: HttpCall) -> dict[str, Any] | None:
+    def body_of(self, call: Operation) -> dict[str, Any] | None:
         """The call's example, about what is in the tenant."""
         if call.body is None:
             return None
@@ -106,16 +109,18 @@ class World:
         given |= {name: self.ids.get(str(value), value) for name, value in BODIES.get(call.name, {}).items()}
         return {name: value for name, value in given.items() if value is not None and name != "tenant_id"}
 
-    def ask(self, call: HttpCall, key: str | None, **change: Any) -> Reply:
-        """Make a call with a key; `change` goes into the body, `headers` to the headers."""
-        headers = dict(change.pop("headers", {}))
+    def ask(self, call: Operation, key: str | None, **change: Any) -> Reply:
+        """Make a call with a key; `change` goes into the body, `headers` to the headers, `query` to the query."""
+        headers, path = dict(change.pop("headers", {})), self.path_of(call)
+        if more := urlencode(change.pop("query", {})):
+            path = f"{path}{'&' if '?' in path else '?'}{more}"
         if call.takes != "application/json":
             headers["content-type"] = call.takes
-            return self.server.ask(call.method, self.path_of(call), key=key, headers=headers, raw=b"something else")
+            return self.server.ask(call.method, path, key=key, headers=headers, raw=b"something else")
         body = self.body_of(call)
         names = call.body.__struct_fields__ if call.body else ()
         sent = None if body is None else body | {name: value for name, value in change.items() if name in names}
-        return self.server.ask(call.method, self.path_of(call), sent, key=key, headers=headers)
+        return self.server.ask(call.method, path, sent, key=key, headers=headers)
 
 
 def world(server: Served, tenant: str) -> World:
@@ -123,6 +128,7 @@ def world(server: Served, tenant: str) -> World:
     found = World(server, tenant, server.keys().create(ACTOR, tenant=tenant, roles=["admin"]).text)
     _runs(found)
     _displaced(found)
+    _shared(found)
     _workspace(found)
     _session(found)
     _handoffs(found)
@@ -142,10 +148,21 @@ def _runs(found: World) -> None:
     said = post(found, f"/v1/runs?wait={wait}", {"flow": "say_it", "inputs": {"word": MARK}})
     assert said["status"] == "succeeded", said
     found.ids |= {
+        "queue": "agents",
+        "limit": "api",
+        "name": "weekly",
         "command_run": said["run_id"],
         "run_id": waiting["run_id"],
         "interrupt_id": waiting["interrupts"][0]["id"],
     }
+
+
+def _shared(found: World) -> None:
+    """A limit and a schedule."""
+    put = {"/v1/limits/api": {"concurrency": 2}}
+    put["/v1/schedules/weekly"] = {"flow": "doubling", "inputs": {"number": 2}, "cron": "0 7 * * MON"}  # type: ignore[dict-item]
+    for path, body in put.items():
+        assert found.server.ask("PUT", path, body, key=found.owner).status == 200, path
 
 
 def _displaced(found: World) -> None:
@@ -172,9 +189,8 @@ def _workspace(found: World) -> None:
     post(found, f"{space}/links", {"source": records[0], "relation": "supports", "target": records[1], "note": MARK})
     pins = [{"name": name, "task": "repair", "summary": MARK, "refs": [saved["ref"]]} for name in ("one", "two")]
     pinned = [post(found, f"{space}/checkpoints", pin)["id"] for pin in pins]
-    found.ids |= {"ref": records[0], "record_id": records[0], "record": records[0], "record_2": records[1]}
+    found.ids |= {"ref": records[0], "record": records[0], "record_2": records[1]}
     found.ids |= {"artifact": saved["ref"], "checkpoint": pinned[0], "checkpoint_2": pinned[1]}
-    found.ids |= {"checkpoint_id": pinned[0]}
 
 
 def _session(found: World) -> None:
@@ -198,15 +214,16 @@ def _handoffs(found: World) -> None:
     found.ids["digest"] = DIGEST
 
 
-def reads(call: HttpCall) -> bool:
+def reads(call: Operation) -> bool:
     """Whether it only looks, as the requests of a World make it."""
     return call.role == "read" or call.name == "handoff_recover"
 
 
-def told(reply: Reply) -> bytes:
+def told_by(reply: Reply) -> bytes:
     """All that an answer says."""
     return json.dumps(dict(reply.headers)).encode() + reply.raw
 
 
-LOOKS = [call for call in CALLS if reads(call)]
+OF_THE_KEY = ("stream_token",)  # is about who asks, and other every time
+LOOKS = [call for call in CALLS if reads(call) and call.name not in OF_THE_KEY]
 WRITES = [call for call in CALLS if not reads(call)]

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from outlast import Outlast
-from outlast.doors.cli.inputs import find_flow
+from outlast.python.named_flows import find_flow
 
 FLOWS = """
 import os
@@ -100,6 +100,9 @@ TOOLS = {
     "handoff_settle",
     "run_list",
     "run_show",
+    "run_events",
+    "run_abort",
+    "signal_send",
     "run_resume",
     "run_start",
     "interrupt_list",
@@ -109,7 +112,13 @@ TOOLS = {
     "run_rewind",
     "run_fork",
     "workspace_save",
+    "workspace_get",
     "workspace_recall",
+    "workspace_record",
+    "workspace_link",
+    "workspace_why",
+    "session_append",
+    "session_window",
     "checkpoint_record",
     "task_pause",
     "task_resume",
@@ -259,6 +268,24 @@ def story(call: Caller, place: Place, name: str) -> None:
     mine = resumed.structured_content["claim"]["id"]
     file.write_text("def export(): return 'patched'\n")
     assert call.value("task_complete", task=name, claim_id=mine)["settlement"]["outcome"] == "completed"
+
+    journal = call.value("run_events", run_id=failed, limit=2)
+    assert ([each["seq"] for each in journal["events"]], journal["more"]) == ([1, 2], True)
+    given_up = place.start("report", topic=f"{name} given up")
+    assert call.value("run_abort", run_id=given_up, why="not needed")["status"] == "aborted"
+    assert call.value("signal_send", name="paid", task=name, body={"paid": True})["body"] == {"paid": True}
+
+    assert call.value("workspace_get", ref=saved["ref"])["uri"].startswith("artifact://")
+    seen = call.value("workspace_record", kind="observation", text=f"The tide of {name} turned.", refs=[saved["ref"]])
+    said = call.value("workspace_record", kind="decision", text=f"We go on with {name}.", task_id=name)
+    assert said["task"] == name
+    linked = call.value("workspace_link", source=seen["ref"], relation="supports", target=said["ref"])
+    assert linked["relation"] == "supports"
+    rests = call("workspace_why", ref=said["ref"])
+    assert (rests.structured_content["standing"], seen["ref"] in text_of(rests)) == ("stands", True)
+    assert call.value("session_append", session_id=name, role="user", content="Where were we?")["seq"] == 1
+    (message,) = call.value("session_window", session_id=name, tokens=500)["messages"]
+    assert message["content"] == "Where were we?"
     assert call.called >= TOOLS - {"workspace_recall"}
 
 

@@ -29,9 +29,10 @@ GOOD = (
     *("--file", "app.py", "--check", CHECK),
 )
 for name in (  # what forked commands need not import any more
-    *(f"doors.cli.handoff.{name}" for name in ("carry", "look", "recover", "settle", "store", "views")),
-    *("doors.cli.handoff", "doors.cli.outcomes", "doors.cli.plans", "secrets.find", "care.travel.handoff"),
-    *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "reading", "settle", "store")),
+    *(f"doors.cli.handoff.{name}" for name in ("look", "recover", "store", "views")),
+    *("doors.cli.handoff", "doors.cli.outcomes", "secrets.find", "care.travel.handoff"),
+    "operations.reading",
+    *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "settle", "store")),
 ):
     import_module(f"outlast.{name}")
 _DONE = re.compile(r"\[exit (\d+)\]\r?\n")

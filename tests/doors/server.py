@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast import Outlast
-from outlast.doors.http.listening import address_of, listen
+from outlast.doors.http.identity import address_of, listen
 from outlast.doors.http.serve import Server
 from outlast.doors.http.state import ServerSettings
 from outlast.home.keys import Keys
@@ -95,7 +95,7 @@ def is_our_failure(line: dict[str, Any]) -> bool:
 def served(home: Path, *, keyed: bool = False, **options: Any) -> Iterator[Served]:
     """A server on a free port of loopback, until the block ends; keyed: asked with a key of an admin called `local`."""
     lines: list[bytes] = []
-    settings = ServerSettings(home=home, **({"log": lines.append, "wake_seconds": 0} | options))
+    settings = ServerSettings(home=home, **({"log": lines.append, "works": False} | options))
     ready, socket = threading.Event(), listen("127.0.0.1", 0)
     server = Server(settings, socket, ready.set)
     port = int(address_of(socket).rpartition(":")[2])

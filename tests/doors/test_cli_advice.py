@@ -1,17 +1,18 @@
 """What a verdict advises can be typed as it stands: the command line takes every command of it, for every anchor."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from shlex import shlex
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from outlast.doors.cli.group import cli
+from outlast.files.snapshot import Binding, Bound
 from outlast.handoffs.foreign import note_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Finding, Handoff, Lint, Unread, key_of
-from outlast.handoffs.renames import other_place
+from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, Unread, key_of
+from outlast.handoffs.observer import other_place
 from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder, Observed, reasons_of
 from outlast.ledger.verdict import WEIGHTS, Reason
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from outlast import Interrupt
-from outlast.doors.cli.fields import example_of, fields_line, has_placeholder
-from outlast.runs.waits.schema import wrong_with
+from outlast.doors.cli.waits import example_of, fields_line, has_placeholder
+from outlast.values.schema import wrong_with
 
 from ..crash.command_folder import Folder
 from .terminal import Terminal

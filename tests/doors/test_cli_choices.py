@@ -70,6 +70,31 @@ def test_the_plan_of_going_back_to_a_step_is_what_happens_then(cli: "Cli", in_do
     assert cli.diary == ["find", "draft", "publish", "draft"]
 
 
+@pytest.mark.parametrize("words", [("rewind", "sub"), ("resume", "--from", "sub")], ids=" ".join)
+def test_who_goes_back_to_another_flow_that_is_over_is_told_that_it_is_kept(cli: "Cli", words: tuple[str, ...]) -> None:
+    (cli.folder / "other.yaml").write_text("flow: other\nsteps:\n  - {id: inner, run: echo inner >> inner.txt}\n")
+    steps = "  - {id: sub, flow: other.yaml}\n  - {id: last, run: exit 1}\n"
+    (cli.folder / "flow.yaml").write_text(f"flow: top\nsteps:\n{steps}")
+    cli("run", "flow.yaml")
+    with cli.opened() as outlast:
+        (run,) = [run.id for run in outlast.runs() if not run.parent]
+    answer = cli(words[0], run, *words[1:])
+    assert "sub: the run of another flow is kept as it is" in answer.err
+    assert "last: " not in answer.err.partition("sub succeeded")[0]
+    assert (cli.folder / "inner.txt").read_text() == "inner\n"
+
+
+def test_who_will_be_asked_about_files_is_not_told_of_an_effect_in_doubt(cli: "Cli") -> None:
+    step = "{id: make, run: 'echo half > made; test -e fine', writes: made, on_partial: ask}"
+    (cli.folder / "flow.yaml").write_text(f"flow: top\nsteps:\n  - {step}\n")
+    run = cli.here("flow.yaml")
+    for said in (cli("resume", run, "--dry-run").out, cli("show", run).out):
+        assert "in doubt" not in said
+        assert f"outlast resume {run} --partial restore" in said
+    (cli.folder / "fine").touch()
+    assert cli("resume", run, "--partial", "restore").code == 0
+
+
 def test_a_step_that_could_be_several_calls_is_a_choice(cli: "Cli") -> None:
     run = cli.here("flows.py:two", env={"BREAK": "1"})
     answer = cli("retry", run, "send", "--json")

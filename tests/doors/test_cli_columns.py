@@ -126,3 +126,9 @@ def test_the_columns_of_a_table_have_room_for_every_word(rows: list[list[str]], 
         assert all(
             max(map(len, cell.split(" "))) <= wide for row in rows for cell, wide in zip(row, found, strict=True)
         )
+
+
+def test_a_line_of_a_document_keeps_its_bar_where_it_is_broken() -> None:
+    text = "  | alpha beta gamma delta epsilon zeta"
+    assert wrapped(text, 30, "  ", "    ") == ["    | alpha beta gamma delta", "    | epsilon zeta"]
+    assert wrapped(text, 30) == ["  | alpha beta gamma delta", "  | epsilon zeta"]

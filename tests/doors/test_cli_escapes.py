@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outlast import Outlast
 from outlast.doors.cli.screen import HarmlessStream, NamedLines, harmless
@@ -147,6 +149,32 @@ def test_a_colour_ends_with_its_line_and_goes_on_in_the_next_of_the_same_step() 
     assert lines.line("still") == "talk | \x1b[30;40mstill\x1b[0m"
     assert lines.line("over\x1b[0m") == "talk | \x1b[30;40mover\x1b[0m"
     assert lines.line("plain") == "talk | plain"
+
+
+PARTS = [
+    "a",
+    "é",
+    "\n",
+    "\n",
+    "\r",
+    "\b",
+    "\x07",
+    "\x1b",
+    "\x1b[0m",
+    "\x1b[m",
+    "\x1b[31m",
+    "\x1b[1;4m",
+    "\x1b[K",
+    "\x1b[2J",
+]
+
+
+@given(st.lists(st.sampled_from([*(part.encode() for part in PARTS), b"\xe2", b"\x80\xae", b"\xc2\x85"])).map(b"".join))
+def test_lines_that_come_together_are_shown_like_lines_that_come_alone(data: bytes) -> None:
+    """Also where they are looked at together because they are plain, or coloured and nothing else."""
+    together, alone = NamedLines("talk"), NamedLines("talk")
+    assert together.lines(data).decode() == "\n".join(map(alone.line, data.decode("utf-8", "replace").split("\n")))
+    assert together.line("next") == alone.line("next")
 
 
 def test_transcripts_on_a_terminal_are_harmless_in_pieces() -> None:

@@ -1,5 +1,6 @@
 """`outlast show` begins with what failed."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,13 @@ def counted(run: Run) -> list[int]:
     return [*done, *run.map(take, range(3, 90), concurrency=1)]
 """
 COMMANDS = "flow: build\nsteps:\n- {id: first, run: 'true'}\n- {id: second, run: 'echo no; exit 3'}\n"
+
+ITEMS = """\
+flow: build
+steps:
+  - id: each
+    foreach: {items: [a, b], steps: [{id: work, run: 'echo no $OUTLAST_ITEM; exit 3'}]}
+"""
 
 
 @pytest.fixture
@@ -56,6 +64,14 @@ def test_a_command_that_failed_is_named_with_the_command_that_shows_what_it_prin
     head = shown[: shown.index("task  ")]
     assert "step second failed" in head
     assert f"  its output: outlast logs {cli.run_id} second" in head
+
+
+def test_what_a_failed_run_says_of_items_can_be_typed_as_it_stands(cli: "Cli") -> None:
+    (cli.folder / "build.yaml").write_text(ITEMS)
+    said = cli("run", "build.yaml").out
+    assert "  each[a]/work exited with 3: no a\n  each[b]/work exited with 3: no b\n" in said
+    typed = [shlex.split(line.partition("outlast ")[2]) for line in said.splitlines() if "its output: " in line]
+    assert [cli(*words).out for words in typed] == ["no a\n", "no b\n"]
 
 
 def test_a_run_that_went_well_begins_with_its_facts(cli: "Cli") -> None:

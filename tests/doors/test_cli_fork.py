@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .terminal import Open
 
 if TYPE_CHECKING:
@@ -46,7 +48,15 @@ def test_in_a_script_effects_that_would_be_repeated_are_refused(cli: "Cli") -> N
     run = forked(cli)
     told = cli("fork", run, "--from", "draft")
     assert (told.code, "[repeats_effects]" in told.err, "publish (key " in told.err) == (4, True, True)
+    assert "keep what was done: --reuse-effects" in told.err
     assert len(cli("runs", "--json").json["runs"]) == 1
+
+
+@pytest.mark.parametrize("asked", [("rewind", "RUN", "draft"), ("resume", "RUN", "--from", "draft")])
+def test_who_goes_back_in_a_run_that_is_over_is_told_of_a_fork(cli: "Cli", asked: tuple[str, ...]) -> None:
+    run = forked(cli)
+    told = cli(*(run if word == "RUN" else word for word in asked))
+    assert (told.code, f"outlast fork {run} --from STEP" in told.err) == (4, True)
 
 
 def test_at_a_terminal_a_person_is_asked_about_them(cli: "Cli", at_terminal: Open) -> None:

@@ -10,7 +10,8 @@ import click
 import pytest
 
 from outlast import Outlast, Run, flow, step
-from outlast.doors.cli.care import bytes_of, seconds_of, sized
+from outlast.doors.cli.care import bytes_of, seconds_of
+from outlast.doors.cli.render import sized
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

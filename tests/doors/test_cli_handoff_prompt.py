@@ -2,18 +2,18 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+from msgspec.structs import replace
 from tests.handoffs.test_reading import HANDOFF, RECOVERED, TRUSTED
 
 from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli as group
-from outlast.handoffs.reading import prompt
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
+from outlast.operations.reading import prompt
 from outlast.testing.crashes import in_child
 
 from .repository import Repository

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlast import Outlast
-from outlast.handoffs.reading import in_order
+from outlast.operations.reading import in_order
 
 from .repository import Repository
 

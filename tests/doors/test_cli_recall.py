@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outlast
-from outlast.values.estimate import tokens_about as tokens_of
+from outlast.values.tokens import tokens_about as tokens_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli

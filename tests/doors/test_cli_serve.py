@@ -107,7 +107,7 @@ def test_without_its_packages_it_says_which_extra_to_install(monkeypatch: pytest
 
 def test_other_commands_load_no_web_framework() -> None:
     web = "('fastapi', 'starlette', 'uvicorn', 'prometheus_client')"
-    asked = f"""import sys, outlast.doors.cli.serve, outlast.doors.http.listening
+    asked = f"""import sys, outlast.doors.cli.serve, outlast.doors.http.identity
 print([name for name in {web} if name in sys.modules])"""
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"

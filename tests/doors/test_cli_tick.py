@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outlast
-from outlast.doors.cli.door import Door
-from outlast.doors.cli.inputs import find_flow
-from outlast.doors.cli.until import Ended, until_done
-from outlast.doors.cli.waking import wake
+from outlast.doors.cli.invocation import Invocation
+from outlast.doors.cli.progress import Ended, until_done
+from outlast.doors.cli.tick import wake
 from outlast.home.settings import Settings
-from outlast.runs.due import Due
+from outlast.python.named_flows import find_flow
+from outlast.runs.find import Due
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -112,10 +112,10 @@ def test_a_run_that_was_taken_or_finished_meanwhile_is_no_error(cli: "Cli") -> N
     child = cli.start_until("draft", "run", "flows.py:report", "topic=ai", UNTIL="go")
     with cli.opened() as outlast:
         due = Due(outlast.runs()[0].id, "crashed")
-        found = [wake(Door(None, None, None, json=True), outlast, due)]
+        found = [wake(Invocation(None, None, None, json=True), outlast, due)]
         (cli.folder / "go").touch()
         assert cli.stop(child).code == 0
-        found.append(wake(Door(None, None, None, json=True), outlast, due))
+        found.append(wake(Invocation(None, None, None, json=True), outlast, due))
     assert [(woken.status, woken.code) for woken in found] == [("held", 0), ("finished", 0)]
 
 

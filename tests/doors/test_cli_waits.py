@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from outlast import Interrupt, Outlast, Run, flow
-from outlast.runs.inbox import inbox
+from outlast.runs.look import inbox
 
 from ..crash.command_folder import Folder
 from .terminal import Open, Terminal

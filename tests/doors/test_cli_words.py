@@ -6,13 +6,17 @@ import io
 import sys
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from outlast import Outcome, Run, errors, flow
 from outlast.doors.cli.exits import exit_code, exit_code_of, told
-from outlast.doors.cli.inputs import find_flow, inputs_of
 from outlast.doors.cli.render import clean
+from outlast.python.named_flows import find_flow, inputs_of
+
+if TYPE_CHECKING:
+    from .conftest import Cli
 
 
 class Colour(enum.Enum):
@@ -148,3 +152,8 @@ def test_advice_on_the_command_line_speaks_of_commands() -> None:
 def test_nothing_shown_can_steer_a_terminal(text: str) -> None:
     assert clean(text).isprintable()
     assert clean(f"é {text} 漢").startswith("é ")
+
+
+def test_the_choices_of_an_argument_that_is_missing_stand_in_one_line(cli: "Cli") -> None:
+    said = cli("notify", "add", "ops").err.splitlines()[0]
+    assert said == "error: Missing argument 'KIND'. Choose from: webhook, slack, email, command"

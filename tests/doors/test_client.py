@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,6 @@ from outlast import AsyncOutlast, Outlast, __version__, errors
 from outlast.errors import (
     BudgetTooSmall,
     EmbeddedOnly,
-    ExtraMissing,
     Forbidden,
     NameInvalid,
     NotFound,
@@ -37,6 +38,7 @@ from outlast.remote.sessions import RemoteSessions
 from outlast.remote.tasks import RemoteTasks, RemoteTaskSession
 from outlast.remote.workspace import RemoteWorkspace
 
+from .hostile import Answer, hostile
 from .server import Served, served
 
 
@@ -58,10 +60,12 @@ def outlast(server: Served) -> Iterator[Outlast]:
 
 # the surface
 
+# On a loop; all else is done by a blocking one.
+ON_A_LOOP = {"resume", "wait", "replay", "open", "follow_logs", "follow_all_events", "follow_events", "close", "worker"}
 WORKS_THE_SAME = {  # these have nothing to do with a ledger, or reach it by methods that are a client's own
-    Outlast: {"signals", "with_options"},
-    AsyncOutlast: {"signals", "with_options"},
-    Handoffs: {"lint", "diff", "apply", "relative", "relative_must", "output"},
+    Outlast: {"run", "start", "signals", "with_options", "resumable", "flow_folder"},
+    AsyncOutlast: {name for name in dir(AsyncOutlast) if not name.startswith("_")} - ON_A_LOOP,
+    Handoffs: {"lint", "diff", "apply", "relative", "relative_must", "output", "evidence", "rivals", "not_kept"},
     Workspace: set[str](),
     Tasks: {"open_task_session"},
     TaskSession: {"task_id", "scope", "actor", "claim_id"},
@@ -188,21 +192,32 @@ def test_a_class_of_ones_own_stays_embedded(server: Served) -> None:
         Outlast("/nonexistent/never-made", key="ol_x_y")
 
 
-def test_without_its_package_the_extra_is_named(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
-    with pytest.raises(ExtraMissing, match="client"):
-        Outlast(url(server))
+def printed_by(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+def test_without_its_package_the_extra_is_named() -> None:
+    code = """
+import sys
+sys.modules["httpx2"] = None
+from outlast import AsyncOutlast, Outlast
+from outlast.errors import ExtraMissing
+for surface in (Outlast, AsyncOutlast):
+    try:
+        surface("http://127.0.0.1:1")
+    except ExtraMissing as error:
+        print(error)
+"""
+    assert [("outlast[client]" in line) for line in printed_by(code).splitlines()] == [True, True]
 
 
 def test_importing_outlast_imports_no_client() -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys, outlast; outlast.Outlast; print([m for m in sys.modules if 'httpx' in m or 'outlast.remote' in m])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]"
+    assert printed_by(code) == "[]"
 
 
 # errors
@@ -430,6 +445,29 @@ def test_nobody_there_is_told_within_the_deadline() -> None:
     assert time.monotonic() - began < 20
     assert error.value.tries > 1
     assert place in str(error.value)
+
+
+def test_a_server_that_is_down_is_said_within_three_seconds_and_one_that_was_there_is_waited_for(
+    server: Served,
+) -> None:
+    with Outlast(f"http://127.0.0.1:{free_port()}") as outlast:
+        began = time.monotonic()
+        with pytest.raises(ServerUnreachable):
+            outlast.runs()
+        assert time.monotonic() - began < 3
+    with Outlast(f"http://127.0.0.1:{server.port}") as outlast:
+        assert outlast._line._deadline < 3  # type: ignore[attr-defined]
+        outlast.runs()
+        assert outlast._line._deadline == 30  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("status", [502, 504])
+def test_a_proxy_that_finds_nobody_behind_it_is_no_server_that_was_there(status: int) -> None:
+    options = {"absent_seconds": 0.2, "retry_seconds": 0.01, "deadline_seconds": 600.0}
+    with hostile(lambda heard: Answer(status, b"<h1>nobody</h1>")) as proxy:
+        with Outlast(proxy.url, store_options=options) as outlast, pytest.raises(OutlastError, match=str(status)):
+            outlast.runs()
+        assert len(proxy.heard) > 1
 
 
 def test_a_server_that_keeps_saying_503_is_told_in_its_own_words(tmp_path: Path) -> None:

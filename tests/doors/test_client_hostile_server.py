@@ -6,12 +6,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast import AsyncOutlast, Outlast
 from outlast.doors.cli import main
@@ -26,12 +26,12 @@ from outlast.errors import (
     ReplyRefused,
     ServerUnreachable,
 )
+from outlast.files.snapshot import Binding, Bound
 from outlast.handoffs.foreign import digest_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff
-from outlast.handoffs.reading import handoff_in_order, in_order
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Evidence, Handoff, Recovered
 from outlast.home.process import this_place
 from outlast.ledger.verdict import Verdict
+from outlast.operations.reading import handoff_in_order, in_order
 
 from .client_story import git, make_repository
 from .hostile import Answer, Heard, Hostile, asks, bound, handoff, hostile, problem, said

@@ -111,8 +111,10 @@ def test_everything_that_is_known_of_a_run_is_the_same(outlast: Outlast, server:
         every = outlast.events(shell)
         assert outlast.events(shell, after=2, limit=3) == every[2:5] == there.events(shell, after=2, limit=3)
         first = outlast.runs(limit=1)
-        assert outlast.runs(limit=2, before=first[0].id) == there.runs(limit=2, before=first[0].id)
-        assert outlast.runs(status="no such status") == []
+        assert outlast.runs(limit=2, cursor=first[0].id) == there.runs(limit=2, cursor=first[0].id)
+        for each in (outlast, there):
+            with pytest.raises(ValueRefused, match="no such status"):
+                each.runs(status="no such status")  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_run_there_is_refused(outlast: Outlast) -> None:
@@ -158,7 +160,7 @@ def test_the_twin_awaits_the_same(server: Served, tmp_path: Path) -> None:
                 (tmp_path / "go").write_text("awaited")
             outcome = await started
             asked = await outlast.run(http_flows.asking, "awaited?")
-            outlast.answer(asked.interrupts[0].id, {"approved": True})
+            await outlast.answer(asked.interrupts[0].id, {"approved": True})
             return outcome.unwrap(), names.count("told"), (await outlast.resume(asked.run_id)).unwrap()
 
     assert asyncio.run(story()) == ("awaited", 3, True)
@@ -168,7 +170,8 @@ def test_who_cancels_the_waiting_cancels_no_run(server: Served, tmp_path: Path) 
     async def story() -> str:
         async with AsyncOutlast(url(server), store_options={"poll_seconds": 0.1}) as outlast:
             waiting = asyncio.ensure_future(outlast.run(http_flows.patient, str(tmp_path / "never")))
-            there = lambda: [each for each in outlast.runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
+            runs = outlast.blocking.runs
+            there = lambda: [each for each in runs(status="running") if each.flow.endswith("patient")]  # noqa: E731
             await asyncio.to_thread(until, there)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

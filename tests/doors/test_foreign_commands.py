@@ -265,7 +265,10 @@ def test_agreeing_to_what_is_not_run_is_a_usage_error(repo: Path, brought: str) 
 
 RUNNING = {"handoff_recover", "handoff_settle", "handoff_store", "task_pause", "task_resume", "task_complete"}
 FLOWS = {"run_start", "run_resume", "interrupt_answer"}
-READING = {"run_list", "run_show", "interrupt_list", "workspace_recall"}
+READING = {
+    *("run_list", "run_show", "run_events", "interrupt_list", "session_window"),
+    *("workspace_get", "workspace_recall", "workspace_why"),
+}
 
 
 def test_a_model_cannot_agree_and_is_told_what_a_person_can_do(repo: Path, marker: Path, brought: str) -> None:
@@ -301,7 +304,7 @@ def test_the_hints_of_every_tool_are_true_where_the_files_are(repo: Path) -> Non
         tools = call.does(call.client.list_tools).tools
     assert hints(tools, "destructive_hint") == hints(tools, "open_world_hint") == RUNNING | FLOWS
     assert hints(tools, "read_only_hint") == READING
-    assert hints(tools, "idempotent_hint") == READING | {"workspace_save"}
+    assert hints(tools, "idempotent_hint") == READING | {"workspace_save", "workspace_link"}
 
 
 def test_and_on_a_server_which_runs_flows_and_no_commands(server: Served) -> None:

@@ -14,15 +14,14 @@ from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, context, fixture, forked, git
 
 from outlast import __version__
-from outlast.doors.cli.hook import setup as hook_setup
+from outlast.doors.cli import hook as hook_setup
 from outlast.doors.hooks import leave as leaving
-from outlast.doors.hooks import place as notes
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import Client
 from outlast.doors.hooks.fire import Called, called
-from outlast.doors.hooks.place import place_of
 from outlast.errors import HandoffNotFound
-from outlast.handoffs.reading import tokens_of
+from outlast.operations.reading import tokens_of
+from outlast.python.work_tree import work_tree_of
 
 NEXT = "Set limit to 2 in app.py"
 
@@ -165,7 +164,7 @@ def test_the_task_names_the_anchor_when_there_is_one(work: Work) -> None:
 def test_worktrees_share_the_home_of_the_main_one(work: Work, tmp_path: Path) -> None:
     beside = tmp_path / "beside"
     git(work.folder, "worktree", "add", "-q", "-b", "side", str(beside))
-    assert place_of(str(beside)).home == str(work.home)
+    assert work_tree_of(str(beside)).home == str(work.home)
     (beside / "app.py").write_text("limit = 7\n")
     left = work.leave("end", beside).handoff
     assert left is not None
@@ -413,8 +412,8 @@ def loaded(work: Work, kind: str) -> list[str]:
     return found[1:]
 
 
-WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "home", "home.ours")}
-OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.plain", "values.private")}
+WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "python.work_tree", "home", "home.ours")}
+OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.late", "values.private")}
 
 
 def test_a_hook_that_notes_loads_neither_the_runtime_nor_click(work: Work) -> None:
@@ -492,7 +491,7 @@ def test_many_sessions_that_end_at_once_all_leave_their_work(work: Work) -> None
     assert work.log == ""
 
 
-def test_an_event_whose_clerk_died_is_stored_by_the_next_start(work: Work) -> None:
+def test_an_event_whose_storing_process_died_is_stored_by_the_next_start(work: Work) -> None:
     work.plan()
     spool.add(str(work.home), work.event("end"))
     assert "branch:main" in work.start(session="next")
@@ -556,7 +555,7 @@ def test_without_git_what_the_session_edited_is_handed_over_all_the_same(work: W
 def test_a_submodule_is_a_repository_of_its_own(work: Work, tmp_path: Path) -> None:
     git(work.folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(work.folder), "inner")
     inner = work.folder / "inner"
-    assert place_of(str(inner)).home == str(inner / ".outlast")
+    assert work_tree_of(str(inner)).home == str(inner / ".outlast")
     given = fixture("claude-2.1.261-session-start.json", inner, work.transcript)
     assert forked(work, "start", given) == (0, b"", b"")
     assert not (inner / ".outlast").exists()
@@ -649,13 +648,13 @@ def test_a_client_that_leaves_stdin_open_is_not_waited_for(work: Work) -> None:
 
 def test_the_log_stays_small_and_says_nothing_of_the_session(tmp_path: Path) -> None:
     for number in range(3000):
-        notes.note(str(tmp_path), f"line {number} " + "x" * 100)
-    log = tmp_path / notes.LOG
-    assert log.stat().st_size <= notes.MOST_BYTES
+        spool.note(str(tmp_path), f"line {number} " + "x" * 100)
+    log = tmp_path / spool.LOG
+    assert log.stat().st_size <= spool.MOST_BYTES
     assert log.read_text().splitlines()[-1].startswith("20")
     with pytest.raises(ValueError, match="Expecting") as raised:
         json.loads('{"the secret that was said"')
-    assert notes.words_of(raised.value).startswith("JSONDecodeError at decoder.py")
+    assert spool.words_of(raised.value).startswith("JSONDecodeError at decoder.py")
 
 
 def test_only_the_events_take_the_quick_way() -> None:

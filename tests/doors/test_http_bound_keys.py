@@ -11,12 +11,12 @@ from outlast import Outlast
 from outlast.doors.http.app import CALLS
 from outlast.errors import ArtifactNotFound, Forbidden, NameInvalid, RecordNotFound
 
-from .http_world import FLOWS, LOOKS, MARK, WRITES, World, told, world
+from .http_world import FLOWS, LOOKS, MARK, WRITES, World, told_by, world
 from .server import Reply, Served, served
 from .test_http_mcp import ask, call
 
 TENANT = "grapefruit"
-OF_ALL = {"home_facts"}  # it counts the whole tenant
+OF_ALL = {"home_facts", "queue_list", "worker_list", "limit_list"}  # these count the whole tenant
 MAKES = {"task_open", "task_record", "session_append", "session_append_many"}  # what is not there is made: in his own
 SAYS_NOTHING = {"handoff_lint", "handoff_put_blob"}
 
@@ -56,12 +56,18 @@ def test_a_key_bound_to_another_scope_sees_and_changes_nothing_by_any_call(serve
     written = {call.name: ours.ask(call, bob) for call in WRITES}
     for name, reply in (empty | written | seen(ours, bob)).items():
         assert reply.status < 500, (name, reply.raw)
-        assert MARK.encode() not in told(reply), name
+        assert MARK.encode() not in told_by(reply), name
     assert {call.name for call in WRITES if "_id}" in call.path and written[call.name].status < 300} <= MAKES
     after = seen(ours)
     changed = {name for name, reply in after.items() if reply.raw != before[name].raw}
-    assert changed <= {"home_facts", "run_list", "run_due", "inbox_list"}  # of the whole tenant: bob's own is there now
-    assert all(MARK.encode() in told(after[name]) for name in changed & {"run_list"})
+    assert changed <= {
+        "home_facts",
+        "run_list",
+        "run_due",
+        "inbox_list",
+        "home_events",
+    }  # of the whole tenant: bob's own is there now
+    assert all(MARK.encode() in told_by(after[name]) for name in changed & {"run_list"})
 
 
 def test_naming_another_scope_is_forbidden_and_naming_ones_own_is_not(server: Served, ours: World) -> None:
@@ -94,10 +100,10 @@ def _call(name: str) -> Any:
 
 def test_what_is_of_another_scope_is_missing_in_the_words_of_what_never_was(server: Served, ours: World) -> None:
     bob, refs = key(server, "elsewhere"), ours.ids
-    lost = {"record_id": "record:zzzzzzzzzzzz", "checkpoint_id": "zzzzzzzzzzzz", "run_id": "zzzzzzzzzzzz"}
+    lost = {"record": "record:zzzzzzzzzzzz", "checkpoint": "zzzzzzzzzzzz", "run_id": "zzzzzzzzzzzz"}
     for name, path in (
-        ("record_id", "/v1/workspace/records/{}"),
-        ("checkpoint_id", "/v1/workspace/checkpoints/{}"),
+        ("record", "/v1/workspace/records/{}"),
+        ("checkpoint", "/v1/workspace/checkpoints/{}"),
         ("run_id", "/v1/runs/{}"),
     ):
         theirs, nobodys = (server.get(path.format(ref), key=bob) for ref in (refs[name], lost[name]))
@@ -140,9 +146,9 @@ def test_links_and_reasons_show_nothing_of_another_scope(server: Served) -> None
     links = server.get(f"/v1/workspace/links?ref={mine}", key=bob)
     assert [each["source"] for each in links.json["items"]] == [also]
     why = server.get(f"/v1/workspace/why?ref={mine}", key=bob)
-    assert MARK.encode() not in told(why)
-    assert secret.encode() not in told(why)
-    assert MARK.encode() in told(server.get(f"/v1/workspace/why?ref={mine}", key=owner))
+    assert MARK.encode() not in told_by(why)
+    assert secret.encode() not in told_by(why)
+    assert MARK.encode() in told_by(server.get(f"/v1/workspace/why?ref={mine}", key=owner))
     for body in ({"refs": [secret]}, {"refs": [secret[:-2]]}):
         made = server.post("/v1/workspace/records", {"kind": "note", "text": "x", **body}, key=bob)
         assert made.code == "record_not_found"

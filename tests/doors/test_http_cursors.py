@@ -8,13 +8,14 @@ import pytest
 
 from outlast import Outlast
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall, Paged, cursor_of
+from outlast.doors.http.calls import cursor_of
 from outlast.errors import NotFound
+from outlast.operations.operation import Operation
 
 from .http_world import FLOWS, MARK, World, world
 from .server import Served, is_our_failure, served
 
-PAGED = [call for call in CALLS if issubclass(call.query, Paged)]
+PAGED = [call for call in CALLS if call.pages is not None]
 COUNTED = ("run_events", "run_receipts", "handoff_near", "task_events", "session_messages", "interrupt_list")
 NONE = ["!!", "e30", "%00", "a" * 5000, cursor_of(), cursor_of(None), cursor_of([]), cursor_of(-1), cursor_of(2**70)]
 NONE += [cursor_of(1, 2, 3), cursor_of({"a": 1}), cursor_of(True), cursor_of(1.5), cursor_of(-1, "x")]
@@ -38,21 +39,21 @@ def theirs(server: Served) -> World:
     return world(server, f"of-{MARK}")
 
 
-def asked(ours: World, call: HttpCall, cursor: str) -> tuple[int, Any]:
+def asked(ours: World, call: Operation, cursor: str) -> tuple[int, Any]:
     path = ours.path_of(call)
     reply = ours.server.get(f"{path}{'&' if '?' in path else '?'}cursor={cursor}", key=ours.owner)
     return reply.status, reply.json
 
 
 @pytest.mark.parametrize("call", PAGED, ids=lambda call: call.name)
-def test_a_cursor_that_is_none_is_refused_by_every_list(ours: World, call: HttpCall) -> None:
+def test_a_cursor_that_is_none_is_refused_by_every_list(ours: World, call: Operation) -> None:
     for cursor in NONE:
         status, said = asked(ours, call, cursor)
         assert (status, said["code"], said["path"]) == (422, "request_invalid", "cursor"), (cursor, said)
 
 
 @pytest.mark.parametrize("call", [call for call in PAGED if call.name not in COUNTED], ids=lambda call: call.name)
-def test_a_cursor_of_another_list_tenant_or_scope_is_refused(ours: World, theirs: World, call: HttpCall) -> None:
+def test_a_cursor_of_another_list_tenant_or_scope_is_refused(ours: World, theirs: World, call: Operation) -> None:
     foreign = [theirs.ids[name] for name in ("run_id", "record", "checkpoint", "handoff_id")]
     foreign += [of_another_scope(ours)[call.name]] if call.name in of_another_scope(ours) else []
     for place in (*NAMES, *foreign):
@@ -78,7 +79,7 @@ def of_another_scope(ours: World) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("call", [call for call in PAGED if call.name in COUNTED], ids=lambda call: call.name)
-def test_a_number_beyond_the_end_gives_nothing_or_is_refused(ours: World, call: HttpCall) -> None:
+def test_a_number_beyond_the_end_gives_nothing_or_is_refused(ours: World, call: Operation) -> None:
     for place in ((2**62,), (2**62 + 1,), (2**62, "x")):
         status, said = asked(ours, call, cursor_of(*place))
         assert status in (200, 422), said
@@ -97,7 +98,7 @@ def test_the_client_says_what_is_not_in_the_list_as_the_library_does(ours: World
         found = []
         for ask in (*asked, space.list, space.records, space.checkpoints):
             with pytest.raises(NotFound) as error:
-                ask(before="nothing")
+                ask(**{"cursor" if ask == outlast.runs else "before": "nothing"})
             found.append(type(error.value))
         return found
 

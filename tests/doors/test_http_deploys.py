@@ -164,7 +164,7 @@ def edited(place: Deploys, default: str) -> str:
 def test_a_client_is_warned_of_it(place: Deploys) -> None:
     edited(place, "moss")
     with serving(place) as server, Outlast(f"http://127.0.0.1:{server.port}") as client:
-        from outlast.doors.cli.inputs import find_flow
+        from outlast.python.named_flows import find_flow
 
         flow = find_flow(f"{place.folder}/r2/flow.py:asking", str(place.home))
         with pytest.warns(RuntimeWarning, match="beside it"):

@@ -13,8 +13,8 @@ import pytest
 
 from outlast.doors.http.app import CALLS
 from outlast.doors.http.bodies import MAX_DEPTH
-from outlast.doors.http.calls import HttpCall
 from outlast.doors.http.openapi import described
+from outlast.operations.operation import Operation
 
 from .http_world import FLOWS, World, world
 from .server import Reply, Served, is_our_failure, served
@@ -43,7 +43,7 @@ def page() -> Any:
     return described()
 
 
-def wrong(page: Any, call: HttpCall, reply: Reply, about: Any = "") -> list[Any]:
+def wrong(page: Any, call: Operation, reply: Reply, about: Any = "") -> list[Any]:
     """What is not as it is described: the status is none of the call's, or a problem is not told as one."""
     answers = page["paths"][call.path.replace(":path}", "}")][call.method.lower()]["responses"]
     if str(reply.status) not in answers or reply.status >= 500 or not is_told(reply):
@@ -169,17 +169,17 @@ def chosen(given: list[tuple[str, Any]], every: bool) -> list[tuple[str, Any]]:
     return given if every else given[len(given) % 5 :: 5]
 
 
-def turn(place: int, every: bool) -> list[HttpCall]:
+def turn(place: int, every: bool) -> list[Operation]:
     """All calls, or every third one: each has its turn at some of what is tried."""
     return list(CALLS) if every else list(CALLS)[place % 3 :: 3]
 
 
-@pytest.mark.parametrize("noun", sorted({call.tag for call in BODIED}))
+@pytest.mark.parametrize("noun", sorted({call.noun for call in BODIED}))
 def test_a_value_that_means_no_good_does_no_harm(
     server: Served, ours: World, page: Any, noun: str, crash_long: bool
 ) -> None:
     found = []
-    for call in (call for call in BODIED if call.tag == noun):
+    for call in (call for call in BODIED if call.noun == noun):
         for name, value in chosen(hostile(call.body or object), crash_long):
             body = (ours.body_of(call) or {}) | {name: value}
             reply = server.ask(call.method, ours.path_of(call), body, key=ours.owner)

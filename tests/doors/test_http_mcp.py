@@ -1,7 +1,10 @@
 """MCP at /mcp of the server: the same keys, roles and places as every other path."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +99,27 @@ def test_json_that_says_two_things_or_is_too_deep_is_refused_as_everywhere(serve
     reply = server.post("/mcp", raw=said % arguments, headers=PROTOCOL)
     assert (reply.status, reply.code) == (400, "request_malformed")
     assert call(server, "handoff_recover", {"anchor": "task:a"})["structuredContent"]["code"] == "handoff_not_found"
+
+
+LOADED = """
+import sys
+from pathlib import Path
+from tests.doors.server import served
+from tests.doors.test_http_mcp import ask, told
+
+with served(Path(sys.argv[1]) / "home") as server:
+    assert server.get("/v1/runs").status == 200
+    print("mcp" in sys.modules, len(told(ask(server, "tools/list"))["tools"]) > 20, "mcp" in sys.modules)
+"""
+
+
+def test_a_server_loads_mcp_with_the_first_request_for_it(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", LOADED, str(tmp_path)]
+    made = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert made.stdout.split() == ["False", "True", "True"], made.stderr
+
+
+def test_many_who_ask_first_at_the_same_time_are_all_answered(tmp_path: Path) -> None:
+    with served(tmp_path / "home") as server, ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(ask, server, "tools/list") for _ in range(8)]
+        assert {len(told(each.result())["tools"]) > 20 for each in asked} == {True}

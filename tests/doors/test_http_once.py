@@ -8,7 +8,7 @@ import pytest
 
 from outlast import AsyncOutlast, Outlast
 from outlast.errors import Finished, InputsConflict, RepeatsEffects, TaskAborted
-from outlast.runs.options import Options
+from outlast.runs.run import Options
 
 from . import http_flows
 from .server import Served, served

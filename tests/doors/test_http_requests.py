@@ -213,7 +213,7 @@ def test_every_error_has_one_status() -> None:
         errors.Conflict: 409,
         errors.Refused: 409,
         errors.Invalid: 422,
-        errors.Failed: 409,
+        errors.WorkFailed: 409,
     }
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OutlastError)]
     own = set(problems.OF_ERRORS)

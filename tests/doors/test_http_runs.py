@@ -46,6 +46,16 @@ def test_a_flow_is_run_and_its_outcome_waited_for(server: Served) -> None:
     assert [each["step"] for each in server.get(f"/v1/runs/{run['id']}/receipts").json["items"]] == ["double"]
 
 
+def test_a_failed_run_names_the_child_in_which_it_went_wrong(server: Served, tmp_path: Path) -> None:
+    failed = start(server, "stumbling_below", path=str(tmp_path / "missing"))
+    assert failed["status"] == "failed"
+    (below,) = server.get(f"/v1/runs/{failed['run_id']}").json["failed_below"]
+    assert (below["step"], below["error"]["type"]) == ("stumbling", "builtins:FileNotFoundError")
+    assert below["flow"].endswith("stumble")
+    child = server.get(f"/v1/runs/{below['run_id']}").json
+    assert (child["parent"], child["failed_below"]) == (failed["run_id"], [])
+
+
 def test_without_waiting_the_answer_is_that_it_runs(server: Served, tmp_path: Path) -> None:
     reply = server.post("/v1/runs", {"flow": "telling", "inputs": {"path": str(tmp_path / "go")}})
     assert (reply.status, reply.json["status"]) == (202, "running")

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,11 +13,12 @@ import pytest
 
 from outlast.doors.http import bodies
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall
-from outlast.doors.http.handoffs import LintFields
 from outlast.errors import OutlastError
 from outlast.home.keys import Keys
+from outlast.operations.handoffs import LintHandoff
+from outlast.operations.operation import Operation
 
+from ..kit.cost import growth
 from ..kit.hostile_json import SHAPES
 from .server import Served, served
 
@@ -70,20 +70,15 @@ def test_while_a_reader_sends_the_slowest_bodies_everybody_else_is_answered(port
         threads.shutdown(cancel_futures=True)
 
 
-def cost(raw: bytes) -> float:
-    """Seconds of this process's own time to refuse a body, the best of five."""
-    took = []
-    for _ in range(5):
-        began = time.process_time()
-        with pytest.raises(OutlastError):
-            bodies.decode(raw, LintFields)
-        took.append(time.process_time() - began)
-    return max(min(took), 0.0005)  # below that a clock tells nothing
+def refused(raw: bytes) -> None:
+    with pytest.raises(OutlastError):
+        bodies.decode(raw, LintHandoff)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_body_four_times_as_long_costs_no_more_than_eight_times_as_much(shape: str) -> None:
-    assert cost(SHAPES[shape](4 * LETTERS)) < 8 * cost(SHAPES[shape](LETTERS))
+    short, long = SHAPES[shape](LETTERS), SHAPES[shape](4 * LETTERS)
+    assert growth(lambda: refused(short), lambda: refused(long)) < 8
 
 
 def test_who_may_only_read_is_refused_before_the_body_is_looked_at(tmp_path: Path) -> None:
@@ -94,5 +89,5 @@ def test_who_may_only_read_is_refused_before_the_body_is_looked_at(tmp_path: Pat
     assert {status for _, status in found} == {403}, found
 
 
-def _sent(server: Served, call: HttpCall, key: str) -> int:
+def _sent(server: Served, call: Operation, key: str) -> int:
     return server.ask(call.method, re.sub(r"\{[^}]*\}", "x", call.path), raw=b"{", key=key).status

@@ -9,88 +9,102 @@ import msgspec
 import pytest
 
 from outlast import Outlast, errors
-from outlast.doors.http import blobs as artifact_content
-from outlast.doors.http import (
-    handoffs as handoff_calls,
-)
-from outlast.doors.http import (
-    problems,
-)
-from outlast.doors.http import (
-    records as record_calls,
-)
-from outlast.doors.http import (
-    runs as run_calls,
-)
-from outlast.doors.http import (
-    sessions as session_calls,
-)
-from outlast.doors.http import (
-    tasks as task_calls,
-)
-from outlast.doors.http import (
-    waits as wait_calls,
-)
-from outlast.doors.http import (
-    workspace as workspace_calls,
-)
-from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall
-from outlast.doors.http.openapi import WORDS, described
+from outlast.doors.http import problems
+from outlast.doors.http.app import CALLS, SERVES
+from outlast.doors.http.handlers import HANDLERS
+from outlast.doors.http.openapi import described
 from outlast.home.keys import ROLES
+from outlast.operations.operation import WHOSE, Operation, sentence_of
 from outlast.python.handoffs import Handoffs
+from outlast.python.schedules import Schedules
 from outlast.python.sessions import Sessions
-from outlast.python.tasks import Tasks
+from outlast.python.tasks import Tasks, TaskSession
 from outlast.python.workspace import Workspace
 
-SAME: dict[type, tuple[Callable[..., Any], set[str]]] = {  # a body, its method, and what the door says by itself
-    handoff_calls.Store: (Handoffs.store, set()),
-    handoff_calls.Recover: (Handoffs.recover, {"agree"}),
-    handoff_calls.Verify: (Handoffs.verify, {"agree"}),
-    handoff_calls.Claim: (Handoffs.claim, set()),
-    handoff_calls.Renew: (Handoffs.renew, set()),
-    handoff_calls.Settle: (Handoffs.settle, {"agree"}),
-    run_calls.Retry: (Outlast.retry, {"run_id"}),
-    run_calls.Skip: (Outlast.skip, {"run_id"}),
-    run_calls.Rewind: (Outlast.rewind, {"run_id"}),
-    run_calls.Fork: (Outlast.fork, {"run_id"}),
-    run_calls.Abort: (Outlast.abort, {"run_id"}),
-    run_calls.Pause: (Outlast.pause, {"run_id"}),
-    run_calls.Resume: (Outlast.resume, {"run_id"}),
-    wait_calls.Answer: (Outlast.answer, {"interrupt_id"}),
-    wait_calls.Cancel: (Outlast.cancel, {"interrupt_id"}),
-    wait_calls.Send: (Outlast.signal, set()),
-    record_calls.RecordMake: (Workspace.record, set()),
-    record_calls.RecordMany: (Workspace.record_many, set()),
-    record_calls.RecordPin: (Workspace.pin, {"ref"}),
-    record_calls.LinkMake: (Workspace.link, set()),
-    workspace_calls.CheckpointPin: (Workspace.checkpoint, set()),
-    workspace_calls.Recall: (Workspace.recall, {"tokens_of", "embed"}),
-    artifact_content.UploadQuery: (Workspace.save, {"content", "actor"}),
-    task_calls.TaskOpen: (Tasks.open, {"task_id"}),
-    session_calls.SessionOpen: (Sessions.open, set()),
-    session_calls.SessionAppend: (Sessions.append, {"session_id"}),
-    session_calls.SessionAppendMany: (Sessions.append_many, {"session_id"}),
-    session_calls.SessionMemo: (Sessions.set_memo, {"session_id"}),
+OBJECTS = {"handoff": Handoffs, "schedules": Schedules, "workspace": Workspace, "sessions": Sessions, "tasks": Tasks}
+OTHERWISE: dict[str, Callable[..., Any]] = {  # what an operation calls that is not called by a name alone
+    "run_resume": Outlast.resume,
+    "workspace_save": Workspace.save,
+    "workspace_upload": Workspace.save,
+    "interrupt_list": Outlast.interrupts,
+    "interrupt_inbox": Outlast.inbox,
+    "task_open": Tasks.open,
+    "task_resume": TaskSession.resume_task,
+    "task_complete": TaskSession.complete_task,
+    "task_record": TaskSession.record_event,
+    "task_inspect": TaskSession.inspect_task_context,
+    "task_events": TaskSession.events,
+}
+WITHOUT_METHOD = {  # of which Python has no method of the same fields, and why
+    "run_start": "Python gives the flow itself, and its inputs as arguments",
+    "run_outcome": "Python waits: Outlast.wait",
+    "run_displaced_content": "a displaced file has its content",
+    "run_log": "a transcript has its content",
+    "run_audit": "Python audits flows too",
+    "key_list": "Keys has them",
+    "stream_token": "only a web page needs one",
+    "workspace_content": "an artifact has its content",
+    "handoff_put_blob": "it is for who has the files",
+    "handoff_get_blob": "it is for who has the files",
+    "handoff_near": "it is for who has the files",
+    "handoff_lint": "Python takes any field of a handoff",
+    "task_pause": "Python takes any field of a handoff",
+    "task_inspect_seen": "it is task_inspect with what was seen of files",
+}
+PYTHON_ONLY = {"agree", "tokens_of", "embed", "before", "content"}  # of this process, or in another form
+DOOR_ONLY = {"binding", "ran", "observed", "looks", "cursor", "wait", "content", "content_base64"}
+SESSIONS = {"task_id", "claim_id", "repo_root"}  # of a task: said once, when its session is made
+MORE = {  # beside that
+    "run_events": {"follow"},
+    "run_list": {"started_by"},
+    "session_messages": {"last"},
+    "interrupt_list": {"limit"},
+    "run_receipts": {"limit"},
+    "handoff_get": {"anchor", "revision"},
+    "handoff_get_by_anchor": {"handoff_id"},
+    "task_events": {"limit"},
+}
+OTHER_DEFAULTS = {  # who answers over HTTP needs no second call; one of two ways is asked for; pages are as long
+    ("interrupt_answer", "resume"),
+    ("handoff_get", "handoff_id"),
+    ("handoff_get_by_anchor", "anchor"),
+    *((name, "limit") for name in ("session_messages", "workspace_checkpoints", "task_events")),
 }
 
 
-@pytest.mark.parametrize("body", SAME, ids=lambda kind: kind.__name__)
-def test_a_body_has_the_fields_and_defaults_of_its_method(body: type) -> None:
-    method, by_the_door = SAME[body]
-    wanted = {p.name: p.default for p in inspect.signature(method).parameters.values() if p.name != "self"}
-    seen = {"binding", "ran", "observed", "looks"}  # what a client found of files, beside the method's own fields
-    fields = {each.name: each for each in msgspec.structs.fields(body) if each.name not in seen}
-    assert set(fields) == set(wanted) - by_the_door
-    wanted |= {"resume": True} if body is wait_calls.Answer else {}  # who answers over HTTP needs no second call
-    for name, field in fields.items():
-        default = inspect.Parameter.empty if field.required else field.default
-        assert default in (wanted[name], msgspec.UNSET), name
+def method_of(call: Operation) -> Callable[..., Any]:
+    if call.name in OTHERWISE:
+        return OTHERWISE[call.name]
+    noun, _, name = call.calls.rpartition(".")
+    found: Callable[..., Any] = getattr(OBJECTS[noun] if noun else Outlast, name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "call", [call for call in CALLS if call.name not in WITHOUT_METHOD], ids=lambda call: call.name
+)
+def test_an_operation_has_the_fields_and_defaults_of_its_method(call: Operation) -> None:
+    """But for who asks and where, which the object is opened with."""
+    of_session = SESSIONS if call.name.startswith("task_") and "tasks.Tasks." not in str(method_of(call)) else set()
+    wanted = {p.name: p.default for p in inspect.signature(method_of(call)).parameters.values() if p.name != "self"}
+    fields = {each.name: each for each in msgspec.structs.fields(call.request)}
+    settled = {*WHOSE, *DOOR_ONLY, *PYTHON_ONLY, *MORE.get(call.name, ()), *(of_session - set(wanted))}
+    settled |= {"operation_id"} if call.repeats else set()
+    assert set(fields) - settled == set(wanted) - settled
+    for name in set(fields) & set(wanted) - settled:
+        default = inspect.Parameter.empty if fields[name].required else fields[name].default
+        assert default in (wanted[name], msgspec.UNSET) or (call.name, name) in OTHER_DEFAULTS, name
+
+
+def test_what_is_said_to_be_otherwise_is_an_operation() -> None:
+    names = {call.name for call in CALLS}
+    assert {*OTHERWISE, *WITHOUT_METHOD, *MORE} <= names
+    assert {*HANDLERS, *SERVES} <= names
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: HttpCall) -> None:
-    assert (call.does is None) != (call.serves is None)
+def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: Operation) -> None:
+    assert call.calls or call.name in {*HANDLERS, *SERVES}
     assert call.summary[0].isupper()
     assert not call.summary.endswith(".")
     assert callable(call.role) or call.role in ROLES
@@ -98,9 +112,8 @@ def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: HttpCall) -
     assert call.method == "GET" or call.body is not None or call.takes != "application/json"
     if call.body is not None:
         assert call.example is not None
-        msgspec.convert(call.example, call.body)
-    for kind in (call.body, call.query):
-        assert [name for name in (kind.__struct_fields__ if kind else ()) if name not in WORDS] == []
+        msgspec.convert(dict(call.example), call.body)
+    assert [name for name in call.request.__struct_fields__ if not sentence_of(call.request, name)] == []
 
 
 def test_names_and_places_are_taken_once() -> None:
@@ -110,8 +123,8 @@ def test_names_and_places_are_taken_once() -> None:
 
 def test_who_only_reads_changes_nothing() -> None:
     writes = {call.name for call in CALLS if call.method == "POST" and call.role == "read"}
-    assert writes <= {"handoff_lint", "workspace_recall", "task_inspect_seen"}
-    assert {call.name for call in CALLS if call.method == "GET" and call.role != "read"} == set()
+    assert writes <= {"handoff_lint", "workspace_recall", "task_inspect_seen", "stream_token"}
+    assert {call.name for call in CALLS if call.method == "GET" and call.role != "read"} == {"key_list"}  # for admins
 
 
 # OpenAPI
@@ -151,6 +164,7 @@ def test_openapi_has_a_sentence_for_every_field_that_is_sent() -> None:
 
 
 def test_unions_of_words_are_the_domains_own() -> None:
+    from outlast.operations.fields import RunStatus
     from outlast.runs.run import STATUSES
 
-    assert set(get_args(run_calls.Status)) == set(STATUSES)
+    assert set(get_args(RunStatus)) == set(STATUSES)

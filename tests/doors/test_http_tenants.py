@@ -1,5 +1,6 @@
 """No key opens more than its own: every call of the table, asked with keys of others, of fewer roles, and with none."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,15 +10,15 @@ import pytest
 
 from outlast.clock import ManualClock
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import HttpCall
 from outlast.home.keys import ROLES, Keys, allows
+from outlast.operations.operation import Operation
 
-from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told, world
+from .http_world import ACTOR, FLOWS, LOOKS, MARK, WRITES, World, told_by, world
 from .server import Reply, Served, served
 
 TENANT, OTHER = "grapefruit", "bobs"
 WITHOUT_WORDS = {"handoff_lint", "run_logs", "run_outputs", "run_due"}  # these count, or look at nothing
-WITHOUT_WORDS |= {"home_facts", "home_verify"}
+WITHOUT_WORDS |= {"home_facts", "home_verify", "queue_list", "worker_list"}  # nothing is queued, and nobody works there
 OF_NOTHING = {  # what else tells of an empty tenant, and what it says then
     "workspace_recall": ("considered", 0),
     "handoff_lint": ("score", 0),
@@ -56,14 +57,14 @@ def is_empty(name: str, reply: Reply) -> bool:
 
 def is_silent(reply: Reply) -> bool:
     """Whether neither the tenant nor anything in it is named."""
-    return not any(word.encode() in told(reply) for word in (MARK, TENANT))
+    return not any(word.encode() in told_by(reply) for word in (MARK, TENANT))
 
 
 def test_the_owner_sees_his_own_by_every_call_that_looks(ours: World) -> None:
     """Otherwise the tests below would look for a word that nobody could have told."""
     answers = seen(ours)
     assert {name: reply.raw for name, reply in answers.items() if reply.status != 200} == {}
-    assert {name for name, reply in answers.items() if MARK.encode() not in told(reply)} == WITHOUT_WORDS
+    assert {name for name, reply in answers.items() if MARK.encode() not in told_by(reply)} == WITHOUT_WORDS
 
 
 def test_a_key_of_another_tenant_sees_and_changes_nothing(server: Served, ours: World) -> None:
@@ -80,21 +81,41 @@ def test_a_key_of_another_tenant_sees_and_changes_nothing(server: Served, ours: 
     assert_same(before, seen(ours))
 
 
-@pytest.mark.parametrize("lie", [{"outlast-tenant": TENANT}, {"outlast-actor": ACTOR}])
-def test_a_key_that_names_another_tenant_or_actor_is_refused_by_every_call(
-    server: Served, ours: World, lie: dict[str, str]
-) -> None:
+HEADERS = {"tenant_id": "outlast-tenant", "actor": "outlast-actor"}
+
+
+def naming(ours: World, call: Operation, key: str, name: str, value: str) -> list[Reply]:
+    """What a call answers that says who asks: by the header, and by its own field in the body or the query."""
+    by_header = ours.ask(call, key, headers={HEADERS[name]: value})
+    if call.body is not None and name in call.body.__struct_fields__:
+        return [by_header, ours.ask(call, key, **{name: value})]
+    assert name in call.query.__struct_fields__, call.name
+    return [by_header, ours.ask(call, key, query={name: value})]
+
+
+def test_a_key_that_names_another_actor_is_refused_by_every_call(server: Served, ours: World) -> None:
     bob, before = key(server, "admin", tenant=OTHER), seen(ours)
     for call in CALLS:
-        reply = ours.ask(call, bob, headers=lie)
-        assert (reply.status, reply.code) == (403, "forbidden"), call.name
-        assert is_silent(reply), call.name
-    for call in (call for call in CALLS if call.body and "actor" in call.body.__struct_fields__):
-        assert ours.ask(call, bob, actor=ACTOR).code == "forbidden"
+        for reply in naming(ours, call, bob, "actor", ACTOR):
+            assert (reply.status, reply.code) == (403, "forbidden"), call.name
+            assert is_silent(reply), call.name
     assert_same(before, seen(ours))
 
 
-MAKES = {"task_open", "task_record", "session_append", "session_append_many"}  # what is not there is made: his own
+def test_a_key_that_names_another_tenant_is_told_by_every_call_that_there_is_none(server: Served, ours: World) -> None:
+    """In the same words as of a tenant that nobody has."""
+    bob, before, nobodys = key(server, "admin", tenant=OTHER), seen(ours), "nobodys"
+    for call in CALLS:
+        told = naming(ours, call, bob, "tenant_id", TENANT)
+        for reply, of_none in zip(told, naming(ours, call, bob, "tenant_id", nobodys), strict=True):
+            assert (reply.status, reply.code) == (404, "tenant_not_found"), (call.name, reply.raw)
+            assert reply.json == json.loads(of_none.raw.replace(nobodys.encode(), TENANT.encode())), call.name
+            assert MARK.encode() not in told_by(reply), call.name
+    assert not (server.home / nobodys).exists()
+    assert_same(before, seen(ours))
+
+
+MAKES = {"task_open", "task_record", "session_append", "session_append_many", "limit_set", "schedule_add"}  # his own
 
 
 def assert_same(before: dict[str, Reply], after: dict[str, Reply]) -> None:
@@ -195,7 +216,7 @@ def test_what_needs_no_key_tells_nothing_of_tenants(server: Served, ours: World)
         reply = server.get(path)
         assert reply.status == 200
         assert is_silent(reply), path
-        assert ours.ids["run_id"].encode() not in told(reply)
+        assert ours.ids["run_id"].encode() not in told_by(reply)
 
 
 # -- ids that are tricks -----------------------------------------------------------------------------
@@ -227,7 +248,7 @@ def test_an_id_that_is_a_trick_finds_nothing(server: Served, ours: World, trick:
 NULL = {"session_memo": (200,)}  # null
 
 
-def asked(server: Served, ours: World, call: HttpCall, known: dict[str, str], given: str) -> Reply:
+def asked(server: Served, ours: World, call: Operation, known: dict[str, str], given: str) -> Reply:
     path = ours.path_of(call, known)
     if call.takes != "application/json":
         return server.ask(call.method, path, key=given, raw=b"x", headers={"content-type": call.takes})

@@ -12,6 +12,7 @@ from outlast.doors.http.limits import Turns, Turnstile
 from outlast.doors.http.state import ServerSettings
 from outlast.doors.http.threads import Pool, Threads
 
+from .http_world import FLOWS, LOOKS, world
 from .server import served
 
 
@@ -190,3 +191,31 @@ def test_an_answer_leaves_in_one_piece_and_those_that_come_together_are_all_answ
         answers = b""
         while answers.count(b'{"status":"alive"}') < 5:
             answers += line.recv(65536)
+
+
+def test_what_only_looks_never_waits_for_those_who_write(tmp_path: Path) -> None:
+    """Every call that looks is answered while each thread that writes is taken, also one with a long body."""
+    done = threading.Event()
+    with served(tmp_path / "home", flows=FLOWS, writing_threads=1, starting_threads=1, keeping_threads=1) as server:
+        ours = world(server, "one")
+        try:
+            threads = server.server.state.threads
+            for pool in (threads._writing, threads._starting, threads._keeping):
+                _take(pool, done)
+            told = {call.name: ours.ask(call, ours.owner) for call in LOOKS}
+            assert {name: reply.raw for name, reply in told.items() if reply.status != 200} == {}
+            assert server.post("/v1/workspace/recall", {"goal": "x" * 40_000}, key=ours.owner).status == 200
+        finally:
+            done.set()
+
+
+def _take(pool: Pool, done: threading.Event) -> None:
+    """Keep the one thread of a pool at work until `done`."""
+    begun = threading.Event()
+
+    def work() -> None:
+        begun.set()
+        done.wait(60)
+
+    pool.submit(work)
+    assert begun.wait(30)

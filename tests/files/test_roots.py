@@ -1,14 +1,16 @@
 """Which folder paths are relative to, and where the files of a handoff are found again."""
 
-import dataclasses
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.binding import bind, place_of, relative_to, root_of
+from outlast.files.root import relative_to
+from outlast.handoffs.binding import bind
+from outlast.handoffs.observer import place_of, root_of
 from outlast.runs.live import Executor
 
 from ..kit.bindings import contract, stored
@@ -138,7 +140,7 @@ def test_no_word_of_where_a_root_was_leads_out_of_the_repository(
     runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
 ) -> None:
     os.symlink("/etc", root / "link")
-    bound = dataclasses.replace(bind(runtime.home, contract("readme"), root), prefix=prefix)
+    bound = replace(bind(runtime.home, contract("readme"), root), prefix=prefix)
     monkeypatch.chdir(root)
     assert place_of(runtime.caller, stored(contract("readme"), bound), None) is None
 
@@ -150,7 +152,7 @@ def test_what_a_folder_of_another_host_was_is_told_by_its_path_alone(
     write(tmp_path, "plain/a")
     write(tmp_path, "copied/a")
     given = contract("a")
-    bound = dataclasses.replace(bind(runtime.home, given, tmp_path / "plain"), host="another")
+    bound = replace(bind(runtime.home, given, tmp_path / "plain"), host="another")
     monkeypatch.chdir(tmp_path / "copied")
     assert place_of(runtime.caller, stored(given, bound), None) is None
     monkeypatch.chdir(tmp_path / "plain")
@@ -161,7 +163,7 @@ def test_of_another_host_nothing_is_believed_that_git_cannot_tell(
     runtime: Executor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = bind(runtime.home, contract("readme"), root)
-    abroad = dataclasses.replace(bound, host="another")
+    abroad = replace(bound, host="another")
     monkeypatch.chdir(root)
     assert place_of(runtime.caller, stored(contract("readme"), abroad), None) == root
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from outlast import inject, step
 from outlast.errors import InputsInvalid, StepInvalid
-from outlast.flows.spec import KEY, FlowSpec, Inject, Signature, StepSpec, seconds
+from outlast.flows.spec import KEY, FlowSpec, Inject, Signature, seconds
+from outlast.runs.step import StepSpec
 
 # -- durations ---------------------------------------------------------------------------------------
 

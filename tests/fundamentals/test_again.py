@@ -52,3 +52,9 @@ def test_a_complaint_of_lint_is_a_failure(again: ModuleType, tmp_path: Path) -> 
     note(tmp_path, "pass", ["test_it.py::test_it"])
     (tmp_path / "build/look.txt").write_text("E501")
     assert "E501" in again.main()
+
+
+def test_without_a_run_of_the_tests_there_is_nothing_to_run_again(again: ModuleType, tmp_path: Path) -> None:
+    note(tmp_path, "pass", ["test_it.py::test_it"])
+    (tmp_path / "build/look.txt").unlink()
+    assert "`make test` did not get so far" in again.main()

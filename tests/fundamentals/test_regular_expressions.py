@@ -11,7 +11,6 @@ import functools
 import importlib
 import pkgutil
 import re
-import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -20,10 +19,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import outlast
-from outlast.secrets.rules import RULES
-from outlast.secrets.sieve import sieve_of
-from outlast.secrets.tokens import TOKENS, more_tokens
+from outlast.secrets.rules import RULES, TOKENS, more_tokens
+from outlast.secrets.sieve import _ByPattern, sieve_of
 from outlast.values.regular import slow_part
+
+from ..kit.cost import cpu, growth
 
 PACKAGE = Path(outlast.__file__).parent
 CALLS = ("compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
@@ -34,14 +34,14 @@ _parser: Any = import_module("re._parser")
 MADE_LATER = {
     "commands/transcript.py b'|'.join(map(re.escape, self._secrets))": "plain words",
     "commands/transcript.py '|'.join(map(re.escape, found))": "plain words",
+    "doors/http/routes.py _pattern(path)": "plain words with one group between two of them, for paths of ours",
     "files/patterns.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
-    "runs/waits/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
-    "runs/waits/schema.py schema['pattern']": "the same",
-    "secrets/own_patterns.py pattern": "of a user's rule: refused when it could take long",
-    "secrets/sieve.py b'%s(?:%s)(?=%s{%d})' % (re.escape(self._first), ways, _IN_TOKENS, least)": (
-        "plain words of one length, and 16 signs after them at most: those of the sieve are found below"
-    ),
-    "secrets/sieve.py rule.pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
+    "values/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
+    "values/schema.py schema['pattern']": "the same",
+    "secrets/own.py pattern": "of a user's rule: refused when it could take long",
+    "secrets/sieve.py b'(%s[%s])(?=[!-~]{16})' % (first, seconds)": "two letters and 16 signs: found below",
+    "secrets/sieve.py b'%%[0-9A-F][0-9A-F](%s)(?=[!-~]{16})' % ways": "the same",
+    "secrets/sieve.py pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
     "secrets/rules.py pattern": "the tokens, and what `by_pattern` is given: each is found below",
 }
 
@@ -99,8 +99,8 @@ def found() -> tuple[Found, ...]:
             if isinstance(cell.cell_contents, re.Pattern):
                 one = cell.cell_contents
                 all_[one.pattern, one.flags] = Found(f"secrets {rule.name}", one.pattern, one.flags, SEARCHED)
-    for short in sieve_of(tuple(RULES))._short:
-        sieved = short._pattern
+    others = [each for reader in sieve_of(tuple(RULES)).readers() for each in reader.others]
+    for sieved in (each.pattern for each in others if isinstance(each, _ByPattern)):
         place = f"secrets sieve {sieved.pattern.decode()}"
         all_[sieved.pattern, sieved.flags] = Found(place, sieved.pattern, sieved.flags, SEARCHED)
     return tuple(sorted(all_.values(), key=lambda one: one.place))
@@ -258,23 +258,15 @@ def trials(one: Found) -> list[Callable[[Any], Any]]:
 
 
 def grows(trial: Callable[[Any], Any], text: Callable[[int], Any]) -> float:
-    if (soon := cpu(trial, text(24))) > 0.1:
+    if (soon := cpu(lambda: trial(text(24)))) > 0.1:
         return soon * 1000  # for ever, or nearly
-    if cpu(trial, text(4 * SMALL)) < BRIEF * 4 * SMALL / 1000:
+    small, large, larger = (text(times * SMALL) for times in (1, 4, 16))
+    if cpu(lambda: trial(large)) < BRIEF * 4 * SMALL / 1000:
         return 1
-    ratio = _ratio(trial, text, SMALL)
-    return ratio if ratio < 6 else min(ratio, _ratio(trial, text, 4 * SMALL))  # what grows so, grows so again
-
-
-def _ratio(trial: Callable[[Any], Any], text: Callable[[int], Any], size: int) -> float:
-    small, large = (min(cpu(trial, text(each)) for _ in range(5)) for each in (size, 4 * size))
-    return large / small
-
-
-def cpu(trial: Callable[[Any], Any], text: Any) -> float:
-    began = time.thread_time()
-    trial(text)
-    return time.thread_time() - began
+    ratio = growth(lambda: trial(small), lambda: trial(large), brief=0)
+    if ratio < 6:
+        return ratio
+    return min(ratio, growth(lambda: trial(large), lambda: trial(larger), brief=0))  # what grows so, grows so again
 
 
 def texts_against(one: Found) -> Iterator[Callable[[int], Any]]:

@@ -15,7 +15,7 @@ import pytest
 from outlast import errors
 from outlast.errors import OutlastError
 
-FAMILIES = (errors.NotFound, errors.Conflict, errors.Refused, errors.Invalid, errors.Unavailable, errors.Failed)
+FAMILIES = (errors.NotFound, errors.Conflict, errors.Refused, errors.Invalid, errors.Unavailable, errors.WorkFailed)
 KINDS = [
     kind
     for kind in (getattr(errors, name) for name in dir(errors))

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.errors import TokenizerInvalid
-from outlast.values.estimate import tokens_about
-from outlast.values.tokenizer import VARIABLE, counter
+from outlast.values.tokens import VARIABLE, counter, tokens_about
 
 COUNTED = [  # by cl100k_base, of which bench/recall.py tells more
     ("The quick brown fox jumps over the lazy dog and then runs back to the forest again. " * 20, 361),

@@ -1,8 +1,6 @@
 """JSON text from outside: what is refused, and that looking costs no more than the text is long."""
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +9,9 @@ from hypothesis import strategies as st
 
 from outlast.doors.cli.answer import document
 from outlast.values.codec import doubled
-from outlast.values.json_text import NotStrict, check, depth_of, is_deeper
+from outlast.values.json_text import NotStrict, check, depth_of, is_deeper, read
 
+from ..kit.cost import growth
 from ..kit.hostile_json import SHAPES
 
 LETTERS = 1 << 15
@@ -52,6 +51,7 @@ def why_not(raw: bytes, most: int = MOST) -> str:
 )
 def test_a_text_is_refused_for_what_is_wrong_with_it(raw: bytes, why: str) -> None:
     assert why_not(raw) == why
+    assert read_or_why(raw, MOST) == (why or json.loads(raw))
 
 
 def test_what_is_no_json_is_told_with_its_place() -> None:
@@ -128,6 +128,25 @@ def test_a_text_that_was_damaged_is_taken_only_if_it_still_is_one(value: Any, pl
     assert (why_not(damaged, 3) == "") == naive(damaged, 3)
 
 
+def read_or_why(raw: bytes, most: int) -> Any:
+    try:
+        return read(raw, most)
+    except NotStrict as error:
+        return str(error)
+
+
+@given(VALUES, st.booleans(), st.integers(0, 5))
+def test_a_text_that_is_read_gives_its_value_or_why_it_is_refused(value: Any, plain: bool, most: int) -> None:
+    raw = written(value, plain).encode()
+    assert read_or_why(raw, most) == (why_not(raw, most) or json.loads(raw))
+
+
+@pytest.mark.parametrize("raw", [rb'["\ud800"]', b"[1e999]", b"\xef\xbb\xbf{}", b'"\xff"', b"[NaN]", b'{"a": }', b""])
+def test_what_no_reader_agrees_on_is_never_read(raw: bytes) -> None:
+    with pytest.raises(NotStrict):
+        read(raw, MOST)
+
+
 @given(st.lists(st.sampled_from(list(rb'[]{}"\a')), max_size=60).map(bytes), st.integers(0, 4))
 def test_that_it_is_deeper_is_what_its_depth_says(raw: bytes, most: int) -> None:
     assert is_deeper(raw, most) == (depth_of(raw) > most)
@@ -136,20 +155,11 @@ def test_that_it_is_deeper_is_what_its_depth_says(raw: bytes, most: int) -> None
 # -- what it costs -----------------------------------------------------------------------------------
 
 
-def cost(work: Callable[[bytes], object], raw: bytes) -> float:
-    """Seconds of this process's own time, the best of five: a busy machine counts little."""
-    took = []
-    for _ in range(5):
-        began = time.process_time()
-        work(raw)
-        took.append(time.process_time() - began)
-    return max(min(took), 0.0005)  # below that a clock tells nothing
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_four_times_the_text_costs_no_more_than_eight_times_as_much(shape: str) -> None:
     short, long = SHAPES[shape](LETTERS), SHAPES[shape](4 * LETTERS)
-    assert cost(why_not, long) < 8 * cost(why_not, short)
+    assert growth(lambda: why_not(short), lambda: why_not(long)) < 8
+    assert growth(lambda: read_or_why(short, MOST), lambda: read_or_why(long, MOST)) < 8
 
 
 @pytest.mark.parametrize("shape", ["the last key twice", "every key twice", "one key again and again"])
@@ -159,4 +169,4 @@ def test_a_field_that_is_given_twice_on_the_command_line_is_found_as_fast(shape:
             document("the body", raw.decode())
 
     short, long = SHAPES[shape](LETTERS), SHAPES[shape](4 * LETTERS)
-    assert cost(refused, long) < 8 * cost(refused, short)
+    assert growth(lambda: refused(short), lambda: refused(long)) < 8

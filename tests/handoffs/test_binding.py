@@ -11,12 +11,14 @@ import pytest
 
 from outlast.errors import HandoffInvalid
 from outlast.files import snapshot as bound_files
-from outlast.handoffs import binding
-from outlast.handoffs.binding import bind, observe, place_of
-from outlast.handoffs.handoff import ABSENT
+from outlast.files.snapshot import ABSENT, ContentKeeper
+from outlast.handoffs import binding, sighting
+from outlast.handoffs.binding import bind
+from outlast.handoffs.observer import place_of
+from outlast.handoffs.sighting import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..kit.bindings import bound_and_seen, contract, stored
 from ..kit.place import Place
@@ -321,6 +323,7 @@ def test_a_folder_of_too_many_files_is_refused_by_name(
     runtime: Executor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binding, "FOLDER_FILES", 2)
+    monkeypatch.setattr(sighting, "FOLDER_FILES", 2)
     given = contract("src")
     bound, seen = bound_and_seen(runtime.home, root, given, lambda: (write(root, "src/c.py"), commit(root)))
     assert (len(bound.files), seen.binding.files["src"].mode) == (2, "special")
@@ -357,12 +360,12 @@ def test_a_submodule_that_is_not_checked_out_is_no_file(runtime: Executor, root:
 # -- keeping -----------------------------------------------------------------------------------------
 
 
-def test_large_files_are_bound_and_not_kept(runtime: Executor, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binding, "ALL_BYTES", 2_500)
+def test_large_files_are_bound_and_not_kept(runtime: Executor, root: Path) -> None:
     write(root, "large", b"x" * ((1 << 20) + 1))
     for name, content in {"a": "a" * 1_000, "b": "a" * 1_000, "c": "c" * 1_000, "d": "d" * 1_000, "e": "e"}.items():
         write(root, name, content)
-    bound = bind(runtime.home, contract("large", "a", "c", "b", "d", "e"), root).files
+    with ContentKeeper(runtime.home.blobs, all_bytes=2_500) as keeper:
+        bound = bind(runtime.home, contract("large", "a", "c", "b", "d", "e"), root, keeper).files
     assert {path: each.why for path, each in bound.items()} == {
         "large": "too_large",
         **dict.fromkeys("abce", ""),

@@ -1,6 +1,5 @@
 """What became of a handoff's work is shown, and it is brought to real clones: all of it or nothing."""
 
-import dataclasses
 import os
 import shutil
 import subprocess
@@ -11,19 +10,21 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from outlast import failpoints
 from outlast.errors import DiskFull, HandoffInvalid, IntegrityBroken, NotApplicable, OtherPlace
-from outlast.files.staging import STAGING
-from outlast.handoffs.binding import bind, observe
-from outlast.handoffs.carry import apply, diff, diff_revisions
-from outlast.handoffs.difference import Applied, Difference
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff, Lint
+from outlast.files.place import STAGING
+from outlast.files.snapshot import Binding, Bound
+from outlast.handoffs.binding import bind
+from outlast.handoffs.carry import apply
+from outlast.handoffs.difference import Applied, Difference, diff, diff_revisions
+from outlast.handoffs.handoff import Contract, Handoff, Lint
+from outlast.handoffs.sighting import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.testing.crashes import Tell, in_child
-from outlast.values.codec import encode, jsonable
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode, jsonable
 
 from ..kit.place import Place
 
@@ -131,9 +132,7 @@ def handoff(binding: Binding | None, *, revision: int = 1, score: int = 100, **g
 
 def with_file(handoff: Handoff, path: str, bound: Bound) -> Handoff:
     assert handoff.binding
-    return dataclasses.replace(
-        handoff, binding=dataclasses.replace(handoff.binding, files={**handoff.binding.files, path: bound})
-    )
+    return replace(handoff, binding=replace(handoff.binding, files={**handoff.binding.files, path: bound}))
 
 
 def is_all_there(handoff: Handoff, root: Path) -> bool:
@@ -699,7 +698,7 @@ def test_what_is_not_brought_along_is_said(runtime: Executor, source: Path) -> N
     assert untracked.endswith("not brought along: 'untracked.txt'")
     assert branch == "the branch here is main, the work was on topic"
     assert kept.binding
-    lost = dataclasses.replace(kept, binding=dataclasses.replace(kept.binding, patch="", patch_why="too_large"))
+    lost = replace(kept, binding=replace(kept.binding, patch="", patch_why="too_large"))
     notes = apply(runtime.home, lost, clone, dry_run=True).notes
     assert "uncommitted changes of files that are no targets were not kept: they were too large" in notes
 

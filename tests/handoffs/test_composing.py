@@ -4,11 +4,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast import Outlast, Run, current, effect, flow, step
 from outlast.commands.mirror import _handoff as mirrored

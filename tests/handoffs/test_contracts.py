@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.contract import CommandCheck, FileRule, command_of, contract_of, draft_of, expiry, rule_of
+from outlast.files.rules import FileRule
+from outlast.handoffs.contract import contract_of, draft_of, expiry
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,
+    CommandCheck,
     Contract,
     Handoff,
     Lint,
+    command_of,
     decode_handoff,
     encode_handoff,
+    rule_of,
 )
 from outlast.values.text import duration
 
@@ -49,7 +53,7 @@ def refusal(**given: Any) -> HandoffInvalid:
 
 def stored(given: Contract) -> Handoff:
     """The contract as it comes back after it was written."""
-    values = {name: getattr(given, name) for name in given.__dataclass_fields__}
+    values = {name: getattr(given, name) for name in given.__struct_fields__}
     more = {"id": "h", "scope": "s", "revision": 1, "actor": "a", "stored_us": 0, "expires_us": 0, "lint": Lint(100)}
     return decode_handoff(encode_handoff(Handoff(**values, **more)))
 
@@ -98,7 +102,7 @@ def test_every_field_comes_back_as_it_was_given() -> None:
 def test_every_field_of_a_contract_can_be_given() -> None:
     from outlast.handoffs.contract import _READERS
 
-    assert list(_READERS) == list(Contract.__dataclass_fields__)
+    assert list(_READERS) == list(Contract.__struct_fields__)
 
 
 @pytest.mark.parametrize("name", ["anchor", "summary", "handoff_text"])

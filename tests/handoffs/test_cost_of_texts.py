@@ -1,16 +1,19 @@
 """What a text costs to store, lint, mask and hand on grows with its length, whatever is in it."""
 
 import random
-import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outlast import Outlast
 from outlast.errors import HandoffNotFound
-from outlast.handoffs.reading import prompt
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of
+from outlast.operations.reading import prompt
+
+from ..kit.cost import cpu, growth
 
 PIECES = (
     "a",
@@ -30,18 +33,10 @@ PIECES = (
 SMALL = 8_000
 
 
-def grows(cost: object, piece: str) -> float:
-    """How much more CPU four times the text takes: the best of five each."""
-
-    def cpu(size: int) -> float:
-        text = (piece * (size // len(piece) + 1))[:size]
-        began = time.thread_time()
-        assert callable(cost)
-        cost(text)
-        return time.thread_time() - began
-
-    small, large = (min(cpu(size) for _ in range(5)) for size in (SMALL, 4 * SMALL))
-    return large / max(small, 0.000_5)
+def grows(reading: Callable[[str], Any], piece: str) -> float:
+    """How much more CPU four times the text takes."""
+    small, large = ((piece * (size // len(piece) + 1))[:size] for size in (SMALL, 4 * SMALL))
+    return growth(lambda: reading(small), lambda: reading(large))
 
 
 @pytest.mark.parametrize("piece", PIECES)
@@ -64,19 +59,17 @@ def test_storing_it_masked_and_recovering_it_as_a_prompt(tmp_path: Path, piece: 
 
 
 def test_asking_for_a_name_that_is_like_many_others(tmp_path: Path) -> None:
-    def cpu(length: int) -> float:
+    def cost(length: int) -> float:
         draw = random.Random(length)
         names = ["".join(draw.choices("abc", k=length)) for _ in range(60)]
         with Outlast(tmp_path / str(length)) as outlast:
             for name in names:
                 outlast.handoff.store(name, summary="half done", handoff_text="x", next_action="go on")
-            return min(_missing(outlast, name[::-1]) for name in names[:5])
+            return min(cpu(lambda name=name: _missing(outlast, name[::-1])) for name in names[:5])  # type: ignore[misc]
 
-    assert cpu(192) / max(cpu(48), 0.000_5) < 8
+    assert cost(192) / max(cost(48), 0.000_5) < 8
 
 
-def _missing(outlast: Outlast, name: str) -> float:
-    began = time.thread_time()
+def _missing(outlast: Outlast, name: str) -> None:
     with pytest.raises(HandoffNotFound):
         outlast.handoff.recover(name)
-    return time.thread_time() - began

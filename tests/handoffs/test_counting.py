@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from outlast.handoffs.counting import content_of, counted
-from outlast.handoffs.handoff import Binding, Bound, Evidence
+from outlast.files.snapshot import Binding, Bound
+from outlast.handoffs.evidence import content_of, counted
+from outlast.handoffs.handoff import Evidence
 
 KINDS: dict[str, Any] = {"r": "runner", "c": "client", "s": "self"}
 

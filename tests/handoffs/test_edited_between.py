@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from outlast.doors.hooks.events import COMPOSED
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.reading import in_order, prompt
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.store import Storing, store
+from outlast.operations.reading import in_order, prompt
+from outlast.python.automatic import COMPOSED
 
 from ..kit.desk import GOOD, TASK, Desk, codes
 

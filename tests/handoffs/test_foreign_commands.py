@@ -14,7 +14,7 @@ from outlast.errors import ForeignCommands, HandoffInvalid, TrustInvalid
 from outlast.handoffs import foreign
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import Form
-from outlast.handoffs.observer import HERE
+from outlast.handoffs.observer import LOCAL
 from outlast.handoffs.store import Storing, store
 
 from ..kit.desk import GOOD, TASK, Desk, codes, digest_of, found, git
@@ -238,7 +238,7 @@ def test_nothing_runs_without_leave_for_exactly_that(desk: Desk, marker: Path) -
     about = contract_of(**GOOD | {"acceptance_checks": [f"touch {marker}"]})
     leave = foreign.own(contract_of(**GOOD))
     with pytest.raises(AssertionError, match="leave"):
-        HERE.run_checks(desk.outlast._executor, about, desk.repo, leave=leave, when="verify", by="me")
+        LOCAL.run_checks(desk.outlast._executor, about, desk.repo, leave=leave, when="verify", by="me")
     assert not marker.exists()
 
 

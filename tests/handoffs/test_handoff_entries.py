@@ -6,7 +6,7 @@ import pytest
 
 from outlast.errors import ArchiveInvalid, IntegrityBroken
 from outlast.handoffs.anchor import hold_of, told
-from outlast.handoffs.anchor_journal import KINDS
+from outlast.handoffs.journal import KINDS
 
 from ..care.test_bundles import chained, export, forged, import_, members, nothing_in
 from ..kit.anchored import ANCHOR, anchor_row, lease_row, note, revise

@@ -231,7 +231,7 @@ def test_a_claim_of_somebody_else_is_taken_and_never_accepted(desk: Desk) -> Non
 
 
 def test_an_acceptance_of_a_claim_that_is_on_record_counts_for_nothing(desk: Desk) -> None:
-    from outlast.handoffs.recover import standing_reasons
+    from outlast.handoffs.claim import standing_reasons
     from outlast.ledger.verdict import Reason, judge
 
     held, changed = Reason("claimed", "x", "free", "ann", ""), Reason("file_changed", "y", "a", "b", "")

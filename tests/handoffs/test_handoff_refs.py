@@ -15,7 +15,7 @@ from outlast.errors import (
     SecretFound,
     ValueRefused,
 )
-from outlast.handoffs.reading import handoff_in_order, prompt
+from outlast.operations.reading import handoff_in_order, prompt
 
 from ..kit.place import Place, reach
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from outlast import Outlast
-from outlast.handoffs.given_observer import NOBODY
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
+from outlast.handoffs.observer import NOBODY
 from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 
 from ..kit.desk import TASK, Desk, codes, git

@@ -31,6 +31,7 @@ from outlast.errors import (
     RevisionConflict,
     SecretFound,
     StoreFailed,
+    TenantNotFound,
 )
 from outlast.handoffs.handoff import encode_handoff
 
@@ -85,7 +86,7 @@ def test_the_two_calls_of_the_source_work_word_for_word(desk: Desk, monkeypatch:
 
 
 def test_another_tenant_is_not_reached_from_here(desk: Desk) -> None:
-    with pytest.raises(NameInvalid, match="tenant"):
+    with pytest.raises(TenantNotFound, match="acme"):
         desk.recover(tenant_id="acme")
     desk.store()
     with Outlast(desk.home, tenant="acme") as acme, pytest.raises(HandoffNotFound):
@@ -552,6 +553,7 @@ def test_a_record_that_cannot_be_read_at_all_is_an_error_by_name(desk: Desk) -> 
 
 @pytest.mark.parametrize(("damage", "code"), [("flip", "artifact_corrupt"), ("remove", "artifact_missing")])
 def test_kept_content_that_is_damaged_is_contested(desk: Desk, damage: str, code: str) -> None:
+    desk.write("src/export.py", "x = 1\n" * 20_000)  # too large to be committed with the handoff
     stored = desk.store()
     assert stored.binding is not None
     kept = stored.binding.files["src/export.py"].kept
@@ -563,6 +565,25 @@ def test_kept_content_that_is_damaged_is_contested(desk: Desk, damage: str, code
     got = desk.recover()
     assert (str(got.verdict), codes(got)) == ("contested", {code, "checks_not_run"})
     assert [problem.record for problem in desk.outlast.verify().problems] == [f"blob {kept[:12]}"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [
+        ("UPDATE contents SET content = CAST('other' AS BLOB)", "artifact_corrupt"),
+        ("DELETE FROM contents", "artifact_missing"),
+    ],
+)
+def test_small_content_that_is_damaged_is_contested_too(desk: Desk, damage: str, code: str) -> None:
+    stored = desk.store()
+    assert stored.binding is not None
+    kept = stored.binding.files["src/export.py"].kept
+    desk.outlast.close()
+    tamper(desk, damage)
+    outlast = desk.sit_down()
+    got = desk.recover(outlast=outlast)
+    assert (str(got.verdict), codes(got)) == ("contested", {code, "checks_not_run"})
+    assert [problem.record for problem in outlast.verify().problems] == [f"blob {kept[:12]}"]
 
 
 # -- on an event loop --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 from outlast import Outlast
 from outlast.errors import HandoffClaimed
 from outlast.handoffs import anchor as anchors
+from outlast.handoffs.claim import claimed_error, holder_of
 from outlast.handoffs.find import HandoffQuery, place_of
 from outlast.handoffs.verdict import Holder
 from outlast.home.claimer import nobody
@@ -26,9 +27,7 @@ def holder(outlast: Outlast, actor: str | None = None, claim_id: str | None = No
     place = place_of(outlast._executor.home, HandoffQuery("default", TASK))
     assert place is not None
     return outlast._executor.home.store.read(
-        lambda look: anchors.holder_of(
-            outlast._executor.caller, look, anchors.find(look, *place), actor, claim_id=claim_id
-        )
+        lambda look: holder_of(outlast._executor.caller, look, anchors.find(look, *place), actor, claim_id=claim_id)
     )
 
 
@@ -83,6 +82,6 @@ def test_an_old_revision_is_shown_while_a_newer_one_was_stored_under_the_claim(d
 
 
 def test_the_refusal_says_who_and_until_when() -> None:
-    error = anchors.claimed_error("task:x", Holder("ann (on host)", 1_800_000_000_000_000, False))
+    error = claimed_error("task:x", Holder("ann (on host)", 1_800_000_000_000_000, False))
     assert isinstance(error, HandoffClaimed)
     assert error.facts == {"anchor": "task:x", "holder": "ann (on host)", "until": "2027-01-15 08:00 UTC"}

@@ -1,13 +1,13 @@
 """Lint: the known mistakes of a handoff, each with a better wording in the contract's own words."""
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from outlast.handoffs.handoff import Contract, Finding, Lint
 from outlast.handoffs.lint import PENALTIES, lint, unstable

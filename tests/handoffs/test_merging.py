@@ -10,8 +10,8 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import NotApplicable
-from outlast.files import undo
-from outlast.files.staging import STAGING
+from outlast.files import place as placing
+from outlast.files.place import STAGING
 from outlast.handoffs.carry import apply
 from outlast.handoffs.difference import Applied
 from outlast.handoffs.handoff import Handoff
@@ -402,7 +402,7 @@ def test_a_note_that_somebody_put_there_touches_nothing_of_git_and_nothing_outsi
         file = {"path": path, "depth": 0, "mode": mode, "digest": "", "gave_way": True}
         note = json.dumps([kept.id, [[*file.values()]]])
         write(clone, f"{STAGING}/undo", note)
-        write(clone, f"{STAGING}/{undo._kept_name(path)}", "#!/bin/sh\n", 0o755)
+        write(clone, f"{STAGING}/{placing._kept_name(path)}", "#!/bin/sh\n", 0o755)
         apply(runtime.home, kept, clone)
     assert not (clone.parent / "outside").exists()
     assert not (clone / ".git/hooks/pre-commit").exists()
@@ -416,5 +416,5 @@ def test_where_there_are_no_hard_links_what_gives_way_is_copied(
     def no_links(*_: object, **__: object) -> None:
         raise OSError(95, "not supported")
 
-    monkeypatch.setattr(undo.os, "link", no_links)
+    monkeypatch.setattr(placing.os, "link", no_links)
     test_an_error_in_the_middle_puts_everything_back(runtime, source)

@@ -11,10 +11,10 @@ import pytest
 
 from outlast.errors import HandoffInvalid
 from outlast.files.changes import text
-from outlast.handoffs.reading import in_order
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.reported import Sighting, check
+from outlast.handoffs.handoff import Recovered
+from outlast.handoffs.sighting import Sighting, check_sighting
 from outlast.ledger.verdict import Reason
+from outlast.operations.reading import in_order
 
 from ..kit.desk import TASK, Desk, codes
 
@@ -91,7 +91,7 @@ def test_what_a_request_says_of_renamed_files_is_checked(desk: Desk, renamed: An
     assert stored.binding
     seen = Sighting(handoff_id=stored.id, root="/r", binding=stored.binding, renamed=renamed)
     with pytest.raises(HandoffInvalid, match="renamed"):
-        check(seen, stored)
+        check_sighting(seen, stored)
 
 
 def test_content_that_was_there_before_is_no_new_place(desk: Desk) -> None:

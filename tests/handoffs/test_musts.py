@@ -11,7 +11,7 @@ import pytest
 from outlast.errors import HandoffInvalid, NotSettled
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.musts import meaning_of
-from outlast.handoffs.reading import prompt
+from outlast.operations.reading import prompt
 
 from ..kit.desk import TASK, Desk, codes, found
 

@@ -4,15 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast.files import snapshot as bound_files
-from outlast.handoffs.binding import bind, observe, place_of
-from outlast.handoffs.handoff import ABSENT, key_of
+from outlast.files.snapshot import ABSENT
+from outlast.handoffs.binding import bind
+from outlast.handoffs.handoff import key_of
+from outlast.handoffs.observer import place_of
+from outlast.handoffs.sighting import observe
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
@@ -182,7 +185,8 @@ import json, os, sys
 from pathlib import Path
 from outlast import Outlast
 from outlast.handoffs.handoff import Contract, Handoff, Lint
-from outlast.handoffs.binding import bind, observe
+from outlast.handoffs.binding import bind
+from outlast.handoffs.sighting import observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))
@@ -205,7 +209,7 @@ def watch(event, args):
 sys.addaudithook(watch)
 told = []
 bound = bind(home, contract, root)
-fields = {name: getattr(contract, name) for name in Contract.__dataclass_fields__}
+fields = {name: getattr(contract, name) for name in Contract.__struct_fields__}
 fields |= dict(id="h", scope="s", revision=1, actor="me", stored_us=1, expires_us=2, lint=Lint(100))
 handoff = Handoff(**fields, binding=bound)
 told.append([sorted(opened), listed[:], spawned[:]])
@@ -227,7 +231,7 @@ def test_in_a_large_repository_only_bound_files_are_opened(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     bound, seen = json.loads(done.stdout)
     files = sorted(["f1", *(f"f{number}" for number in range(100))])
-    assert bound == [files, [], [["ls-files"], ["ls-files"], ["ls-files"], ["status"]]]  # one asks for what is missing
+    assert bound == [files, [], [["status"], ["ls-files"], ["ls-files"], ["ls-files"]]]  # one asks for what is missing
     assert seen == [files, [], [["status"], ["ls-files"], ["ls-files"]]]
 
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import time
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.handoff import Binding, Bound, Contract, Evidence, Finding, Handoff, HandoffClaim, Lint
-from outlast.handoffs.reading import handoff_in_order, headline, in_order, prompt, tokens_of
-from outlast.handoffs.recovered import Recovered, TaskRun
+from outlast.files.snapshot import Binding, Bound
+from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint, Recovered, TaskRun
 from outlast.ledger.verdict import WEIGHTS, Reason, judge
+from outlast.operations.reading import handoff_in_order, in_order, prompt, tokens_of
 
 STORED = micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
 PACKET = b'{ "b": 1,\n  "a": 1.50, "b2": "\\u00e9" }'
@@ -139,20 +139,20 @@ def test_the_entry_is_the_first_file_and_the_symbol() -> None:
 
 
 def test_the_headline_has_the_verdict_what_weakens_it_where_and_what() -> None:
-    assert headline(RECOVERED) == (
+    assert RECOVERED.headline == (
         "contested (file_changed, stale) · task:export-repair@3 · src/routes/export.ts#encode · "
         "Patch the export serializer."
     )
-    assert repr(RECOVERED) == f"<Recovered {headline(RECOVERED)}>"
-    assert headline(TRUSTED).startswith("trusted · task:export-repair@3")
+    assert repr(RECOVERED) == f"<Recovered {RECOVERED.headline}>"
+    assert TRUSTED.headline.startswith("trusted · task:export-repair@3")
 
 
 def test_the_headline_is_one_short_line_whatever_the_handoff_says() -> None:
-    line = headline(of(next_action="a\nb\x1b[31m\u2028" + "x" * 10_000, symbol=None, target_files=()))
+    line = of(next_action="a\nb\x1b[31m\u2028" + "x" * 10_000, symbol=None, target_files=()).headline
     assert len(line.splitlines()) == 1
     assert line.endswith("x…")
     assert "\x1b" not in line
-    assert headline(of(next_action=None)).endswith("no next action")
+    assert of(next_action=None).headline.endswith("no next action")
 
 
 # The prompt

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.checks import reported
+from outlast.handoffs.evidence import reported
 from outlast.handoffs.handoff import Contract, Evidence, Form
 
 CHECKS: tuple[Form, ...] = ("pytest -q", {"run": "make lint", "cwd": "sub", "exit": 2}, {"file": "a", "exists": True})

@@ -10,7 +10,7 @@ import pytest
 
 from outlast import Outlast, Run, flow
 from outlast.errors import HandoffContested, NotSettled
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
 
 from ..kit.desk import GOOD, TASK, Desk, codes
 

@@ -12,13 +12,14 @@ import pytest
 
 from outlast import Outlast, Run, effect, flow, inject, step
 from outlast.errors import Contested, Invalid, RunFinished, RunHeld, RunNotFound, RunSealed
-from outlast.handoffs.compose import Claiming, compose, give_back, take_run
+from outlast.handoffs.claim import Claiming, give_back, take_run
+from outlast.handoffs.compose import compose
 from outlast.home import claimer as tokens
 from outlast.home.caller import Caller
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.ledger.lease import Beat
-from outlast.runs.options import Options
+from outlast.runs.run import Options
 from outlast.runs.start import claim_run
 
 from ..crash.command_folder import Folder

@@ -1,24 +1,24 @@
 """The verdict on a handoff as a pure rule: what can only make it worse, what clears it, and what never matters."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Evidence, Finding, Handoff, Lint, key_of
+from outlast.files.snapshot import ABSENT, Binding, Bound
+from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, key_of, label_of
 from outlast.handoffs.verdict import (
     CLEARED_BY_CHECKS,
     ClaimWork,
     HandoffFacts,
     Holder,
     Observed,
-    label_of,
     reasons_of,
     verdict_of,
 )
-from outlast.ledger.verdict import WEIGHTS, Reason, Verdict, judge, unaccepted
+from outlast.ledger.verdict import WEIGHTS, Reason, Verdict, judge
 
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000
@@ -291,14 +291,14 @@ REASON = Reason("file_changed", "a.py", "file 111", "file 222", "look")
 def test_an_acceptance_holds_for_the_reason_as_found() -> None:
     accepted = [REASON.fingerprint]
     reworded = replace(REASON, expected="as stored", advice="another wording")
-    assert unaccepted(judge([REASON]), accepted) == ()
-    assert unaccepted(judge([reworded]), accepted) == ()
+    assert judge([REASON]).unaccepted(accepted) == ()
+    assert judge([reworded]).unaccepted(accepted) == ()
 
 
 @pytest.mark.parametrize("other", [{"code": "file_missing"}, {"subject": "b.py"}, {"found": "file 333"}])
 def test_another_code_subject_or_finding_is_not_accepted_with_it(other: dict[str, str]) -> None:
     changed = replace(REASON, **other)
-    assert unaccepted(judge([REASON, changed]), [REASON.fingerprint]) == (changed,)
+    assert judge([REASON, changed]).unaccepted([REASON.fingerprint]) == (changed,)
 
 
 @given(knowns, sights)
@@ -306,8 +306,8 @@ def test_accepting_all_that_contests_leaves_nothing_and_keeps_the_verdict(
     known: HandoffFacts, seen: Observed | None
 ) -> None:
     verdict = verdict_of(known, seen, NOW)
-    assert unaccepted(verdict, [one.fingerprint for one in verdict.reasons]) == ()
-    assert {one.code for one in unaccepted(verdict, [])} == {one.code for one in verdict.contesting}
+    assert verdict.unaccepted([one.fingerprint for one in verdict.reasons]) == ()
+    assert {one.code for one in verdict.unaccepted([])} == {one.code for one in verdict.contesting}
     assert Verdict(verdict.word, verdict.reasons) == verdict
 
 

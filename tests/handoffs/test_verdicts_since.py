@@ -10,7 +10,7 @@ import pytest
 
 from outlast import Outlast
 from outlast.errors import NotSettled
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.store import Storing, store
 
 from ..kit.desk import GOOD, QUIET, TASK, Desk, codes, git

@@ -13,7 +13,7 @@ import pytest
 from outlast import Outlast
 from outlast.errors import HandoffInvalid, OtherPlace
 from outlast.files.repository import spelled
-from outlast.handoffs.reading import prompt
+from outlast.operations.reading import prompt
 
 from ..doors.server import served
 from ..kit.desk import QUIET, TASK, Desk, codes, git

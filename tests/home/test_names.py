@@ -1,11 +1,13 @@
 """Names that a home must not take for something else: tenants like its own files, artifacts like versions."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
 from outlast import Outlast, Run, flow, step
-from outlast.doors.hooks.place import note
+from outlast.doors.hooks.spool import note
 from outlast.errors import NameInvalid
 from outlast.home.keys import Keys
 from outlast.home.place import check_tenant
@@ -60,3 +62,47 @@ def test_an_at_sign_elsewhere_is_a_name_like_any_other(tmp_path: Path, name: str
     with Outlast(tmp_path / "home") as outlast:
         saved = outlast.workspace.save(name, "text")
         assert outlast.workspace.get(name).ref == outlast.workspace.get(f"{name}@1").ref == saved.ref
+
+
+# -- who acts ----------------------------------------------------------------------------------------
+
+
+def started_by(home: Path, **names: str) -> str:
+    with Outlast(home, **names) as outlast:
+        return str(outlast.get(outlast.run(short).run_id).actor)
+
+
+def test_who_gives_no_name_acts_by_that_of_the_environment_else_by_his_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_ACTOR", "ann at the desk")
+    assert started_by(tmp_path / "home") == "ann at the desk"
+    assert started_by(tmp_path / "home", actor="ben") == "ben"
+    monkeypatch.delenv("OUTLAST_ACTOR")
+    assert started_by(tmp_path / "home") == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_a_user_without_a_name_acts_by_his_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("OUTLAST_ACTOR")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert started_by(tmp_path / "home") == f"uid-{os.geteuid()}"
+
+
+def test_a_name_of_the_environment_that_cannot_be_printed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_ACTOR", "an\x1b[2Jn")
+    with pytest.raises(NameInvalid, match="printed"):
+        Outlast(tmp_path / "home")
+
+
+def test_what_was_stored_without_a_name_is_his_own(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home", actor="local") as outlast:
+        outlast.handoff.store("task:x", handoff_text="one", summary="half done", next_action="do the rest")
+    with Outlast(tmp_path / "home", actor="ann") as outlast:
+        again = outlast.handoff.store("task:x", handoff_text="two", summary="done", next_action="nothing")
+        assert again.revision == 2
+        assert "rival" not in {reason.code for reason in outlast.handoff.recover("task:x").verdict.reasons}

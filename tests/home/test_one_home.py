@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.doors.hooks.place import place_of
 from outlast.home.place import near
+from outlast.python.work_tree import work_tree_of
 
 from ..kit.desk import QUIET
 from ..kit.repositories import git, repository
@@ -31,7 +31,7 @@ def home_at(folder: Path) -> Path:
         found = near()
     finally:
         os.chdir(before)
-    assert place_of(str(folder)).home == str(found)
+    assert work_tree_of(str(folder)).home == str(found)
     return found
 
 

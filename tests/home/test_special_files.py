@@ -10,7 +10,7 @@ from tests.kit.families import add_run, age_blobs
 from outlast import Outlast
 from outlast.errors import IntegrityBroken, OutlastError, SecretPatternInvalid, StoreForeign, StoreLost
 from outlast.home.keys import Keys
-from outlast.values.plain import NotPlain, open_plain, read_plain
+from outlast.values.private import NotPlain, open_plain, read_plain
 
 SECONDS = 60  # a test that hangs is ended by the plugin; this is for those who read
 TEXT = b'"' + b"t" * 50_000 + b'"'
@@ -136,7 +136,7 @@ def test_an_index_of_recall_that_is_no_file_is_done_without(home: Path, kind: Pu
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)
 def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> None:
-    from outlast.doors.hooks import place, sessions, spool
+    from outlast.doors.hooks import sessions, spool
 
     for folder in (sessions.FOLDER, spool.FOLDER):
         (tmp_path / folder).mkdir(parents=True)
@@ -144,8 +144,8 @@ def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> N
     assert [*sessions.of_anchor(str(tmp_path), "a")] == []
     with pytest.raises(OSError, match="no plain file"):
         spool.read(str(tmp_path), "1.0.json")
-    kind(tmp_path / place.LOG)
-    place.note(str(tmp_path), "nobody waits")
+    kind(tmp_path / spool.LOG)
+    spool.note(str(tmp_path), "nobody waits")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)

@@ -1,15 +1,16 @@
 """Handoffs as the ledger keeps them, written without looking at files, running checks or judging anything."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from outlast import Outlast
+from outlast.files.snapshot import Binding, Bound
 from outlast.handoffs.anchor import hold_of, told
-from outlast.handoffs.anchor_journal import row_of
-from outlast.handoffs.handoff import Binding, Bound, Evidence, Handoff, Lint, encode_handoff
+from outlast.handoffs.handoff import Evidence, Handoff, Lint, encode_handoff
+from outlast.handoffs.journal import row_of
 from outlast.home.claimer import print_of
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.ledger.lease import Beat, Process

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outlast.handoffs.binding import bind, observe
-from outlast.handoffs.handoff import Binding, Contract, Handoff, Lint, decode_handoff, encode_handoff
+from outlast.files.snapshot import Binding
+from outlast.handoffs.binding import bind
+from outlast.handoffs.handoff import Contract, Handoff, Lint, decode_handoff, encode_handoff
+from outlast.handoffs.sighting import observe
 from outlast.handoffs.verdict import Observed
 from outlast.home.home import Home
 
@@ -18,7 +20,7 @@ def contract(*targets: str, **fields: Any) -> Contract:
 
 def stored(given: Contract, bound: Binding | None) -> Handoff:
     """A handoff that went through the store: encoded and read again."""
-    fields = {name: getattr(given, name) for name in Contract.__dataclass_fields__}
+    fields = {name: getattr(given, name) for name in Contract.__struct_fields__}
     fixed: dict[str, Any] = {"id": "h", "scope": "default", "revision": 1, "actor": "me"}
     made = Handoff(**fields, **fixed, stored_us=1, expires_us=2, lint=Lint(100), binding=bound)
     return decode_handoff(encode_handoff(made))

@@ -13,8 +13,7 @@ from typing import Any
 from outlast import Outlast
 from outlast.clock import ManualClock
 from outlast.handoffs import foreign
-from outlast.handoffs.handoff import Handoff
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Handoff, Recovered
 
 WHO = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

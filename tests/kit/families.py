@@ -8,7 +8,7 @@ from outlast.ledger.journal import Header, Payload, entry, genesis
 from outlast.runs.claim import run_fact
 from outlast.runs.journal import ENDS
 from outlast.store.contract import Ending, Hold, NewRun
-from outlast.values.digest import digest, identity
+from outlast.values.codec import digest, identity
 
 HOUR = 3_600_000_000
 

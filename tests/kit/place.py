@@ -16,8 +16,8 @@ from typing import Any
 from outlast import Outcome, Outlast, Receipt
 from outlast.clock import ManualClock
 from outlast.home.settings import Settings
-from outlast.runs.options import Options
 from outlast.runs.receipt import Event
+from outlast.runs.run import Options
 
 KNOBS: dict[str, Any] = {}
 

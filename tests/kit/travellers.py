@@ -4,7 +4,7 @@ from typing import Any
 
 from outlast import Plan, Run, effect, flow, step
 from outlast.care.travel.import_run import Imported
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.store.contract import RunRow
 
 from .place import KNOBS, Place, ran, reach

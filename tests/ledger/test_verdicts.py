@@ -6,7 +6,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.ledger.verdict import WEIGHTS, Reason, judge, unaccepted
+from outlast.ledger.verdict import WEIGHTS, Reason, judge
 
 ORDER = ("contested", "candidate", "trusted")
 words = st.sampled_from(["", "a", "b", "a b"])
@@ -66,7 +66,7 @@ def test_only_unaccepted_contesting_reasons_are_left(given_reasons: list[Reason]
     verdict = judge(given_reasons)
     accepted = data.draw(st.sets(st.sampled_from(given_reasons))) if given_reasons else set()
     prints = {reason.fingerprint for reason in accepted}
-    left = unaccepted(verdict, prints)
+    left = verdict.unaccepted(prints)
     assert all(reason.weight == "contests" and reason.fingerprint not in prints for reason in left)
     assert {r.fingerprint for r in verdict.contesting} == {r.fingerprint for r in left} | (
         prints & {r.fingerprint for r in verdict.contesting}
@@ -76,8 +76,8 @@ def test_only_unaccepted_contesting_reasons_are_left(given_reasons: list[Reason]
 def test_accepting_one_find_does_not_accept_the_next() -> None:
     found = Reason("effect_in_doubt", "publish", "an outcome", "attempt 1 started", "decide")
     later = Reason("effect_in_doubt", "publish", "an outcome", "attempt 2 started", "decide")
-    assert unaccepted(judge([found]), [found.fingerprint]) == ()
-    assert unaccepted(judge([later]), [found.fingerprint]) == (later,)
+    assert judge([found]).unaccepted([found.fingerprint]) == ()
+    assert judge([later]).unaccepted([found.fingerprint]) == (later,)
 
 
 @given(reasons)

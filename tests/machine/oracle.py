@@ -5,7 +5,7 @@ Each rule is named where it is kept: `(3)` is rule 3 of that page.
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 DEATHS = 3
@@ -24,6 +24,7 @@ class Step:
     writes: str = ""  # on_partial of the step that writes FILE
     note: str = "0"  # a part of its code
     back: str = ""  # resume_to: the step to which the run goes back when this one was left unfinished
+    is_alone: bool = False  # it reads FILE, and no step of the flow writes that
 
     @property
     def is_effect(self) -> bool:
@@ -276,6 +277,10 @@ class Model:
                 self.went_back[step.id] = self.went_back.get(step.id, 0) + 1
                 self.rewind(alike[0])
 
+    @property
+    def has_doubt(self) -> bool:
+        return any(past.state == "doubt" for past in self.calls.values())
+
     def asked_for(self, flow: Iterable[Node], files: Mapping[str, str]) -> set[Call]:
         """The calls to which a resume comes."""
         other = deepcopy(self)
@@ -398,9 +403,16 @@ class Model:
         return other, other.go(flow, files)
 
     def ways(self, flow: Iterable[Node], files: Mapping[str, str]) -> list[tuple["Model", Way]]:
-        """What a resume may leave that is killed anywhere: all of it, or up to before, in, or after a step's body."""
-        whole = self.whole_way(flow, files)
-        return [whole, *(cut for step in whole[1].ran for cut in self._cuts(flow, files, step))]
+        """What a resume may leave that is killed anywhere: all of it, or up to before, in, or after a step's body.
+
+        Or nothing at all, not even that the flow sent the run back.
+        """
+        whole, nothing = self.whole_way(flow, files), Way((), (), "killed", files.get(FILE, ""))
+        return [
+            whole,
+            *(cut for step in whole[1].ran for cut in self._cuts(flow, files, step)),
+            (deepcopy(self), nothing),
+        ]
 
     def _cuts(self, flow: Iterable[Node], files: Mapping[str, str], at: str) -> list[tuple["Model", Way]]:
         found = []
@@ -496,7 +508,7 @@ class Model:
         """(8) The name of a step means the call of it that stands first; of a group, the first inside of it."""
         if self.calls[call].kind == "note":
             within = (each for each in self.order if each.scope.partition("[")[0] == call.step)
-            return next(within, call) if call in self.order else call
+            return next(within, call)
         alike = (each for each in self.order if (each.step, each.scope) == (call.step, call.scope))
         return next(alike, call) if name.rpartition("/")[2] == call.step else call
 
@@ -528,7 +540,7 @@ class Model:
         for each in wrote:
             self._set_aside(other.calls[each])
         other.children = {each: child for each, child in other.children.items() if each in other.calls}
-        other.order, other.status, other.asks = before, "interrupted", None
+        other.order, other.status, other.asks, other.went_back = before, "interrupted", None, {}
         other.wrote = self.wrote if self.wrote in before else None
         return other
 
@@ -540,8 +552,16 @@ class Model:
 
 
 def call_of(step: Step, files: Mapping[str, str], scope: str = "") -> Call:
-    """(1) What the flow itself writes is no input."""
-    return Call(step.id, files.get(step.reads, "-") if step.reads and step.reads != FILE else "", scope)
+    """(1) What the flow itself writes is no input, nor is a file that is not there."""
+    is_input = step.reads and (step.reads != FILE or step.is_alone)
+    return Call(step.id, files.get(step.reads, "") if is_input else "", scope)
+
+
+def marked(flow: Iterable[Node]) -> list[Node]:
+    """A flow whose steps know whether one of them writes what they read."""
+    flow = list(flow)
+    alone = not any(step.writes for step in steps_of(flow))
+    return [replace(node, is_alone=alone and node.reads == FILE) if isinstance(node, Step) else node for node in flow]
 
 
 def worst(ends: Iterable[str]) -> str:

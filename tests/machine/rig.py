@@ -11,11 +11,11 @@ import apsw
 
 from outlast import Outlast, Plan, Receipt
 from outlast.errors import OutlastError
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..crash.command_folder import KILLED, Folder
 from ..kit.commands import lives, wait_until
-from .oracle import FILE, ROUNDS, Call, Group, Node, Step, call_of, steps_of
+from .oracle import FILE, ROUNDS, Call, Group, Node, Step, call_of, marked, steps_of
 
 # What every step does; where the file `arm` names it, it ends as that says. All of it is built into shells: quick.
 ACT = """\
@@ -110,6 +110,11 @@ class Rig:
     def outlast(self) -> Outlast:
         return self.folder.outlast
 
+    @property
+    def said(self) -> object:
+        """What the command line said the last time."""
+        return self.folder.last_said
+
     def end(self) -> None:
         self.folder.end()
         shutil.rmtree(self.above)
@@ -117,7 +122,7 @@ class Rig:
     # -- files -----------------------------------------------------------------------------------
 
     def write(self, flow: Iterable[Node]) -> None:
-        self.flow = tuple(flow)
+        self.flow = tuple(marked(flow))
         self.folder.flow("\n".join(text_of_node(node) for node in self.flow))
         for group in (node for node in self.flow if isinstance(node, Group) and node.kind == "sub"):
             steps = "\n".join(f"  {text_of(step)}" for step in group.steps)
@@ -208,6 +213,11 @@ class Rig:
             if key_of(receipt) not in self.known:
                 read = now[receipt.step].read if receipt.step in now else ""
                 self.known[key_of(receipt)] = Call(receipt.step, read, self.scope_of(receipt))
+
+    def sent_back(self, run_id: str) -> dict[str, int]:
+        """How often the flow sent a run back, by the step that said so."""
+        told = (event.body for event in self.outlast.events(run_id) if event.name == "run.rewound")
+        return dict(Counter(str(body["from"]) for body in told if body.get("from")))
 
     def scope_of(self, receipt: Receipt) -> str:
         return receipt.scope.rstrip("/")

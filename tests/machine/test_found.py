@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from .oracle import FILE, Step
+from .python_rig import PythonRig
 from .rig import EACH, FIRST, LOOP, SUB, WHY, Rig
 
 
@@ -81,6 +82,20 @@ def test_going_back_sets_aside_also_what_the_flow_did_not_come_to_the_last_time(
     before = len(rig.diary())
     assert rig.go(run_id, "", "") == "succeeded"
     assert rig.diary()[before:] == ["make", "new", "use", "mail"]
+
+
+def test_going_back_to_a_step_that_was_set_aside_leaves_what_the_flow_did_not_come_to(rig: Rig) -> None:
+    rig.go("", "mail", "refuse")
+    run_id = rig.newest()
+    rig.touch("look.in", "two")
+    assert rig.go(run_id, "look", "fail") == "failed"  # the first look, and all else, stands behind this one now
+    for _ in ("sets it aside", "finds it set aside"):
+        rig.outlast.rewind(run_id, "use", why=WHY)
+        assert rig.go(run_id, "look", "fail") == "failed"
+    rig.touch("look.in", "one")
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["use", "mail"]
 
 
 def test_a_fork_has_what_it_took_over_in_the_order_of_the_flow(rig: Rig) -> None:
@@ -296,6 +311,18 @@ def test_the_plan_of_going_back_into_a_loop_names_the_rounds_that_follow_and_the
     assert rig.diary()[before:] == ["author@1", "until@1", "author@2", "until@2", "last"]
 
 
+def test_going_back_to_a_loop_begins_it_anew_also_when_its_end_was_set_aside(rig: Rig) -> None:
+    rig.write([LOOP, Step("last")])
+    rig.go("", "last", "fail")
+    run_id = rig.newest()
+    assert rig.outlast.rewind(run_id, "fix[1]/until", why=WHY)
+    assert rig.go(run_id, "until@1", "fail") == "failed"
+    assert "fix[1]/author" in rig.plan(run_id, from_step="fix").of("retry")
+    before = len(rig.diary())
+    assert rig.from_(run_id, "fix") == "succeeded"
+    assert rig.diary()[before:] == ["author@1", "until@1", "author@2", "until@2", "last"]
+
+
 @pytest.mark.parametrize(
     ("result", "then"),
     [
@@ -328,6 +355,15 @@ def test_the_plan_of_a_run_whose_child_waited_counts_what_was_decided_there(rig:
     assert rig.go(run_id, "", "") == "succeeded"
 
 
+def test_a_child_whose_flow_does_not_ask_any_more_for_what_it_waits_for_goes_on_with_its_parent(rig: Rig) -> None:
+    run_id, child = in_another_flow(rig, "fail late")
+    rig.write([replace(SUB, steps=(Step("inner"), Step("chargex", "effect"))), Step("last")])
+    assert rig.plan(run_id).ahead == ("sub/chargex", "last")
+    assert rig.go(run_id, "", "") == "succeeded"
+    assert rig.diary() == ["inner", "charge", "chargex", "last"]
+    assert rig.outlast.interrupts(child) == []
+
+
 def test_the_plan_names_nothing_of_a_child_that_is_refused_nor_of_what_follows_it(rig: Rig) -> None:
     run_id, child = in_another_flow(rig, "refuse")
     rig.damage(child, rig.receipts(child)[0])
@@ -351,3 +387,88 @@ def test_a_fork_has_no_receipts_of_what_it_does_anew_but_of_steps_that_wrote_fil
     rig.go("", "last", "fail")
     fork = rig.outlast.fork(rig.newest(), "make", why=WHY, yes=True)
     assert [receipt.label for receipt in rig.receipts(fork.id)] == ["look", "make"]
+
+
+def test_a_fork_knows_of_a_damaged_effect_that_it_took_over_that_its_probe_can_be_asked() -> None:
+    rig = PythonRig()
+    rig.write(FIRST)
+    assert rig.go("", "", "") == "succeeded"
+    fork = rig.outlast.fork(rig.newest(), "look", why=WHY, reuse_effects=True)
+    rig.damage(fork.id, next(receipt for receipt in rig.receipts(fork.id) if receipt.step == "mail"))
+    accepted = ["integrity_broken"]
+    assert rig.plan(fork.id, accept=accepted).of("confirm") == ("mail",)
+    assert rig.go(fork.id, "", "", accepted) == "succeeded"
+    assert rig.diary().count("mail") == 1
+    rig.end()
+
+
+def test_a_fork_begins_another_flow_anew_that_the_flow_came_to_after_its_step(rig: Rig) -> None:
+    rig.write([Step("look"), SUB, Step("last")])
+    rig.go("", "last", "fail")
+    moved(rig, 1, 2)
+    assert rig.go(rig.newest(), "last", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "last", why=WHY, yes=True)
+    assert rig.plan(fork.id).ahead == ("last", "sub")
+    before = len(rig.diary())
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["last", "inner", "charge"]
+
+
+def test_a_fork_takes_another_flow_over_to_which_the_flow_came_again_before_its_step(rig: Rig) -> None:
+    rig.write([Step("look"), SUB, Step("last")])
+    rig.go("", "last", "fail")
+    assert rig.outlast.rewind(rig.newest(), "look", why=WHY)
+    assert rig.go(rig.newest(), "last", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "last", why=WHY, yes=True)
+    before = len(rig.diary())
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["last"]
+
+
+@pytest.mark.parametrize("how", ["fail", "kill"])
+def test_another_flow_that_goes_on_stands_where_the_flow_came_to_it(rig: Rig, how: str) -> None:
+    rig.write([Step("look"), Step("then"), SUB])
+    rig.go("", "inner", "fail")
+    run_id = rig.newest()
+    moved(rig, 2, 1)
+    rig.go(run_id, "inner", how)
+    plan = rig.plan(run_id, from_step="sub")
+    assert ("then" in plan.of("retry"), plan.of("reuse")) == (True, ("look",))
+
+
+def test_items_that_the_flow_came_to_stand_before_a_call_that_it_did_not_come_to(rig: Rig) -> None:
+    rig.write([FIRST[0], EACH])
+    assert rig.go("", "send@b", "fail") == "waiting"
+    run_id = rig.newest()
+    rig.touch("look.in", "two")
+    assert rig.go(run_id, "", "") == "waiting"
+    rig.outlast.rewind(run_id, "each[a]/item", why=WHY)
+    rig.touch("look.in", "one")
+    assert rig.plan(run_id).of("retry") == ("look", "each[a]/item", "each[b]/item")
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "waiting"
+    assert rig.diary()[before:] == ["look", "item@a", "item@b"]
+
+
+def test_a_question_about_files_stays_asked_until_it_is_answered(rig: Rig) -> None:
+    with_files(rig, "restore")
+    assert rig.go("", "make", "fail") == "failed"
+    fork = rig.outlast.fork(rig.newest(), "look", why=WHY)
+    rig.touch(FILE, "edited\n")
+    for _ in range(2):
+        assert rig.go(fork.id, "", "") == "waiting"
+        assert rig.plan(fork.id).of("decide") == ("make",)
+    (wait,) = (wait for wait in rig.outlast.interrupts(fork.id) if wait.status == "open")
+    rig.outlast.answer(wait.id, {"choice": "keep", "why": WHY})
+    assert rig.go(fork.id, "", "") == "succeeded"
+    assert rig.files()[FILE] == "edited\nhalf\nwhole 0\n"
+
+
+def test_who_removes_the_step_that_made_a_file_lets_its_readers_read_it_as_one_from_outside(rig: Rig) -> None:
+    assert rig.go("", "mail", "refuse") == "failed"
+    run_id = rig.newest()
+    rig.write(step for step in FIRST if step.id != "make")
+    assert planned(rig, run_id) == {"look": "reuse", "make": "leave", "pay": "reuse", "use": "redo", "mail": "retry"}
+    before = len(rig.diary())
+    assert rig.go(run_id, "", "") == "succeeded"
+    assert rig.diary()[before:] == ["use", "mail"]

@@ -21,6 +21,7 @@ from .python_rig import PythonRig
 from .rig import EACH, FIRST, LOOP, SUB, WHY, Rig, key_of, name_of
 
 HOW = ("fail", "fail late", "refuse", "kill", "kill late")
+AIMS = ("", "effect")  # at which steps
 PARTIAL = ("keep", "restore", "ask")
 BACK = ("", "", "look", "make")  # resume_to of the step `use`
 KINDS = ("file", "file", "python")
@@ -59,6 +60,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         at=st.integers(0, 39),
         how=st.sampled_from(HOW),
+        aim=st.sampled_from(AIMS),
         writes=st.sampled_from(PARTIAL),
         back=st.sampled_from(BACK),
         kind=st.sampled_from(KINDS),
@@ -66,7 +68,7 @@ class Machine(RuleBasedStateMachine):
         where=st.integers(0, 4),
     )
     def begin(
-        self, at: int, how: str, writes: str, back: str, kind: str, groups: tuple[Group, ...], where: int
+        self, at: int, how: str, aim: str, writes: str, back: str, kind: str, groups: tuple[Group, ...], where: int
     ) -> None:
         if kind == "python":
             self.rig.end()
@@ -75,7 +77,7 @@ class Machine(RuleBasedStateMachine):
         steps = [replace(step, back=back) if step.id == "use" else step for step in first]
         self.rig.write([*steps[:where], *groups, *steps[where:]])
         known = Known("", Model(is_file=self.rig.sees_ahead))
-        self._go(known, self._name(at), how)
+        self._go(known, self._name(at, aim), how)
         self.runs.append(known)
 
     @rule(run=st.integers(0, 9), at=st.integers(0, 9), how=st.sampled_from(("", "", *HOW)))
@@ -88,6 +90,18 @@ class Machine(RuleBasedStateMachine):
             self._refused(known, refused)
         else:
             self._go(known, self._name(at), how)
+
+    # What is drawn must not depend on what happened: whether a process that was killed had said a word is chance, and
+    # a precondition that asks for it makes the same choices another sequence.
+    @rule(run=st.integers(0, 9), at=st.integers(0, 9), how=st.sampled_from(("", "", *HOW)))
+    def resume_in_doubt(self, run: int, at: int, how: str) -> None:
+        """One that has an effect in doubt: chance alone comes to it too seldom."""
+        doubtful = self._doubtful()
+        if not doubtful:
+            return
+        known = doubtful[run % len(doubtful)]
+        event("resumed: in doubt")
+        self._go(known, self._name(at), how)
 
     @precondition(lambda self: self._has_groups())
     @rule(run=st.integers(0, 9), at=st.integers(0, 9), how=st.sampled_from(("", "", *HOW)))
@@ -160,7 +174,9 @@ class Machine(RuleBasedStateMachine):
         new = (r for r in self.rig.receipts(known.id) if (r.call, r.attempt, r.status) not in old)
         left = {receipt.step: receipt.status for receipt in new}
         ways = before.ways(self.rig.flow, files) if was_killed else [before.whole_way(self.rig.flow, files)]
-        fits = [model for model, way in ways if way.ran == ran and model.fits(before, left, self.rig.flow, files)]
+        sent_back = self.rig.sent_back(known.id)
+        ways = [(model, way) for model, way in ways if way.ran == ran and model.went_back == sent_back]
+        fits = [model for model, _ in ways if model.fits(before, left, self.rig.flow, files)]
         assert fits, (point, nth, ran, left, [(way.ran, model.calls) for model, way in ways])
         known.model, known.is_out_of_order = fits[0], True
         known.model.status, known.model.asks = now, None if now == "crashed" else known.model.asks
@@ -200,9 +216,18 @@ class Machine(RuleBasedStateMachine):
     def _has_groups(self) -> bool:
         return any(isinstance(node, Group) for node in self.rig.flow)
 
-    def _name(self, at: int) -> str:
+    def _name(self, at: int, aim: str = "") -> str:
+        """A step by its number: of all, or of the effects alone."""
+        effects = {step.id for step in steps_of(self.rig.flow) if step.is_effect}
         names = names_of(self.rig.flow)
-        return names[at % len(names)]
+        aimed = [name for name in names if aim != "effect" or name.partition("@")[0] in effects] or names
+        return aimed[at % len(aimed)]
+
+    def _doubtful(self) -> list[Known]:
+        """Unfinished runs that have an effect in doubt, and that nothing refuses."""
+        left = (known for known in self.runs if known.model.status != "succeeded")
+        found = (known for known in left if any(model.has_doubt for model, _ in self._all_of(known)))
+        return [known for known in found if not known.model.refused(self.rig.flow, self.rig.files())]
 
     def _compare(self, plan: Plan, model: Model, way: Way, flow: Iterable[Node] = ()) -> None:
         """(12) The plan names what runs, what is asked, and that nothing refuses it."""
@@ -251,11 +276,11 @@ class Machine(RuleBasedStateMachine):
         self, known: Known, way: Way, ended: str, at: str, how: str, before: str, diary: int, world: int
     ) -> None:
         rig = self.rig
-        assert tuple(rig.diary()[diary:]) == way.ran, (rig.diary()[diary:], way)
+        assert tuple(rig.diary()[diary:]) == way.ran, f"{ended} {rig.diary()[diary:]} {way} {rig.said}"
         assert rig.files().get(FILE, "") == way.file
         if way.file != before:
             self._touched(each for each in self.runs if each is not known)
-        assert ended == ("crashed" if way.ended == "killed" else way.ended), (ended, way)
+        assert ended == ("crashed" if way.ended == "killed" else way.ended), f"{ended} {way} {rig.said}"
         effects = {step.id for step in steps_of(rig.flow) if step.is_effect}
         nothing = at if how in ("fail", "refuse", "kill") else ""
         expected = [name for name in way.ran if name.partition("@")[0] in effects and name != nothing]
@@ -322,6 +347,21 @@ class Machine(RuleBasedStateMachine):
         known.pending = True
         event(f"rewound: {about(call, model, known)}")
 
+    @precondition(lambda self: self.rig.sees_ahead and self._has_groups())
+    @rule(run=st.integers(0, 9))
+    def rewind_to_another_flow(self, run: int) -> None:
+        """To one that is not over: it has no receipt, and is meant by its name."""
+        known = self._unfinished(run)
+        model = known.model if known else Model()
+        begun = [call for call in model.order if model.calls[call].kind == "spawn"]
+        left = [call for call in begun if Call(call.scope, "") not in model.calls]
+        if known is None or not left or known.is_out_of_order or model.damaged:
+            return
+        self.rig.outlast.rewind(known.id, left[0].scope, why=WHY)
+        model.rewind(left[0])
+        known.pending = True
+        event("rewound: to another flow")
+
     @rule(run=st.integers(0, 9), at=st.integers(0, 9))
     def from_(self, run: int, at: int) -> None:
         known, call, receipt = self._pick(run, at)
@@ -344,11 +384,10 @@ class Machine(RuleBasedStateMachine):
         event(f"from: {about(call, model, known)}")
         self._happened(known, way, ended, "", "", files.get(FILE, ""), diary, world)
 
-    @precondition(lambda self: len(self.runs) < MOST_RUNS)
     @rule(run=st.integers(0, 9), at=st.integers(0, 9), reuse=st.booleans())
     def fork(self, run: int, at: int, reuse: bool) -> None:
         known, call, receipt = self._pick(run, at, finished=True)
-        if known is None or receipt is None or known.pending or known.is_out_of_order:
+        if known is None or receipt is None or known.pending or known.is_out_of_order or len(self.runs) >= MOST_RUNS:
             return
         is_left = any(child.status != "succeeded" for child in known.model.children.values())  # and not taken over
         agreed = {"reuse_effects": reuse, "yes": is_left or not reuse}

@@ -89,7 +89,7 @@ def test_resume_by_id(place: Place, body: Any) -> None:
 def test_start_goes_on_in_a_task(place: Place, body: Any) -> None:
     async def work(outlast: AsyncOutlast) -> Any:
         started = await outlast.start(body, "x")
-        assert outlast.get(started.run_id).status == "running"
+        assert outlast.blocking.get(started.run_id).status == "running"  # before the loop can go on with it
         return await started
 
     assert on_loop(place, work).result == "X"
@@ -122,7 +122,7 @@ def test_a_wait_is_answered_on_the_loop(place: Place) -> None:
     async def work(outlast: AsyncOutlast) -> Any:
         outcome = await outlast.run(sends, "x")
         assert outcome.status == "waiting"
-        outlast.skip(outcome.run_id, "send", result="by hand", why="seen")
+        await outlast.skip(outcome.run_id, "send", result="by hand", why="seen")
         return await outlast.run(sends, "x")
 
     assert on_loop(place, work).result == "by hand"

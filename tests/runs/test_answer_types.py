@@ -10,7 +10,7 @@ import pytest
 
 from outlast import Run, flow
 from outlast.errors import AnswerInvalid, ValueRefused
-from outlast.runs.waits.schema import refuse_schema
+from outlast.values.schema import refuse_schema
 
 from ..kit.place import KNOBS, Place
 from .test_waits import only_wait, work

@@ -5,10 +5,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from outlast import AsyncOutlast, AsyncRun, Outcome, Outlast, Run, effect, failpoints, flow, step
 from outlast.errors import HomeSettingsInvalid

@@ -7,7 +7,7 @@ import pytest
 
 from outlast import AsyncRun, Run, current, effect, flow, step
 from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound, SyncInLoop
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.runs.look import outcome_now
 
 from ..kit.place import KNOBS, Place, ran, reach

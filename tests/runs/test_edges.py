@@ -265,7 +265,7 @@ def test_cancelling_a_plain_flow_on_a_loop_stops_it(tmp_path: Path) -> None:
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-            return outlast.runs()[0].status
+            return (await outlast.runs())[0].status
 
     assert asyncio.run(main()) == "interrupted"
 

@@ -199,7 +199,7 @@ both = pytest.mark.parametrize("body", [gated, gated_async], ids=lambda flow: fl
 
 def heard(place: Place) -> None:
     """The heart has read what was asked of the run."""
-    place.outlast._executor.live.heart.tick()
+    place.outlast._executor.live.heartbeat.tick()
 
 
 @both

@@ -166,7 +166,7 @@ def test_an_async_outlast_is_followed_by_async_for(place: Place) -> None:
         async with AsyncOutlast(place.home) as outlast:
             started = await outlast.start(async_flow)
             found = [event async for event in outlast.follow_events(started.run_id)]
-            return found, outlast.events(started.run_id)
+            return found, await outlast.events(started.run_id)
 
     found, there = asyncio.run(followed())
     assert found == there

@@ -187,13 +187,14 @@ def test_another_run_beside_an_unfinished_one_for_an_edited_default_is_a_warning
 
 
 def test_who_listens_is_told_instead(place: Place) -> None:
-    place.run(failing, 1)
+    outcomes = [place.run(failing, 1)]  # kept: one that nobody looks at warns when it is collected
     heard: list[str] = []
     place.outlast.listen(None, heard.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        place.run(failing)
+        outcomes.append(place.run(failing))
     assert len(heard) == 1
+    assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
 
 
 def test_there_is_nothing_to_say_of_runs_that_are_over_named_or_under_way(place: Place) -> None:

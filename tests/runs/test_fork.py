@@ -21,7 +21,7 @@ from outlast.errors import (
     StepNotFound,
     ValueRefused,
 )
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..crash.clerk import tamper
 from ..kit.place import KNOBS, Place, ran, reach

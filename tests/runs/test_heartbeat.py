@@ -1,10 +1,13 @@
 """What the heart hears while a long step runs: that the run was given up, and that it is to pause."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
 
-from outlast import Outlast, flow_file
+import pytest
+
+from outlast import AsyncOutlast, AsyncRun, Outlast, flow, flow_file, step
 from outlast.home.settings import Settings
 
 LONG = """
@@ -67,3 +70,50 @@ def test_closing_ends_a_command_that_does_not_stop_in_time(tmp_path: Path) -> No
     outlast.close()
     assert run.outcome(timeout=30).status == "interrupted"
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+# -- many runs that only wait --------------------------------------------------------------------------
+
+MEET: dict[str, asyncio.Event] = {}
+
+
+@step
+async def waits(number: int) -> int:
+    await MEET["go"].wait()
+    return number
+
+
+@flow
+async def waiting(run: AsyncRun, number: int) -> int:
+    return await waits(number)
+
+
+def test_runs_that_only_wait_are_looked_at_once_for_all_and_only_after_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> list[str]:
+        MEET["go"] = asyncio.Event()
+        async with AsyncOutlast(tmp_path / ".outlast") as outlast:
+            runs = [await outlast.start(waiting, number) for number in range(20)]
+            live, store = outlast._executor.live, outlast._caller.home.store
+            while sum(len(each.open) for each in live.executions.values()) < len(runs):
+                await asyncio.sleep(0.01)
+            live.heartbeat.stop()
+            for _ in range(3):
+                live.heartbeat.tick()  # their starts are written, and heard of
+            read, looks = store.read, []
+            monkeypatch.setattr(store, "read", lambda look: (looks.append(look), read(look))[1])
+            live.heartbeat.tick()
+            assert len(looks) == 0
+            store.write(lambda tx: tx.set_run_phase(live.executions[runs[3].run_id].hold.run_key, "far"))
+            live.heartbeat.tick()
+            assert len(looks) == 1
+            await outlast.pause(runs[5].run_id)
+            await outlast.abort(runs[6].run_id, why="not needed")
+            live.heartbeat.tick()
+            assert [number for number, run in enumerate(runs) if live.executions[run.run_id].stopping] == [5, 6]
+            MEET["go"].set()
+            return [(await run).status for run in runs]
+
+    statuses = asyncio.run(main())
+    assert (statuses[6], statuses.count("succeeded")) == ("aborted", 19)

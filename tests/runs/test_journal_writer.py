@@ -31,22 +31,22 @@ def names(outlast: Outlast, execution: Execution) -> list[str]:
 
 def test_a_value_that_another_thread_has_taken_but_not_written_is_safe_before_the_next_step(tmp_path: Path) -> None:
     with Outlast(tmp_path) as outlast:
-        pen = (execution := begun(outlast)).pen
-        pen.tell(pen.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
-        with pen.lock:
-            pen.queue()  # the heart has taken it, and is not on the processor any more
-        assert pen.owes, "a step that begins now must wait"
-        with pen.lock:
-            mine = pen.queue()
-        pen.write(mine)
+        writer = (execution := begun(outlast)).writer
+        writer.tell(writer.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
+        with writer.lock:
+            writer.queue()  # the heart has taken it, and is not on the processor any more
+        assert writer.owes, "a step that begins now must wait"
+        with writer.lock:
+            mine = writer.queue()
+        writer.write(mine)
         assert names(outlast, execution) == ["started", "run.uuid"]
 
 
 def test_entries_reach_the_journal_in_the_order_in_which_they_were_queued(tmp_path: Path) -> None:
     with Outlast(tmp_path) as outlast:
-        pen = (execution := begun(outlast)).pen
-        with pen.lock:
-            queued = [pen.queue(pen.fact("emit", f"event {number}", None)) for number in range(5)]
+        writer = (execution := begun(outlast)).writer
+        with writer.lock:
+            queued = [writer.queue(writer.fact("emit", f"event {number}", None)) for number in range(5)]
         for entries in reversed(queued):
-            pen.write(entries)
+            writer.write(entries)
         assert names(outlast, execution)[1:] == [f"event {number}" for number in range(5)]

@@ -1,5 +1,6 @@
 """run.map: calls in parallel that end together, however they end, and give the same again on replay."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -210,6 +211,51 @@ def test_a_map_that_failed_begins_nothing_more_on_replay(place: Place, body: Any
     assert place.ran == ran_then
 
 
+# -- several that fail at once -----------------------------------------------------------------------
+
+
+@step
+def fails_beside(item: int) -> int:
+    """The first two begin before either of them ends, and fail."""
+    ran(f"item {item}")
+    if item < 2 and not KNOBS.get("mended"):
+        meet(f"began {item}").set()
+        await_meeting(f"began {1 - item}")
+        raise ValueError(f"no {item}")
+    return item
+
+
+@step
+async def fails_beside_async(item: int) -> int:
+    ran(f"item {item}")
+    if item < 2 and not KNOBS.get("mended"):
+        meet(f"began {item}").set()
+        while not meet(f"began {1 - item}").is_set():
+            await asyncio.sleep(0)
+        raise ValueError(f"no {item}")
+    return item
+
+
+@flow
+def two_fail(run: Run) -> list[int]:
+    return run.map(fails_beside, range(4), concurrency=2)
+
+
+@flow
+async def two_fail_async(run: AsyncRun) -> list[int]:
+    return await run.map(fails_beside_async, range(4), concurrency=2)
+
+
+@pytest.mark.parametrize("body", [two_fail, two_fail_async], ids=lambda flow: flow.__name__)
+def test_all_items_that_failed_are_tried_again_and_not_one_with_each_resume(meetings: Place, body: Any) -> None:
+    failed = meetings.run(body)
+    assert failed.status == "failed"
+    assert len(meetings.outlast.plan(failed.run_id).of("retry")) == 2
+    KNOBS["mended"] = True
+    assert meetings.run(body).result == [0, 1, 2, 3]
+    assert sorted(meetings.ran) == ["item 0", "item 0", "item 1", "item 1", "item 2", "item 3"]
+
+
 # -- state -------------------------------------------------------------------------------------------
 
 
@@ -228,8 +274,8 @@ def let_the_next_go(execution: Any) -> None:
     """Lets item n go on once the receipt of item n + 1 is queued."""
     close = execution.close
 
-    def closing(attempt: Any, *args: Any) -> Any:
-        entries = close(attempt, *args)
+    def closing(attempt: Any, *args: Any, **how: Any) -> Any:
+        entries = close(attempt, *args, **how)
         if attempt.asked.spec.name == "signs":
             meet(f"signed {attempt.asked.inputs['item']}").set()
         return entries

@@ -307,7 +307,7 @@ def test_an_async_block_too(place: Place) -> None:
             with pytest.raises(Exception, match=r"test_never_awaited\.py"):
                 async with outlast.open("block") as run:
                     run.pause_for("approval")  # type: ignore[unused-coroutine]
-            (found,) = outlast.runs()
+            (found,) = await outlast.runs()
             assert found.status == "failed"
 
     place.close()

@@ -118,7 +118,7 @@ def test_the_same_once_the_heart_beats(outlast: Outlast, how: str) -> None:
 
 
 def _nothing() -> Any:
-    from outlast.home.acceptance import NOTHING_ACCEPTED
+    from outlast.home.caller import NOTHING_ACCEPTED
 
     return NOTHING_ACCEPTED
 
@@ -128,7 +128,7 @@ def test_a_plain_flow_on_a_loop_is_given_back(tmp_path: Path) -> None:
         async with AsyncOutlast(tmp_path / "home") as outlast:
             with no_threads(), pytest.raises(NoThread):
                 await outlast.run(doubling, 4)
-            return outlast.runs()[0].id
+            return (await outlast.runs())[0].id
 
     run_id = asyncio.run(main())
     with Outlast(tmp_path / "home") as outlast:

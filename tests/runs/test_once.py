@@ -22,7 +22,7 @@ from outlast.errors import (
 )
 from outlast.flows.loading import load
 from outlast.flows.spec import tree_of
-from outlast.runs.options import Options
+from outlast.runs.run import Options
 
 from ..kit.place import KNOBS, Place, ran, reach
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from outlast import Outlast, Reason, Run, flow, flow_file, step
+from outlast import AsyncRun, Outlast, Reason, Run, flow, flow_file, step
 from outlast.errors import Contested, NotRestorable, OutputNotFound, OutputNotKept, RunHeld
 from outlast.files import outputs as looking
 from outlast.files import snapshot
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..crash.command_folder import Folder
 from ..kit.commands import wait_until
@@ -460,7 +460,7 @@ def test_a_large_file_is_read_only_if_a_step_still_to_run_reads_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "HASH_BYTES", 3)
-    monkeypatch.setattr("outlast.runs.outputs.HASH_BYTES", 3)
+    monkeypatch.setattr("outlast.runs.outputs.files.HASH_BYTES", 3)
     failed(
         folder,
         "- {id: make, run: 'echo aaaa > a; echo bbbb > b', writes: [a, b]}\n- {id: use, run: test -f go, reads: a}",
@@ -567,3 +567,71 @@ def test_a_run_from_elsewhere_writes_only_inside_of_the_project(folder: Folder, 
         other.outlast.restore_outputs(run)
     assert not (outside / "plan.md").exists()
     other.end()
+
+
+# -- items of a map that are done at once and declare the same files -----------------------------------
+
+
+# `b` fails while the file of `a` is written: it begins before that and ends after it.
+@step(writes=["*.part"], on_partial="restore")
+def part(name: str) -> str:
+    if name == "a":
+        wait_until(Path("b.began").exists, "b is under way")
+        Path("a.part").write_text("a")
+        Path("a.done").touch()
+    else:
+        Path("b.began").touch()
+        wait_until(Path("a.done").exists, "a has written")
+        Path("b.part").write_text("b")
+        if not Path("go").exists():
+            raise ValueError("not yet")
+    return name
+
+
+@flow
+def parts(run: Run) -> list[str]:
+    return run.map(part, ["a", "b"], key=str, concurrency=2)
+
+
+@flow
+async def parts_async(run: AsyncRun) -> list[str]:
+    return await run.map(part, ["a", "b"], key=str, concurrency=2)
+
+
+@step(writes=["*.part"])
+def alone(name: str) -> int:
+    return Path(f"{name}.part").write_text(name)
+
+
+@flow
+def one_by_one(run: Run) -> list[int]:
+    return run.map(alone, ["a", "b"], concurrency=1)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outlast]:
+    monkeypatch.chdir(tmp_path)
+    with Outlast() as outlast:
+        yield outlast
+
+
+@pytest.mark.parametrize("mapping", [parts, parts_async])
+def test_an_item_of_a_map_that_is_done_again_never_takes_away_what_another_wrote(home: Outlast, mapping: Any) -> None:
+    run_id = home.run(mapping).run_id
+    assert home.plan(run_id).of("decide") == ("part[0]/part~b",)
+    assert [each.partial for each in home.plan(run_id).steps if each.action == "decide"] == [("keep",)]
+    Path("go").touch()
+    outcome = home.resume(run_id)
+    assert (outcome.status, outcome.interrupts[0].choices) == ("waiting", ("keep", "skip", "abort"))
+    assert "nobody knows whose" in str(outcome.interrupts[0].payload["why"])
+    assert Path("a.part").read_text() == "a"
+    home.answer(outcome.interrupts[0].id, {"choice": "keep"})
+    assert home.resume(run_id).status == "succeeded"
+    assert {one.path: one.step for one in home.outputs(run_id)} == {"a.part": "part[0]", "b.part": "part[0]"}
+
+
+def test_files_of_items_of_a_map_that_come_one_after_the_other_are_each_items_own(home: Outlast) -> None:
+    run_id = home.run(one_by_one).run_id
+    assert {one.path: one.step for one in home.outputs(run_id)} == {
+        "a.part": "alone[0]/alone", "b.part": "alone[0]/alone~2",
+    }  # fmt: skip

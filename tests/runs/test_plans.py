@@ -5,7 +5,7 @@ from hypothesis import given
 from outlast.ledger.verdict import judge
 from outlast.runs.call import Doubtful, Fresh, Poisoned, Replay, fold, labels, next_call
 from outlast.runs.plan import ACTIONS, Plan, action_of, plan_steps
-from outlast.runs.reasons import reasons_of
+from outlast.runs.recovery import reasons_of
 
 from .stories import EFFECT, KINDS, POISON, STEP, Story, attempt, chain, known, stories
 

@@ -162,8 +162,8 @@ def numbers(run: Run) -> int:
 def test_changed_code_of_a_step_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from outlast.doors.cli.inputs import find_flow
     from outlast.flows import spec as specs
+    from outlast.python.named_flows import find_flow
 
     monkeypatch.chdir(place.folder)
     place.script("changing_numbers.py", FLOW.format(times=2, plus=0))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outlast, Run, effect, flow, step
-from outlast.doors.cli.inputs import find_flow
 from outlast.errors import InputsConflict, NameInvalid, OperationConflict, RepeatsEffects, RunAborted, RunHeld
+from outlast.python.named_flows import find_flow
 
 from ..kit.place import KNOBS, Place, ran, reach
 

@@ -126,7 +126,7 @@ def held_here(folder: Path, clock: ManualClock, use: Callable[[Outlast, Outlast,
     with Outlast(folder / "home", **options) as first, Outlast(folder / "home", **options) as second:
         started = first.start(waits)
         assert entered.wait(20)
-        first._executor.live.heart.stop()
+        first._executor.live.heartbeat.stop()
         try:
             use(first, second, started, release)
         finally:

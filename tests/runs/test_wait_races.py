@@ -132,6 +132,7 @@ def counting(number: int) -> int:
 
 def test_opening_many_waits_reads_the_journal_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     journal_of: Any = StoreReader.journal_of
+    headers_of: Any = StoreReader.headers_of
     read: list[int] = []
 
     def counted(self: Any, run_key: int, *how: int) -> Any:
@@ -139,7 +140,13 @@ def test_opening_many_waits_reads_the_journal_once(place: Place, monkeypatch: py
         read.extend(row.seq for row in rows)
         return rows
 
+    def counted_headers(self: Any, run_key: int, *how: int) -> Any:
+        rows = headers_of(self, run_key, *how)
+        read.extend(seq for seq, _ in rows)
+        return rows
+
     monkeypatch.setattr(StoreReader, "journal_of", counted)
+    monkeypatch.setattr(StoreReader, "headers_of", counted_headers)
     outcome = place.outlast.run(asking_often)
     assert len(outcome.interrupts) == 20
     assert 20 <= len(read) == len(set(read))

@@ -21,7 +21,7 @@ from outlast.errors import (
     ValueRefused,
     WaitCancelled,
 )
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -525,7 +525,7 @@ def test_on_a_loop_it_is_refused_before_anything_is_answered(place: Place) -> No
     async def main() -> None:
         async with AsyncOutlast(place.home) as outlast:
             with pytest.raises(Invalid, match=r"await outlast\.resume"):
-                outlast.answer(wait.id, {"approved": True}, resume=True)
+                await outlast.answer(wait.id, {"approved": True}, resume=True)
 
     asyncio.run(main())
     assert place.outlast.interrupt(wait.id).status == "open"

@@ -1,7 +1,6 @@
 """What masking costs grows with what is masked, however many secrets are in it and wherever they stand."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,8 @@ import pytest
 
 from outlast.secrets.find import RULES, find, mask, masked
 from outlast.secrets.stream import Masking
+
+from ..kit.cost import cpu, growth
 
 
 def keys(number: int) -> dict[str, str]:
@@ -28,14 +29,8 @@ MADE: dict[str, Callable[[int], Any]] = {
 
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 def test_four_times_as_much_costs_four_times_as_much(make: Callable[[int], Any]) -> None:
-    def cpu(number: int) -> float:
-        value = make(number)
-        began = time.thread_time()
-        masked(value, "v")
-        return time.thread_time() - began
-
-    small, large = (min(cpu(number) for _ in range(5)) for number in (500, 2000))
-    assert large <= 8 * small
+    small, large = make(500), make(2000)
+    assert growth(lambda: masked(small, "v"), lambda: masked(large, "v")) <= 8
 
 
 def test_masked_keys_keep_names_of_their_own() -> None:
@@ -53,11 +48,6 @@ LOG = "2026-11-16T21:04:39.000123Z INFO worker-3 wrote /var/lib/app/file_77.json
 
 def test_much_plain_output_costs_a_fraction_of_reading_it_by_every_rule() -> None:
     data = (LOG * 20_000).encode()
-
-    def cpu(work: Callable[[], Any]) -> float:
-        began = time.thread_time()
-        work()
-        return time.thread_time() - began
 
     stream = Masking(RULES)
     stream.feed(data)  # the sieve is made once

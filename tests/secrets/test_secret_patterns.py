@@ -6,7 +6,7 @@ import pytest
 
 from outlast.errors import SecretFound, SecretPatternInvalid
 from outlast.secrets.find import RULES, check, counted, mask, masked
-from outlast.secrets.own_patterns import own_rule, own_rules
+from outlast.secrets.own import own_rule, own_rules
 
 
 @pytest.mark.parametrize(

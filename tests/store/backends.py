@@ -4,16 +4,23 @@ The tests in this folder speak the contract alone and run on every one of them; 
 its locks) is tested in the folder of its name.
 """
 
+import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
 import apsw
+import psycopg
+from psycopg.sql import SQL, Identifier
 
 from outlast.store import open as open_store
 from outlast.store import url_of
 from outlast.store.contract import Store
 from outlast.store.contract.blobs import Blobs
+from outlast.store.postgres.schema import schema_of
+
+from ..kit.postgres import server
 
 
 class Backend(Protocol):
@@ -24,6 +31,7 @@ class Backend(Protocol):
 
     def open(self, **options: Any) -> Store: ...
     def blobs(self) -> Blobs: ...
+    def close(self) -> None: ...
     def damage(self, blob: str) -> None: ...
     def count(self, table: str) -> int: ...
 
@@ -33,14 +41,20 @@ class SqliteFile:
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder / "outlast.db")
+        self._opened: list[Store] = []
 
     def open(self, **options: Any) -> Store:
         return open_store(url_of(Path(self.place)), **options).store
 
     def blobs(self) -> Blobs:
         store, blobs = open_store(url_of(Path(self.place)))
-        store.close()
+        self._opened.append(store)
         return blobs
+
+    def close(self) -> None:
+        """Close what the blobs were opened with."""
+        while self._opened:
+            self._opened.pop().close()
 
     def damage(self, blob: str) -> None:
         """Change the content behind everybody's back."""
@@ -54,4 +68,39 @@ class SqliteFile:
             connection.close()
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {SqliteFile.kind: SqliteFile}
+class PostgresSchema:
+    """A tenant of its own in the database of all tests."""
+
+    kind = "postgres"
+
+    def __init__(self, folder: Path) -> None:
+        self.url, self.folder, self.tenant = server().url("postgres"), folder, f"t{next(_numbers)}"
+        self._opened: list[Store] = []
+        self.place = json.dumps({"url": self.url, "tenant": self.tenant, "blobs": str(self.folder / "blobs")})
+
+    def open(self, **options: Any) -> Store:
+        return open_store(self.url, tenant=self.tenant, blobs=self.folder / "blobs", **options).store
+
+    def blobs(self) -> Blobs:
+        store, blobs = open_store(self.url, tenant=self.tenant, blobs=self.folder / "blobs")
+        self._opened.append(store)
+        return blobs
+
+    def close(self) -> None:
+        """Close what the blobs were opened with."""
+        while self._opened:
+            self._opened.pop().close()
+
+    def damage(self, blob: str) -> None:
+        """Change the content behind everybody's back."""
+        (self.folder / "blobs" / blob[:2] / blob).write_bytes(b"other")
+
+    def count(self, table: str) -> int:
+        with psycopg.connect(self.url) as connection:
+            ask = SQL("SELECT count(*) FROM {}").format(Identifier(schema_of(self.tenant), table))
+            ((count,),) = connection.execute(ask)
+            return int(count)
+
+
+_numbers = count(1)
+BACKENDS: dict[str, Callable[[Path], Backend]] = {each.kind: each for each in (SqliteFile, PostgresSchema)}

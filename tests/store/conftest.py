@@ -22,8 +22,10 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def backend(kind: str, tmp_path: Path) -> Backend:
-    return BACKENDS[kind](tmp_path)
+def backend(kind: str, tmp_path: Path) -> Iterator[Backend]:
+    made = BACKENDS[kind](tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

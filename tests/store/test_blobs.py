@@ -8,7 +8,7 @@ import pytest
 from outlast.errors import IntegrityBroken
 from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM, check_content, content, content_between, take_in
 from outlast.store.contract.blobs import Blobs, Intake, nothing_known
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from .backends import Backend
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from outlast import failpoints
 from outlast.errors import LeaseLost, StoreFailed
 from outlast.store.contract import Hold, Store, Writing
 
@@ -103,6 +104,83 @@ def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: Store) -
     assert store.read(lambda look: look.lease_of("run2")) is None
 
 
+# -- one entry, at once ------------------------------------------------------------------------------
+
+
+def test_an_entry_written_at_once_is_chained_like_any_other(store: Store, reached: Counter[str]) -> None:
+    hold = begin(store, "run1")
+    store.finish(store.put(hold, [some(1)]))
+    reached.clear()
+    assert store.append_now(hold, some(2)) is True
+    assert dict(reached) == {"commit.begin": 1, "commit.applied": 1, "commit.done": 1}
+    store.finish(store.put(hold, [some(3), some(4)]))
+    assert broken(store, "run1", 4) is None
+    assert is_where_it_was_told(store, hold)
+
+
+def test_an_old_epoch_or_head_writes_nothing_at_once_either(store: Store) -> None:
+    old = begin(store, "run1")
+    new = take_over(store, old)
+    with pytest.raises(LeaseLost) as caught:
+        store.append_now(old, some(1))
+    assert (caught.value.run, caught.value.epoch, old.head) == ("run1", 1, 0)
+    behind = Hold(new.run_key, new.run_id, new.lease_key, new.epoch, new.head, new.hash)
+    store.append_now(new, some(1))
+    with pytest.raises(LeaseLost):
+        store.append_now(behind, some(2))
+    assert broken(store, "run1", 1) is None
+    assert (behind.head, new.head) == (0, 1)
+
+
+def test_nothing_is_written_at_once_while_another_writes_or_waits_to(store: Store) -> None:
+    first, second = begin(store, "run1"), begin(store, "run2")
+    found: list[bool] = []
+    store.write(lambda tx: found.append(store.append_now(first, some(1))))
+    queued = store.put(second, [some(1)])
+    found.append(store.append_now(first, some(1)))
+    store.finish(queued)
+    assert found == [False, False]
+    assert first.head == 0
+    assert store.append_now(first, some(1)) is True
+    assert [broken(store, hold.run_id, 1) for hold in (first, second)] == [None, None]
+
+
+@pytest.mark.parametrize("point", ["commit.begin", "commit.applied", "commit.done"])
+def test_ctrl_c_while_an_entry_is_written_at_once_neither_loses_nor_doubles_it(store: Store, point: str) -> None:
+    hold = begin(store, "run1")
+
+    def interrupt(name: str) -> None:
+        if name == point:
+            failpoints.arm(None)
+            raise KeyboardInterrupt
+
+    failpoints.arm(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.append_now(hold, some(1))
+    store.finish(store.put(hold, [some(2)]))
+    assert broken(store, "run1", 2) is None
+    assert is_where_it_was_told(store, hold)
+
+
+def test_threads_that_write_at_once_or_wait_their_turn_make_one_chain(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            if not store.append_now(hold, some(number)):
+                store.finish(store.put(hold, [some(number)]))
+
+    assert in_threads(8, work) == []
+    assert broken(store, "run1", 160) is None
+
+
+def test_a_store_that_gave_pages_back_writes_at_once_as_before(store: Store) -> None:
+    hold = begin(store, "run1")
+    store.vacuum()
+    assert store.append_now(hold, some(1)) is True
+    assert broken(store, "run1", 1) is None
+
+
 # -- batches -----------------------------------------------------------------------------------------
 
 
@@ -183,7 +261,7 @@ def test_each_caller_gets_its_own_result_when_a_batch_is_done_singly(store: Stor
 
 
 def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, reached: Counter[str]) -> None:
-    from outlast.store.sqlite.writer import MOST_ITEMS
+    from outlast.store.commits import MOST_ITEMS
 
     hold = begin(store, "run1")
     reached.clear()

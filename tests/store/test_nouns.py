@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
+from msgspec import Raw
 
-from outlast.errors import StoreFailed
+from outlast.errors import IntegrityBroken, StoreFailed
+from outlast.ledger.journal import Header, JournalEntry, Payload, entry, leave
 from outlast.ledger.lease import Beat, Process
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Ending, NewWait, Reading, Store, Writing
+from outlast.store.nouns.runs import AHEAD, ENTRIES
 
 from .support import begin, lease_of, new_run, some, start_of, take_over
 
@@ -101,6 +104,70 @@ def test_a_journal_is_read_in_pages(store: Store) -> None:
     assert store.read(lambda look: look.journal_of(hold.run_key, 2, 2)) == rows[2:4]
 
 
+def test_a_journal_is_read_as_it_is_used_in_pages_of_one_moment(store: Store) -> None:
+    hold = begin(store, "run1")
+    store.finish(store.put(hold, [some(number) for number in range(ENTRIES * 2 + 3)]))
+    rows = store.read(lambda look: look.journal_of(hold.run_key))
+    assert store.read(lambda look: list(look.each_entry(hold.run_key))) == rows
+    assert store.read(lambda look: list(look.each_entry(hold.run_key, 4, 3))) == rows[4:]
+    assert store.read(lambda look: look.headers_of(hold.run_key, 1, 2)) == [(row.seq, row.header) for row in rows[1:3]]
+
+
+def test_entries_are_found_by_how_their_headers_begin(store: Store) -> None:
+    hold = begin(store, "run1")
+    store.finish(store.put(hold, [entry(Header("run", name), Payload(facts=name)) for name in ("a", "b", "bb", "c")]))
+
+    def found(name: str) -> list[int]:
+        first = f'["run","{name}"'.encode()
+        return [row.seq for row in store.read(lambda look: look.entries_named(hold.run_key, first, first + b"\xff"))]
+
+    assert (found("b"), found("bb"), found("d")) == ([2], [3], [])
+
+
+def test_what_was_left_of_a_journal_is_read_when_it_is_asked_for(store: Store) -> None:
+    hold = begin(store, "run1")
+    store.finish(store.put(hold, [result(number) for number in range(AHEAD * 3)]))
+    later = store.read(lambda look: look.later(hold.run_key))
+    rows = store.read(lambda look: look.journal_of(hold.run_key))
+    assert later is not None
+    left = [leave(row, later) for row in rows]
+    assert all(row.told is None and not row.says(b"result") for row in left)
+    assert [row.payload for row in left] == [row.payload for row in rows]
+    assert [row.payload for row in left[::-7]] == [row.payload for row in rows[::-7]]
+    assert store.read(lambda look: [row.payload for row in left[5:9]]) == [row.payload for row in rows[5:9]]
+    assert store.write(lambda tx: [row.payload for row in left[5:9]]) == [row.payload for row in rows[5:9]]
+
+
+def test_nothing_is_left_of_a_journal_that_its_own_transaction_has_lengthened(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    def work(tx: Writing) -> tuple[bool, bool]:
+        before = tx.later(hold.run_key) is not None
+        tx.append(hold, [result(1)])
+        return before, tx.later(hold.run_key) is not None
+
+    assert store.write(work) == (True, False)
+
+
+def test_what_was_left_and_is_not_any_more_what_it_was_is_refused(store: Store) -> None:
+    ours, theirs = begin(store, "run1"), begin(store, "run2")
+    store.finish(store.put(ours, [result(1)]))
+    store.finish(store.put(theirs, [result(2)]))
+    (row,) = store.read(lambda look: look.journal_of(ours.run_key))
+    elsewhere = store.read(lambda look: look.later(theirs.run_key))
+    nowhere = store.read(lambda look: look.later(theirs.run_key + 1))
+    assert elsewhere is not None
+    assert nowhere is not None
+    for later in (elsewhere, nowhere):
+        later.of = "run1/"
+        with pytest.raises(IntegrityBroken, match="entry run1/1"):
+            _ = leave(row, later).payload
+
+
+def result(number: int) -> JournalEntry:
+    return entry(Header("step", "write", inputs=f"{number}", status="succeeded"), Payload(result=Raw(b"%d" % number)))
+
+
 # -- leases and processes ----------------------------------------------------------------------------
 
 
@@ -166,7 +233,7 @@ def test_open_waits_of_all_runs_come_in_pages_and_without_the_answered(store: St
     assert ids(waits) == ["i0", "i2"]
     assert ids(store.read(lambda look: look.open_waits(waits[-1].key, 2))) == ["i3"]
     store.write(lambda tx: tx.cancel_interrupts(first.run_key))
-    assert ids(store.read(lambda look: look.open_waits(0, -1))) == ["i3"]
+    assert ids(store.read(lambda look: look.open_waits(0))) == ["i3"]
     assert ids(store.read(lambda look: look.interrupts_by_prefix("i"))) == ["i0", "i1", "i2", "i3"]
 
 

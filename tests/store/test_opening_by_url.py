@@ -34,7 +34,7 @@ def test_a_store_and_its_blobs_are_opened_by_one_url(tmp_path: Path) -> None:
     assert (tmp_path / "a store? #1 %41.db").is_file()
 
 
-@pytest.mark.parametrize("url", ["", "outlast.db", "postgres://localhost/x", "/tmp/outlast.db"])
+@pytest.mark.parametrize("url", ["", "outlast.db", "mysql://localhost/x", "/tmp/outlast.db"])
 def test_a_url_of_no_backend_is_refused_and_nothing_is_made(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +48,13 @@ def test_no_room_names_the_class_of_a_backend() -> None:
     named = re.compile(r"\b(SqliteStore|KeyFile|FolderTrash|FolderIntake)\b")
     outside = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "store" not in path.parents]
     assert [str(path) for path in outside if named.search(path.read_text())] == []
+
+
+def test_no_room_imports_a_database_but_recall_the_index_that_is_derived() -> None:
+    imported = re.compile(r"^\s*from outlast\.store\.sqlite|^\s*import apsw", re.MULTILINE)
+    outside = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "store" not in path.parents]
+    found = [path.relative_to(PACKAGE) for path in outside if imported.search(path.read_text())]
+    assert found == [Path("workspace/recall/search.py")]
 
 
 def test_no_room_asks_blobs_for_a_file() -> None:

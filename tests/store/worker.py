@@ -1,5 +1,6 @@
 """A process of its own on a store: `worker.py KIND PLACE NAME COUNT` makes runs and appends to one of them."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from outlast.store.contract import NewRun, Store
 
 
 def opened(kind: str, place: str) -> Store:
-    return {"sqlite": lambda: open_store(url_of(Path(place))).store}[kind]()
+    if kind == "sqlite":
+        return open_store(url_of(Path(place))).store
+    given = json.loads(place)
+    return open_store(given["url"], tenant=given["tenant"], blobs=Path(given["blobs"])).store
 
 
 def main(kind: str, place: str, name: str, count: int) -> None:

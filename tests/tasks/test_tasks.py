@@ -23,10 +23,12 @@ from outlast.errors import (
     TaskExists,
     TaskNotFound,
     TaskRefused,
+    TenantNotFound,
     ValueRefused,
 )
+from outlast.handoffs.task_state import MOVES, STATE_AFTER, STATES, may_move
 from outlast.python.tasks import TaskSession
-from outlast.tasks.task import ACTIONS, MOVES, STATE_AFTER, STATES, TaskContext, may_move
+from outlast.tasks.task import ACTIONS, TaskContext
 
 from ..crash.clerk import tamper
 from ..kit.desk import GOOD, Desk
@@ -418,7 +420,7 @@ def test_a_running_run_is_noted_and_stopped_only_if_that_is_said(place: Place, s
         session = outlast.tasks.open("tides")
         stored = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
         again = session.pause_task("Half way", "Go on from here.", bind=False, stop_run=stop_run, operation_id="p")
-        outlast._executor.live.heart.tick()  # it reads what was asked of the run
+        outlast._executor.live.heartbeat.tick()  # it reads what was asked of the run
     finally:
         GATES["open"].set()
         worker.join(30)
@@ -592,7 +594,7 @@ def test_scopes_and_tenants_do_not_see_each_other(desk: Desk) -> None:
     other = desk.outlast.tasks.open(NAME, scope="other")
     assert other.inspect_task_context().handoff is None
     assert (other.inspect_task_context().state, kinds(other)) == ("active", ["opened"])
-    with pytest.raises(NameInvalid, match="tenant"):
+    with pytest.raises(TenantNotFound, match="acme"):
         desk.outlast.tasks.open(NAME, tenant_id="acme")
     assert list(desk.sit_down(tenant="acme").tasks.list()) == []
     with pytest.raises(ValueRefused, match="state"):

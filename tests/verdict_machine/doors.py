@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     said: str = ""  # for whoever reads what went wrong
 
 
-class Door(Protocol):
+class Invocation(Protocol):
     """Whoever is meant stands in a folder, and shows a claim if he has one."""
 
     def store(self, who: str, at: Path, anchor: str, claim: str, fields: Mapping[str, Any]) -> Answer: ...
@@ -212,4 +212,4 @@ def read_recovered(said: Mapping[str, Any]) -> Answer:
     return Answer("", said["verdict"], reasons, accepted, claim, said["revision"], said["id"], said=told)
 
 
-DOORS: Mapping[str, Callable[[Path], Door]] = {"python": python, "http": http, "commands": Commands}
+DOORS: Mapping[str, Callable[[Path], Invocation]] = {"python": python, "http": http, "commands": Commands}

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from outlast.handoffs.counting import counted
+from outlast.handoffs.evidence import counted
 from outlast.handoffs.handoff import Evidence as Word
 
 from ..handoffs.test_counting import word

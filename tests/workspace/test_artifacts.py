@@ -38,8 +38,8 @@ from outlast.errors import (
     Refused,
     ValueRefused,
 )
-from outlast.store.sqlite.workspace import WorkspaceWriter
-from outlast.workspace import artifacts
+from outlast.store.nouns.workspace import WorkspaceWriter
+from outlast.workspace import entry, save
 from outlast.workspace.artifact import Artifact, ArtifactPlace, parse_ref
 from outlast.workspace.content import media_type_of
 
@@ -327,7 +327,7 @@ def test_lists_are_narrowed_by_prefix_and_tag_and_come_newest_first(place: Home)
 
 
 def test_a_long_list_is_read_in_pages(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "PAGE", 7)
+    monkeypatch.setattr(entry, "PAGE", 7)
     for number in range(40):
         place.outlast.workspace.save(f"{number:04}", b"same", tags=["t"])
     expected = [f"{number:04}" for number in reversed(range(40))]
@@ -934,7 +934,7 @@ def test_a_save_that_an_edit_put_in_front_is_not_taken_for_another(place: Home) 
 def test_a_write_that_was_stopped_until_its_content_was_swept_says_so_and_saves_nothing(
     place: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = artifacts.stage
+    stage = save.stage
 
     def stopped_meanwhile(*given: Any) -> Any:
         taken = stage(*given)
@@ -943,7 +943,7 @@ def test_a_write_that_was_stopped_until_its_content_was_swept_says_so_and_saves_
             place.outlast.gc(dry_run=False)
         return taken
 
-    monkeypatch.setattr(artifacts, "stage", stopped_meanwhile)
+    monkeypatch.setattr(save, "stage", stopped_meanwhile)
     with pytest.raises(Exception, match="save it again"):
         place.outlast.workspace.save("x", LONG)
     assert place.outlast.workspace.list() == []

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from outlast.store.contract.recall import RecallIndex
+from outlast.store.contract.workspace import RecallIndex
 from outlast.store.sqlite import recall as recall_file
 from outlast.store.sqlite.recall import FORMAT, index_path, with_index
 from outlast.store.statements import recall_statements

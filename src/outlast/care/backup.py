@@ -11,7 +11,7 @@ still at work.
 
 What a backup of a home holds: which of its files, and which are made anew by themselves and stay out.
 
-Databases are copied as they are at one moment (`store/sqlite/file.py`), never as files: while somebody writes, a
+Databases are copied as they are at one moment by the store, never as files: while somebody writes, a
 file and its log are of two moments.
 """
 
@@ -27,10 +27,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
+
 from outlast import failpoints
 from outlast.care.gc.gc import alone
-from outlast.care.travel.archive import BACKUP, PIECE_BYTES, Backup, Packer
-from outlast.care.travel.outgoing import SUFFIX, refuse_to_replace, target
+from outlast.care.travel.archive import BACKUP, SUFFIX, Backup, Packer, refuse_to_replace, target
 from outlast.clock import Clock, SystemClock
 from outlast.errors import Conflict, HomeNotFound, HomeReadOnly, Invalid
 from outlast.home.place import MADE, check_tenant, marker_of
@@ -38,10 +39,10 @@ from outlast.ids import Ids, random_id
 from outlast.store import open as open_store
 from outlast.store import open_keys, url_of
 from outlast.store.contract import Store
-from outlast.store.disk import sync_file, sync_folder, translated
-from outlast.store.sqlite.keys import FILE as KEYS
-from outlast.values.frozen import NamedTuple, dataclass
-from outlast.values.plain import NotPlain, kind_of, open_plain
+from outlast.store.contract.keys import KEYS
+from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
+from outlast.values.frozen import NamedTuple
+from outlast.values.private import NotPlain, kind_of, open_plain
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -169,8 +170,7 @@ def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackedUp:
+class BackedUp(Struct, frozen=True):
     """A backup that was written."""
 
     path: str

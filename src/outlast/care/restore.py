@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from outlast import failpoints
 from outlast.care.backup import DATABASE, DIGEST_BYTES, INSIDE, digest_of, staging, sync_tree
@@ -25,24 +26,19 @@ from outlast.care.travel.import_folder import import_testimony, sources
 from outlast.care.travel.import_run import Imported
 from outlast.clock import Clock, SystemClock, moment
 from outlast.errors import HomeNotEmpty, Invalid, NameInvalid, NothingLost, StoreForeign, StoreLost
-from outlast.handoffs.observer import HERE
-from outlast.home.caller import Caller
+from outlast.home.caller import Caller, usual_actor
 from outlast.home.home import open_home
 from outlast.home.place import Restoration, check_name, check_tenant, marker_of, tenant_folder, write_restoration
+from outlast.store import inspect, open_keys, remember, url_of
 from outlast.store import open as open_store
-from outlast.store import open_keys, url_of
+from outlast.store.contract.keys import KEYS
 from outlast.store.disk import refuse_network, sync_folder
-from outlast.store.sqlite.file import inspect, remember
-from outlast.store.sqlite.keys import FILE as KEYS
-from outlast.values.frozen import dataclass
-from outlast.values.plain import open_plain
-from outlast.values.private import make_folder, write_file
+from outlast.values.private import make_folder, open_plain, write_file
 
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredHome:
+class RestoredHome(Struct, frozen=True):
     """A home that was made from a backup."""
 
     home: str
@@ -186,8 +182,7 @@ def _reached(point: str) -> None:
 LOST = ".lost"  # in a home: what was set aside
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+class Rebuilt(Struct, frozen=True):
     """A home that was made of a mirror."""
 
     home: str
@@ -220,18 +215,16 @@ def restore_mirror(mirror: Path, home: Path, *, tenant: str = "default", **setti
     return Rebuilt(str(home), str(mirror), tuple(taken), tuple(ignored))
 
 
-def _caller(home: Path, tenant: str, *, actor: str = "local", scope: str = "default", **settings: Any) -> Caller:
+def _caller(home: Path, tenant: str, *, actor: str = "", scope: str = "default", **settings: Any) -> Caller:
     """Who takes runs into a home that is being made."""
-    return Caller(
-        open_home(home, tenant=tenant, **settings), check_name("actor", actor), check_name("scope", scope), HERE
-    )
+    who = check_name("actor", actor or usual_actor())
+    return Caller(open_home(home, tenant=tenant, **settings), who, check_name("scope", scope))
 
 
 # -- beginning anew -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Struct, frozen=True):
     """What was left of a lost database, and where it is now. The next command begins anew."""
 
     home: str
@@ -243,7 +236,7 @@ class SetAside:
     at: int
 
 
-def begin_anew(home: Path, tenant: str, why: str, *, actor: str = "local", clock: Clock | None = None) -> SetAside:
+def begin_anew(home: Path, tenant: str, why: str, *, actor: str | None = None, clock: Clock | None = None) -> SetAside:
     """Give a lost database up: what is left of it is set aside, with who did so and why; nothing is removed.
 
     Raises NothingLost when the database is there and one of ours.
@@ -255,7 +248,13 @@ def begin_anew(home: Path, tenant: str, why: str, *, actor: str = "local", clock
     at = (clock or SystemClock()).now()
     aside = home / LOST / f"{moment(at):%Y%m%dT%H%M%S%f}-{tenant}"
     make_folder(aside)
-    note = {"tenant": tenant, "lost": lost or keys, "why": why, "by": actor, "at": moment(at).isoformat()}
+    note = {
+        "tenant": tenant,
+        "lost": lost or keys,
+        "why": why,
+        "by": actor or usual_actor(),
+        "at": moment(at).isoformat(),
+    }
     write_file(aside / "why.json", msgspec.json.encode(note) + b"\n")
     names = [*(_of_tenant(tenant) if lost else ()), *([KEYS] if keys else ())]
     moved = [name for name in names if os.path.lexists(home / name)]

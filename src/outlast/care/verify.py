@@ -8,26 +8,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
 from outlast.errors import IntegrityBroken, OutlastError
-from outlast.handoffs import anchor_journal as handoff_records
-from outlast.handoffs.anchor_journal import name_of
-from outlast.home.find import run_row
+from outlast.handoffs import journal as handoff_records
+from outlast.handoffs.journal import name_of
+from outlast.home.home import run_row
 from outlast.home.keys import Keys
+from outlast.home.place import FoundHome
 from outlast.ledger.journal import Break, Row, decode_header, decode_payload
-from outlast.runs.journal import differences
+from outlast.runs.found import FoundRun, find, is_mark
+from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
-from outlast.runs.outputs import Output, outputs
-from outlast.runs.recovery import FoundRun, find, is_mark
-from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow
-from outlast.store.contract.damaged import damage_of
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.runs.outputs.files import Output, outputs
+from outlast.store.contract import PROVEN, AnchorRow, InterruptRow, Reading, RunRow, every_row
+from outlast.store.contract.runs import damage_of
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -74,8 +76,7 @@ UNREADABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedRecord:
+class DamagedRecord(Struct, frozen=True):
     """A record that is not what was stored."""
 
     run_id: str
@@ -83,8 +84,7 @@ class DamagedRecord:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What a check of the store found."""
 
     runs: int
@@ -108,7 +108,7 @@ class Verification:
 
 def verify(caller: Caller, run_id: str | None = None) -> Verification:
     """Check one run, or the whole store. Nothing is changed, and nothing that is found ends the search."""
-    seen = _Seen(caller.home)
+    seen = _VerifiedHome(caller.home)
     if run_id is not None:
         seen.run(run_row(caller.home, run_id))
         return _with_files(caller, run_id, seen.told())
@@ -130,7 +130,7 @@ def _with_files(caller: Caller, run_id: str, told: Verification) -> Verification
     return replace(told, files=len(found), outputs=tuple(one for one in found if one.found != "same"))
 
 
-class _Seen:
+class _VerifiedHome:
     """What was found so far."""
 
     def __init__(self, home: Home) -> None:
@@ -149,7 +149,7 @@ class _Seen:
 
     def keys(self) -> None:
         """Who may ask a server: every tenant's keys, since they are one file."""
-        with closing(Keys(self.home.path)) as keys:
+        with closing(Keys(FoundHome(self.home.path, database=self.home.database))) as keys:
             self.problems += [
                 DamagedRecord("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()
             ]
@@ -224,6 +224,7 @@ class _Looked(NamedTuple):
     waits: list[InterruptRow]
     unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
     unproven: list[Break]
+    tags: list[str]  # by which it is found
 
     @property
     def rows(self) -> list[Row]:
@@ -238,12 +239,13 @@ def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     if lease is None:
         return None, {name for _, name in refs}
     found = find(look, row._replace(mark=0), lease)  # all of it: a mark spares only a resume
-    named = {(entry.seq, name) for entry in found.rows if (name := _blob(entry.payload))} if not found.broken else set()
+    named = {(entry.seq, name) for entry in found.rows if (name := _blob(entry.told))} if not found.broken else set()
     waits = look.interrupts_of(row.key)
     keys = [("runs", row.key), ("chains", lease.key), *(("interrupts", wait.key) for wait in waits)]
     unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
     stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
-    return _Looked(found, waits, sorted(named - refs) + stray, unproven), {name for _, name in named | refs}
+    tags = look.tags_of(row.key)
+    return _Looked(found, waits, sorted(named - refs) + stray, unproven, tags), {name for _, name in named | refs}
 
 
 def _blob(payload: bytes | None) -> str:
@@ -276,6 +278,8 @@ def _beside(row: RunRow, looked: _Looked) -> Iterator[Break]:
         yield Break(record, f"its mark says entry {row.mark}, which is no mark that a resume may start from")
     if found.lease.epoch < max((decode_header(entry.header).epoch for entry in found.rows[-1:]), default=0):
         yield Break(f"lease run:{row.id}", "its epoch was set back: entries of a later one are in the journal")
+    if looked.tags != tags_of(found.rows):
+        yield Break(record, "the index of its tags was changed")
     for seq, name in looked.unkept:
         yield Break(record, f"the reference that keeps blob {name[:12]} for its entry {seq} is missing, or is none")
 
@@ -311,14 +315,12 @@ def _without_anchor(look: Reading) -> list[DamagedRecord]:
 
 def _anchors(home: Home) -> Iterator[_Anchor]:
     """Every anchor, looked at one by one: no read holds the store up for long."""
-    after = 0
 
-    def following(look: Reading) -> list[tuple[int, _Anchor]]:
+    def following(look: Reading, after: int) -> list[tuple[int, _Anchor]]:
         return [(anchor.key, _look_at(look, anchor)) for anchor in look.anchors_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, looked_at),) = found
-        yield looked_at
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    return (looked_at for _, looked_at in pairs)
 
 
 def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:

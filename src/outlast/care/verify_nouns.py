@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
+from outlast.handoffs.task_state import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
 from outlast.store.blobs.content import check_content
 from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, TaskEventRow, TaskRow, every_row
 from outlast.store.contract.blobs import TakenContent
-from outlast.store.contract.damaged import damage_of
-from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, Shown
-from outlast.tasks.task import FIRST, STATE_AFTER, event_header, genesis_of_task
+from outlast.store.contract.runs import damage_of
+from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, ShownRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifacts, checkpoint, link, records
+from outlast.workspace import artifact as artifacts
+from outlast.workspace import checkpoint, link
+from outlast.workspace import record as records
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -40,15 +43,14 @@ class CheckedSessions(NamedTuple):
 
 def check_sessions(home: Home) -> CheckedSessions:
     """Walk both chains of every session, one session after the other: no read holds the store up for long."""
-    breaks, count, after = home.store.read(_without_session), 0, 0
+    gone = home.store.read(_without_session)
 
-    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
         return [(session.key, _session_breaks(look, session)) for session in look.sessions_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, wrong),) = found
-        breaks, count = breaks + wrong, count + 1
-    return CheckedSessions(count, breaks)
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    wrong = [breaks for _, breaks in pairs]
+    return CheckedSessions(len(wrong), [*gone, *chain(*wrong)])
 
 
 def _without_session(look: Reading) -> list[Break]:
@@ -103,15 +105,14 @@ class CheckedTasks(NamedTuple):
 
 def check_tasks(home: Home) -> CheckedTasks:
     """Walk the events of every task, one task after the other: no read holds the store up for long."""
-    breaks, count, after = home.store.read(_without_task), 0, 0
+    gone = home.store.read(_without_task)
 
-    def following(look: Reading) -> list[tuple[int, list[Break]]]:
+    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
         return [(task.key, _task_breaks(look, task)) for task in look.tasks_after(after, 1)]
 
-    while found := home.store.read(following):
-        ((after, wrong),) = found
-        breaks, count = breaks + wrong, count + 1
-    return CheckedTasks(count, breaks)
+    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
+    wrong = [breaks for _, breaks in pairs]
+    return CheckedTasks(len(wrong), [*gone, *chain(*wrong)])
 
 
 def _without_task(look: Reading) -> list[Break]:
@@ -299,14 +300,14 @@ def _missing(before: int, number: int) -> Iterator[Break]:
         yield Break(f"{which} of the workspace", "what was put there, and that it was, is missing")
 
 
-def _order(home: Home) -> Iterator[tuple[Shown, bool]]:
-    def page(look: Reading, after: int) -> list[tuple[Shown, bool]]:
+def _order(home: Home) -> Iterator[tuple[ShownRow, bool]]:
+    def page(look: Reading, after: int) -> list[tuple[ShownRow, bool]]:
         return [(shown, _is_there(look, shown)) for shown in look.shown_after(after, PAGE)]
 
     return every_row(lambda after: home.store.read(partial(page, after=after)), lambda pair: pair[0].number)
 
 
-def _is_there(look: Reading, shown: Shown) -> bool:
+def _is_there(look: Reading, shown: ShownRow) -> bool:
     find: dict[str, Callable[[int], object]] = {
         "artifact": look.artifact_by_key,
         "checkpoint": look.checkpoint_by_key,
@@ -316,6 +317,6 @@ def _is_there(look: Reading, shown: Shown) -> bool:
     return find[shown.noun](shown.row) is not None or _is_removed(look, shown)
 
 
-def _is_removed(look: Reading, shown: Shown) -> bool:
+def _is_removed(look: Reading, shown: ShownRow) -> bool:
     """Whether `gc` put a stone in its place."""
     return shown.noun == "artifact" and look.removed_by_key(shown.row) is not None

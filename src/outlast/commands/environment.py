@@ -1,10 +1,14 @@
-"""What a command is told, through its environment and files, and what it says through the files it writes."""
+"""What a command is told, through its environment and files, and what it says through the files it writes.
+
+Which shell a command of a flow file is given to, and when that stops at the first line that fails.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +22,7 @@ from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Replay
-from outlast.runs.saves import SAVES, standing_of
+from outlast.runs.outputs.saves import SAVES, standing_of
 from outlast.values.codec import encode, pack_json
 from outlast.values.private import write_file
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
 
+
 SAID_BYTES = 1024 * 1024  # of a result or an envelope
 ENVELOPE_KEYS = ("done", "next", "artifacts", "state")
 
@@ -34,8 +39,10 @@ ENVELOPE_KEYS = ("done", "next", "artifacts", "state")
 def inherited(work: CommandWork) -> dict[str, str]:
     """What every command finds: our own environment, the flow's and the step's, the inputs."""
     setting = work.setting
-    env = {**os.environ, **setting.recipe.env, **work.command.env}
-    env["OUTLAST_HOME"] = str(setting.executor.home.path)
+    env = {**os.environ, **setting.definition.env, **work.command.env}
+    env["OUTLAST_HOME"] = setting.executor.home.database or str(setting.executor.home.path)
+    if setting.executor.home.database:
+        env["OUTLAST_FOLDER"] = str(setting.executor.home.path)
     env.pop("OUTLAST_ITEM", None)
     if setting.has_item:  # of an effect that has a probe; any other is shared by all items
         env["OUTLAST_ITEM"] = text_of(setting.item)
@@ -197,3 +204,32 @@ def refused(folder: Path) -> str:
     except OSError:
         return ""
     return raw.decode(errors="replace")[:300] if raw else ""
+
+
+# -- the shell -------------------------------------------------------------------------------------
+
+
+_LOOSE = {"sh": ("/bin/sh",), "bash": ("bash",)}
+_STRICT = {"sh": ("/bin/sh", "-e"), "bash": ("bash", "-eo", "pipefail")}
+_REFUSED = 'echo "not accepted (exit $?): $text" >&2; printf %s "$text" > "$OUTLAST_REFUSED"; exit 1'
+
+
+def work_shell(shell: str, command: str) -> tuple[str, ...]:
+    """The shell for work: one that fails with the first line that does. A single line of `sh` is as it is written."""
+    return _STRICT[shell] if shell != "sh" or "\n" in command.strip() else _LOOSE[shell]
+
+
+def question_shell(shell: str) -> tuple[str, ...]:
+    """The shell for a question (`when`, `until`, `confirm`): its exit is the answer, so no line fails it early."""
+    return _LOOSE[shell]
+
+
+def accepting(shell: str, run: str, checks: tuple[str, ...]) -> str:
+    """A script for plain `sh`: the work, then each check in its turn; the first that fails is named."""
+    parts = [_given(shell, run, "exit $?"), *(_given(shell, check, _REFUSED) for check in checks)]
+    return "\n".join(parts)
+
+
+def _given(shell: str, command: str, otherwise: str) -> str:
+    words = shlex.join(work_shell(shell, command))
+    return f'text={shlex.quote(command)}\n{words} -c -- "$text" || {{ {otherwise}; }}'

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import ItemsUnreadable, NoThread, Paused, Severed, Stopped
-from outlast.flows.yaml.inputs import unfit_for_a_variable
+from outlast.flows.yaml.flow import unfit_for_a_variable
 from outlast.flows.yaml.keys import MOST_ITEMS
 from outlast.runs.attempt import CURRENT
 from outlast.values.ambient import begin
-from outlast.values.digest import identity
-from outlast.values.plain import read_plain
+from outlast.values.codec import identity
+from outlast.values.private import read_plain
 
 LINES_BYTES = 64 * 1024 * 1024
 RECORDED = 1000  # characters of an item

@@ -6,11 +6,14 @@ flow itself writes are no part of that: a step is not done again because a later
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
+from itertools import chain
 from posixpath import join, normpath
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from msgspec import UNSET
 
@@ -22,30 +25,45 @@ from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
-from outlast.files.partial import look
 from outlast.files.patterns import Patterns
-from outlast.flows.spec import StepSpec
-from outlast.flows.yaml.flow import find_recipe
-from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Recipe, Repeat, SubFlow, Wait
-from outlast.flows.yaml.subflow import given_inputs
-from outlast.flows.yaml.surroundings import below_top
+from outlast.files.snapshot import look
+from outlast.flows.yaml.flow import FlowFileSpec, demand_secrets, find_flow_file
+from outlast.flows.yaml.model import (
+    Command,
+    FlowDefinition,
+    Foreach,
+    Node,
+    Parallel,
+    Pause,
+    Repeat,
+    SubFlow,
+    Wait,
+    walk,
+)
+from outlast.flows.yaml.subflow import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
 from outlast.runs.call_plain import drive_plain
 from outlast.runs.child import spawn
+from outlast.runs.decisions import decline
 from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
+from outlast.runs.step import StepSpec
 from outlast.runs.waits import ask as questions
 from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
-from outlast.values.codec import encode
-from outlast.values.digest import identity
-
-if TYPE_CHECKING:
-    from outlast.commands.mirror import Mirror
+from outlast.values.codec import encode, identity
+from outlast.values.frozen import NamedTuple
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
+
+
+class Beside(NamedTuple):
+    """What is done at once with the rest of a lane."""
+
+    path: str  # of a `foreach` or a `parallel`
+    writes: tuple[str, ...] | None = None  # what other branches declare; None of items: they declare the same
 
 
 class Lane:
@@ -56,27 +74,36 @@ class Lane:
         self.iteration, self.beside = 0, False
         self.answer: GivenAnswer | None = None  # the last one that a wait was given
         self.result: Any = None  # of the last step
-        self.shared = ""  # the outermost `foreach` around it whose items are done several at once
+        self.others: tuple[Beside, ...] = ()  # what is done at once with it, the outermost first
 
     def inner(self, name: str, iteration: int) -> Lane:
         made = self._made(self.frame.within(name))
         made.iteration = iteration
         return made
 
-    def branch(self) -> Lane:
+    def branch(self, *others: Beside) -> Lane:
         made = self._made(Frame(self.frame.execution, self.frame.scope))
-        made.beside = True
+        made.beside, made.others = True, self.others + others
         return made
 
-    def shares(self, node: Foreach, items: int) -> str:
-        """The path of a `foreach` if several items may be done at once."""
-        return f"{known_scope(self.frame.scope or '')}{node.id}" if node.limit != 1 and items > 1 else ""
+    def path_of(self, node: Node) -> str:
+        return f"{known_scope(self.frame.scope or '')}{node.id}"
 
-    def for_item(self, name: str, item: Any, shared: str) -> Lane:
+    def others_of(self, node: Foreach, items: int) -> tuple[Beside, ...]:
+        """The items of a `foreach` if several may be done at once."""
+        return (Beside(self.path_of(node)),) if node.limit != 1 and items > 1 else ()
+
+    def for_item(self, name: str, item: Any, others: tuple[Beside, ...]) -> Lane:
         made = self._made(self.frame.within(name))
         made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
-        made.shared = self.shared or shared
+        made.others = self.others + others
         return made
+
+    def shares(self, writes: tuple[str, ...]) -> str:
+        """Among whose branches or items others declare a file that these patterns mean; empty where none does."""
+        own = Patterns.of(writes)
+        shared = (each for each in self.others if each.writes is None or own.meets(Patterns.of(each.writes)))
+        return next((each.path for each in shared), "")
 
     def _made(self, frame: Frame) -> Lane:
         made = copy(self)
@@ -89,8 +116,8 @@ class Performance:
 
     looks_at_files = True
 
-    def __init__(self, execution: Execution, recipe: Recipe, setting: Setting, source: str) -> None:
-        self.execution, self.recipe, self.setting, self._source = execution, recipe, setting, source
+    def __init__(self, execution: Execution, definition: FlowDefinition, setting: Setting, source: str) -> None:
+        self.execution, self.definition, self.setting, self._source = execution, definition, setting, source
         self.results: dict[str, Any] = {}
         self.closed: dict[str, int] = {}  # how many iterations of each loop are over
         self._passes: dict[str, int] = {}  # how often each loop was come to: again when a way led back
@@ -111,7 +138,7 @@ class Performance:
         return self._go_on()
 
     def _go_on(self) -> dict[str, Any]:
-        marks.go_back(self.execution, self.recipe)
+        marks.go_back(self.execution, self.definition)
         marks.take_state(self.execution)
         before = self._before(marks.take_last(self.execution))
         self.execution.replayed += marks.count_over(self.execution)
@@ -122,7 +149,7 @@ class Performance:
 
     def _walk(self, lane: Lane) -> dict[str, Any]:
         """Go through the nodes, by the ways that lead from one to another."""
-        steps = self.recipe.steps
+        steps = self.definition.steps
         places = {node.id: at for at, node in enumerate(steps)}
         at = 0
         while at < len(steps):
@@ -133,7 +160,7 @@ class Performance:
 
     def _before(self, past: Past | None) -> StepCall | None:
         """A step of an iteration that is over, as the one that comes next knows it."""
-        node = next((each for each in self.recipe.nodes() if past is not None and each.id == past.call.step), None)
+        node = next((each for each in self.definition.nodes() if past is not None and each.id == past.call.step), None)
         if past is None or node is None:
             return None
         spec = command_spec(node, self.setting) if isinstance(node, Command) else remark_spec(node.id, self.setting)
@@ -166,6 +193,7 @@ class Performance:
 
     def _command(self, node: Command, lane: Lane) -> None:
         asked = self.execution.ask(lane.frame, self._spec_of(node, lane), (self._read(node),), {}, None)
+        asked.shared = lane.shares(self._patterns(node)) if node.writes and lane.others else ""
         self._give(node, lane, self._drive(asked, lane))
 
     def _give(self, node: Node, lane: Lane, result: Any) -> None:
@@ -187,7 +215,7 @@ class Performance:
         if not node.reads:
             return {}
         seen = look(self.setting.folder_of(node), node.reads)
-        paths = {self.recipe.path_of(node, path): one for path, one in seen.items()}
+        paths = {self.definition.path_of(node, path): one for path, one in seen.items()}
         return {text(path): one.digest for path, one in paths.items() if not self._is_own(path)}
 
     def _is_own(self, path: str) -> bool:
@@ -197,11 +225,17 @@ class Performance:
     @cached_property
     def _above(self) -> str:
         """What leads from the top of the repository to the flow's folder, if commands run above that."""
-        return below_top(self.setting.folder) if self.recipe.goes_up else ""
+        return below_top(self.setting.folder) if self.definition.goes_up else ""
 
     @cached_property
     def _written(self) -> Patterns:
-        return Patterns.of(normpath(join(self._above, each)) for each in self.recipe.written())
+        return Patterns.of(normpath(join(self._above, each)) for each in self.definition.written())
+
+    def _patterns(self, node: Node) -> tuple[str, ...]:
+        """What a node and all inside of it declare to write, seen from where every path begins."""
+        commands = [each for each in walk((node,)) if isinstance(each, Command)]
+        paths = (self.definition.path_of(each, pattern) for each in commands for pattern in each.writes)
+        return tuple(normpath(join(self._above, path)) for path in paths)
 
     def _drive(self, asked: StepCall, lane: Lane) -> Any:
         asked.lane = lane
@@ -217,7 +251,7 @@ class Performance:
         """The mirror shows the receipt. The work folder goes, unless it has all that is known of a crashed attempt."""
         self.mirror.catch_up()
         is_open = asked.left is None and asked.call in self.execution.waits
-        if self.execution.pen.severed is None and not is_open:
+        if self.execution.writer.severed is None and not is_open:
             self.setting.forget(self.execution.id, asked.call)
 
     def _when(self, node: Node, lane: Lane) -> bool:
@@ -262,7 +296,7 @@ class Performance:
         packed = self.execution.pack(attempt, result)
         if isinstance(packed, Raised):
             raise packed.error
-        self.execution.pen.write(self.execution.close(attempt, status, True, BY_THE_FLOW, packed[1]))
+        self.execution.writer.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
         spec = self._specs.get(f"={name}")
@@ -322,11 +356,19 @@ class Performance:
     def _parallel(self, node: Parallel, lane: Lane) -> None:
         """Do every branch in a thread of its own. All of them end before the flow goes on, or waits, or fails."""
         self.mirror.catch_up()  # it is there before several threads ask for it
-        lanes = [lane.branch() for _ in node.branches]
+        lanes = self._branches(node, lane)
         works = [partial(self._in_branch, each, (step,)) for each, step in zip(lanes, node.branches, strict=True)]
         with self.execution.side_by_side():
             raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
         lane.before = lanes[-1].before
+
+    def _branches(self, node: Parallel, lane: Lane) -> list[Lane]:
+        """A lane for each branch, which knows what the others declare if they are done at once."""
+        if node.limit == 1:
+            return [lane.branch() for _ in node.branches]
+        declared = [self._patterns(each) for each in node.branches]
+        others = [declared[:at] + declared[at + 1 :] for at in range(len(declared))]
+        return [lane.branch(Beside(lane.path_of(node), tuple(chain.from_iterable(each)))) for each in others]
 
     def _in_branch(self, lane: Lane, steps: tuple[Node, ...]) -> None:
         CURRENT.set(lane.frame)
@@ -339,10 +381,10 @@ class Performance:
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
-        shared = lane.shares(node, len(items))
+        others = lane.others_of(node, len(items))
 
         def work(at: int, label: str, item: Any) -> None:
-            inner = lane.for_item(f"{name}[{label}]", item, shared)
+            inner = lane.for_item(f"{name}[{label}]", item, others)
             self._in_branch(inner, node.steps)
             given[at] = inner.result
 
@@ -369,12 +411,14 @@ class Performance:
             return node.items
         spec = remark_spec(f"{node.id}{LINES}", self.setting)
         before = self._lines_before(lane, spec)
-        file = self.setting.folder / self.recipe.cwd / node.lines
+        file = self.setting.folder / self.definition.cwd / node.lines
         if before is not None and not (self.looks_at_files and file.exists()):
             return cast(Sequence[Any], self._recorded(lane, before, spec))
         lines = read_lines(node.id, file, node.lines)
         seen = (
-            {} if self._is_own(normpath(join(self.recipe.cwd, node.lines))) else {node.lines: identity(encode(lines))}
+            {}
+            if self._is_own(normpath(join(self.definition.cwd, node.lines)))
+            else {node.lines: identity(encode(lines))}
         )
         asked = self.execution.ask(lane.frame, spec, (seen,), {}, None)
         if isinstance(asked.next, Replay):
@@ -397,7 +441,7 @@ class Performance:
 
     def _subflow(self, node: SubFlow, lane: Lane) -> None:
         """Another flow file, as a child run: its outcome is this node's."""
-        spec = find_recipe(node.flow, self.setting.folder)
+        spec = find_flow_file(node.flow, self.setting.folder)
         given = given_inputs(node, self.setting.inputs, lane.setting.item)
         child = spawn(lane.frame.within(node.id), spec, (), given)
         self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
@@ -420,14 +464,14 @@ class Performance:
 
     def _end_declined(self, node: Pause) -> NoReturn:
         """Nobody answered in time and the default is no: that ends the run as a person's no does."""
-        from outlast.runs.decisions import decline
-
-        execution, pen = self.execution, self.execution.pen
+        execution, writer = self.execution, self.execution.writer
         why = f"nobody answered {node.id} in time, and its default is no"
-        with pen.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = pen.queue_work(lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE))
-        pen.write(queued)
-        pen.sever(LeaseLost(execution.id, execution.hold.epoch))
+        with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
+            queued = writer.queue_work(
+                lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
+            )
+        writer.write(queued)
+        writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 
     def _wait(self, lane: Lane, asked: Question) -> GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""
@@ -436,6 +480,19 @@ class Performance:
             return told
         self.execution.paused = self.execution.paused or not lane.beside
         raise Paused
+
+
+def perform(execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Perform a flow file as the body of a run. Gives the results of its steps, by id."""
+    secrets = demand_secrets(spec.definition, os.environ)
+    setting = Setting(execution.executor, spec.definition, spec.file, inputs, secrets)
+    performance = Performance(execution, spec.definition, setting, spec.source)
+    try:
+        return performance.perform()
+    finally:
+        performance.mirror.catch_up()
+        with suppress(OSError):  # it stays while something is in it
+            (execution.executor.home.folder / "work" / execution.id).rmdir()
 
 
 def default_of(node: Pause | Wait) -> Any:

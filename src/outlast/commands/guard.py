@@ -4,7 +4,7 @@ It reads a line per command from a socket whose other end only this process has.
 TERM to every command it knows, KILL a few seconds later, and leaves a file `ended` in the folder of each attempt
 as soon as nothing of its command lives.
 
-Processes that a dead runtime left behind: ended, or for an effect waited for, before anything else goes on.
+And processes that a dead runtime left behind: ended, or for an effect waited for, before anything else goes on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.execution import Execution
+
+if TYPE_CHECKING:
+    pass
 
 
 _SCRIPT = r"""
@@ -232,8 +235,8 @@ def orphans_of(home: Home, ledger: Ledger) -> list[Orphan]:
 def _unfinished(home: Home, ledger: Ledger) -> list[Orphan]:
     found: list[Orphan] = []
     for past in ledger.calls.values():
-        if past.kind in CALLS and past.last.status == "started" and past.payload and b'"group"' in past.payload:
-            group: dict[str, Any] | None = facts_of(home, past.payload).get("group")
+        if past.status == "started" and past.kind in CALLS and past.told and b'"group"' in past.told:
+            group: dict[str, Any] | None = facts_of(home, past.told).get("group")
             if group is not None:
                 found.append(Orphan(past, Group.from_facts(group)))
     return found
@@ -252,7 +255,7 @@ def settle(execution: Execution) -> None:
 def _wait_for(execution: Execution, orphan: Orphan) -> None:
     """An effect that is under way is not disturbed: what it does is known when it has ended."""
     told = {"step": orphan.label, "pgid": orphan.group.pgid}
-    execution.pen.note(execution.pen.fact("run", "still_running", told))
+    execution.writer.note(execution.writer.fact("run", "still_running", told))
     execution.executor.home.tell(
         f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})"
     )

@@ -16,27 +16,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import outputs, partial
-from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, changes, judge, path_of, text
+from outlast.files.changes import (
+    TAIL_CHARACTERS,
+    LeftFiles,
+    SeenFile,
+    blobs_of,
+    changes,
+    from_facts,
+    judge,
+    path_of,
+    text,
+    to_facts,
+)
+from outlast.files.snapshot import look, look_and_keep
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal
-from outlast.runs.attempt import Ask, Attempt, Ended, Raised, Returned, StepCall
+from outlast.runs.attempt import Ask, Attempt, Ended, Raised, StepCall
 from outlast.runs.call import DAMAGED, GOOD, Call, Past
-from outlast.values.codec import decode, encode
-from outlast.values.digest import identity
+from outlast.values.codec import decode, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.flows.spec import StepSpec
     from outlast.home.home import Home
     from outlast.runs.execution import Execution
+    from outlast.runs.step import ReadyWork, StepSpec
     from outlast.store.contract import Reading
 
 
@@ -65,7 +77,7 @@ class Writers:
         return journal.read(look, run).rows
 
     def _read(self, row: Row) -> None:
-        raw = row.payload
+        raw = row.told
         if raw is None or not any(word in raw for word in (b'"declared":', b'"files":', b'"left":')):
             return
         header, facts = decode_header(row.header), self._facts_of(raw)
@@ -116,21 +128,59 @@ ASKED = "the flow says that a person decides"
 ENDED = "ended"  # the guard leaves this file: its time says when the processes of a dead runtime were surely gone
 
 
-def prepare(execution: Execution, attempt: Attempt) -> Raised | Ask | None:
-    """Make an attempt ready. Gives why it cannot begin, or what a person has to be asked first."""
-    spec = attempt.asked.spec
-    try:
-        ask = _deal_with_previous(execution, attempt)
-        if ask is not None:
-            return ask
-        if spec.work is not None:
-            attempt.work = spec.work.ready(execution, attempt)
-    except Unavailable as error:  # it is not the step that failed: nothing more can be kept
-        execution.pen.sever(error)
-    except (OutlastError, OSError) as error:
-        _pass_on(execution, attempt)
-        return Raised(error)
-    return None
+class DeclaredFiles:
+    """The work around a step that declares files: a Python function's. A command is that and more (`step.py`)."""
+
+    folder: Path | None = None  # that they are relative to; None: the project's
+    secrets: tuple[str, ...] = ()  # that no kept file has in it
+
+    def prepare(self, execution: Execution, attempt: Attempt) -> Raised | Ask | None:
+        """Make an attempt ready. Gives why it cannot begin, or what a person has to be asked first."""
+        try:
+            ask = _deal_with_previous(execution, attempt)
+            if ask is not None:
+                return ask
+            attempt.ready = self.ready(execution, attempt)
+        except Unavailable as error:  # it is not the step that failed: nothing more can be kept
+            execution.writer.sever(error)
+        except (OutlastError, OSError) as error:
+            _pass_on(execution, attempt)
+            return Raised(error)
+        return None
+
+    def ready(self, execution: Execution, attempt: Attempt) -> ReadyWork | None:
+        """What runs the attempt, held; None where that is a function, which is called."""
+        return None
+
+    def observe(self, execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+        """Note what an attempt did to the files it declared: all of it if it succeeded, what it left if it did not."""
+        try:
+            if isinstance(ended, Raised):
+                left = _left(execution, attempt, ended)
+                attempt.asked.left = left
+                _note_files(execution, attempt, "left", left.to_dict())
+            elif attempt.asked.spec.writes:
+                now = _kept_files(execution, attempt)
+                _note_files(execution, attempt, "files", outputs.digests_of(now))
+                _note(execution, attempt, "outputs", outputs.details_of(now))
+        except Unavailable as error:
+            execution.writer.sever(error)
+        except OSError as error:  # the files cannot be looked at: what it did is not known
+            return ended if isinstance(ended, Raised) else Raised(error)
+        return ended
+
+    def told(self, attempt: Attempt) -> tuple[str, int | None]:
+        """The end of what an attempt printed, and its exit."""
+        return "", None
+
+    def root(self, home: Home) -> Path:
+        """The folder that declared files are relative to: the command's own, or the project's."""
+        return self.folder or home.project or Path.cwd()
+
+
+def _work_of(spec: StepSpec) -> DeclaredFiles:
+    assert isinstance(spec.work, DeclaredFiles)
+    return spec.work
 
 
 def _pass_on(execution: Execution, attempt: Attempt) -> None:
@@ -138,25 +188,6 @@ def _pass_on(execution: Execution, attempt: Attempt) -> None:
     if attempt.previous is not None:
         attempt.asked.left = attempt.previous
         _note(execution, attempt, "left", attempt.previous.to_dict())
-
-
-def observe(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
-    """Note what an attempt did to the files it declared: all of it if it succeeded, what it left if it did not."""
-    try:
-        if isinstance(ended, Returned):
-            if attempt.asked.spec.writes:
-                now = _kept_files(execution, attempt)
-                _note_files(execution, attempt, "files", outputs.digests_of(now))
-                _note(execution, attempt, "outputs", outputs.details_of(now))
-        else:
-            left = _left(execution, attempt, ended)
-            attempt.asked.left = left
-            _note_files(execution, attempt, "left", left.to_dict())
-    except Unavailable as error:
-        execution.pen.sever(error)
-    except OSError as error:  # the files cannot be looked at: what it did is not known
-        return ended if isinstance(ended, Raised) else Raised(error)
-    return ended
 
 
 def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
@@ -168,12 +199,12 @@ def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[s
 def _kept_files(execution: Execution, attempt: Attempt) -> dict[str, SeenFile]:
     """The declared files as they are now, synced, and their content kept where that is small enough."""
     spec, blobs = attempt.asked.spec, execution.executor.home.blobs
-    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
-    now = partial.look_and_keep(root, spec.writes, blobs, secrets=secrets)
+    root = root_of(execution.executor.home, spec)
+    now = look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     for path, seen in now.items():
         if seen.mode in ("file", "exec"):
             _sync(root / path)
-    attempt.blobs += partial.blobs_of(now)
+    attempt.blobs += blobs_of(now)
     return now
 
 
@@ -189,23 +220,18 @@ def _sync(path: Path) -> None:
 
 
 def _left(execution: Execution, attempt: Attempt, ended: Raised) -> LeftFiles:
-    work = attempt.work
+    tail, exit = _work_of(attempt.asked.spec).told(attempt)
     left = partial.judged(
         root_of(execution.executor.home, attempt.asked.spec),
         attempt.asked.spec.writes,
         attempt.before or {},
         attempt=attempt.number,
         status=ended.status,
-        tail=work.tail() if work is not None else "",
-        exit=work.exit if work is not None else None,
+        tail=tail,
+        exit=exit,
         error=f"{type(ended.error).__name__}: {ended.error}",
     )
-    return replace(_as_told(left, said_done=False), shared=_shared_by(attempt.asked))
-
-
-def _shared_by(asked: StepCall) -> str:
-    """The `foreach` whose items declare the same files and are done several at once: who wrote which, nobody knows."""
-    return asked.lane.shared if asked.lane is not None and asked.spec.writes else ""
+    return replace(_as_told(left, said_done=False), shared=attempt.asked.shared)
 
 
 def _as_told(left: LeftFiles, *, said_done: bool) -> LeftFiles:
@@ -270,11 +296,12 @@ def _set_aside(
     execution: Execution, spec: StepSpec, before: dict[str, SeenFile], left: LeftFiles, *, keeps: bool
 ) -> tuple[dict[str, SeenFile], LeftFiles]:
     """How the files were before work that was set aside, and what is left of it."""
-    root, secrets = root_of(execution.executor.home, spec), spec.work.secrets if spec.work is not None else ()
+    root = root_of(execution.executor.home, spec)
     if keeps:
-        now = partial.look_and_keep(root, spec.writes, execution.executor.home.blobs, secrets=secrets)
+        blobs = execution.executor.home.blobs
+        now = look_and_keep(root, spec.writes, blobs, secrets=_work_of(spec).secrets)
     else:
-        now = partial.look(root, spec.writes)
+        now = look(root, spec.writes)
     before = _writers(execution).before(root, before, now)
     told = replace(left, judgement=judge(spec.writes, before, now), files=changes(before, now))
     return before, _as_told(told, said_done=left.status in GOOD)
@@ -294,7 +321,7 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     if not found.is_to_be_restored:
         return ""
     if found.left is not None and found.left.shared:
-        return f"items of {found.left.shared} that are done at once declare the same files: nobody knows whose they are"
+        return _whose(found.left.shared)
     try:
         assert found.before is not None
         root, blobs = root_of(execution.executor.home, spec), execution.executor.home.blobs
@@ -304,14 +331,20 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
     return ""
 
 
+def _whose(shared: str) -> str:
+    return f"parts of {shared} that are done at once declare the same files: nobody knows whose they are"
+
+
 def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
     """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
     facts = facts_of(home, past.begun or past.payload)
     wish = past.decided if past.decided in ("keep", "restore") else facts.get("declared", {}).get("on_partial", "")
-    if wish != "ask" or "before" not in facts:
+    shared = facts.get("declared", {}).get("shared", "")
+    why = ASKED if wish == "ask" else _whose(shared) if wish == "restore" and shared else ""
+    if not why or "before" not in facts:
         return ""
     left = previous_of(home, run_id, past)
-    return ASKED if left is not None and left.judgement != "none" else ""
+    return why if left is not None and left.judgement != "none" else ""
 
 
 def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
@@ -319,8 +352,8 @@ def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
     path = work_folder(execution.executor.home, execution.id, past.call, past.attempts) / TAIL
     blob = execution.executor.home.blobs.adopt(path) if path.is_file() else ""
     facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": blob}
-    made = execution.pen.fact("run", "left", facts)
-    execution.pen.note(made._replace(blobs=(blob,)) if blob else made)
+    made = execution.writer.fact("run", "left", facts)
+    execution.writer.note(made._replace(blobs=(blob,)) if blob else made)
 
 
 def _ask(left: LeftFiles, why: str) -> Ask:
@@ -338,7 +371,7 @@ def _before(execution: Execution, asked: StepCall, past: Past | None) -> dict[st
     facts = asked.left_before
     if facts is None and past is not None:
         facts = facts_of(execution.executor.home, past.begun or past.payload).get("before")
-    return partial.from_facts(facts) if facts is not None else None
+    return from_facts(facts) if facts is not None else None
 
 
 def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
@@ -351,7 +384,7 @@ def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
     if past.last.status != "started" or "declared" not in facts:
         return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(home, run_id, past.call, past.attempts)
-    before = partial.from_facts(facts.get("before") or {})
+    before = from_facts(facts.get("before") or {})
     tail = _tail(folder / TAIL)
     left = partial.judged(
         (home.project or Path.cwd()) / facts["declared"]["folder"],
@@ -375,7 +408,7 @@ def _done(home: Home, past: Past, facts: dict[str, Any]) -> LeftFiles | None:
     left = partial.judged(
         (home.project or Path.cwd()) / begun["declared"]["folder"],
         begun["declared"]["writes"],
-        partial.from_facts(begun.get("before") or {}),
+        from_facts(begun.get("before") or {}),
         attempt=past.attempts,
         status=past.last.status,
         tail=_printed(home, facts.get("transcript") or {}),
@@ -416,7 +449,7 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
         found.before,
         execution.executor.home.blobs,
         **_known(execution, spec, found),
-        secrets=spec.work.secrets if spec.work is not None else (),
+        secrets=_work_of(spec).secrets,
         record=lambda saved: _displaced(execution, attempt, saved),
     )
     attempt.facts = {"restored": [text(change.path) for change in done.restored]}
@@ -428,10 +461,8 @@ def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str])
     """What a restore is about to displace is kept and on the record before any file is touched."""
     label = attempt.asked.call.path
     facts = {"step": label, "files": {text(path): blob for path, blob in saved.items()}}
-    made = execution.pen.fact("run", "displaced", facts)
-    with execution.pen.lock:
-        queued = execution.pen.queue(made._replace(blobs=tuple(saved.values())))
-    execution.pen.write(queued)
+    made = execution.writer.fact("run", "displaced", facts)
+    execution.writer.commit(made._replace(blobs=tuple(saved.values())))
 
 
 def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
@@ -464,18 +495,17 @@ def _remember(execution: Execution, attempt: Attempt) -> None:
     spec, home = attempt.asked.spec, execution.executor.home
     folder = lasting(str(root_of(home, spec)), home.project)
     declared = {"folder": folder, "writes": list(spec.writes)}
-    declared |= {"on_partial": spec.on_partial} if spec.on_partial == "ask" else {}
-    declared |= {"shared": shared} if (shared := _shared_by(attempt.asked)) else {}
+    shared = attempt.asked.shared
+    declared |= {"on_partial": spec.on_partial} if shared or spec.on_partial == "ask" else {}
+    declared |= {"shared": shared} if shared else {}
     attempt.facts = {**(attempt.facts or {}), "declared": declared}
     if not spec.writes:
         return
     if attempt.before is None:
-        secrets = spec.work.secrets if spec.work is not None else ()
-        attempt.before = partial.look_and_keep(
-            root_of(execution.executor.home, spec), spec.writes, execution.executor.home.blobs, secrets=secrets
-        )
-    attempt.blobs += partial.blobs_of(attempt.before)
-    attempt.asked.left_before = partial.to_facts(attempt.before)
+        secrets = _work_of(spec).secrets
+        attempt.before = look_and_keep(root_of(home, spec), spec.writes, home.blobs, secrets=secrets)
+    attempt.blobs += blobs_of(attempt.before)
+    attempt.asked.left_before = to_facts(attempt.before)
     _note(execution, attempt, "before", attempt.asked.left_before)
 
 
@@ -512,8 +542,7 @@ def _whole(home: Home, value: Any) -> Any:
 
 def root_of(home: Home, spec: StepSpec) -> Path:
     """The folder that declared files are relative to: the command's own, or the project's."""
-    folder: Path = spec.work.folder if spec.work is not None else home.project or Path.cwd()
-    return folder
+    return _work_of(spec).root(home)
 
 
 def work_folder(home: Home, run_id: str, call: Call, attempt: int) -> Path:

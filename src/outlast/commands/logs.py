@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from msgspec.structs import replace
+
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
@@ -25,8 +26,8 @@ from outlast.runs.decisions import find_call
 from outlast.runs.look import record_now
 from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
-from outlast.values.frozen import dataclass
-from outlast.values.plain import open_plain
+from outlast.values.frozen import Compared
+from outlast.values.private import open_plain
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -39,9 +40,10 @@ NOTHING: Mapping[tuple[Call, int], str] = {}
 Pieces = Callable[[], Iterator[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLog:
+class CommandLog(Compared, frozen=True):
     """What one attempt of a command printed."""
+
+    _aside = ("read",)
 
     step: str
     attempt: int
@@ -52,7 +54,7 @@ class CommandLog:
     size_bytes: int | None  # of the transcript; None while it may grow
     incomplete: str  # why something of it is missing
     masked: int | None  # how many secrets were masked in it; None while nobody has counted
-    read: Pieces = field(repr=False, compare=False)
+    read: Pieces
 
     def pieces(self) -> Iterator[bytes]:
         """The transcript, piece by piece. Raises IntegrityBroken when it is gone or is not what was stored."""
@@ -68,10 +70,10 @@ def logs(caller: Caller, run_id: str, step: str | None = None, attempt: int | No
     live = record_now(caller, row).status == "running"
     kept, call = caller.home.store.read(lambda look: (journal.read(look, row), _meant(look, row, step)))
     every = [each for each in attempts_of(kept.rows, kept.flaws) if call in (None, each.call)]
-    found = [each for each in every if attempt in (None, each.header.attempt)]
+    found = [each for each in every if attempt in (None, each.attempt)]
     if not found and (step is not None or attempt is not None):
         wanted = " ".join(part for part in (step or "", f"(attempt {attempt})" if attempt else "") if part)
-        known = [f"{each.label} (attempt {each.header.attempt})" for each in every]
+        known = [f"{each.label} (attempt {each.attempt})" for each in every]
         raise StepNotFound(row.id, wanted, ", ".join(known[-8:]) or "none yet")
     newest = {each.call: each for each in found}
     left = _left(kept.rows)
@@ -145,9 +147,9 @@ def _ended(home: Home, run_id: str, heard: Heard) -> CommandLog | None:
     """The log of an attempt that has ended since it was looked at."""
     key = run_row(home, run_id).key
     rows = home.store.read(lambda look: look.journal_of(key, heard.row.seq))
-    place = (heard.call, heard.header.attempt)
-    later = next((each for each in attempts_of(rows) if (each.call, each.header.attempt) == place), None)
-    return _log(home, run_id, later._replace(label=heard.label), live=False) if later is not None else None
+    place = (heard.call, heard.attempt)
+    later = next((each for each in attempts_of(rows) if (each.call, each.attempt) == place), None)
+    return _log(home, run_id, replace(later, label=heard.label), live=False) if later is not None else None
 
 
 # -- following -----------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def follow(
     end when there was none.
     """
     row = run_row(caller.home, run_id)
-    following = _Following(caller.home, row.id, step, attempt)
+    following = _FilesUnderWay(caller.home, row.id, step, attempt)
     while True:
         going = (
             record_now(caller, row).status == "running"
@@ -175,7 +177,7 @@ def follow(
         raise StepNotFound(row.id, step, ", ".join(following.known()) or "none yet")
 
 
-class _Following:
+class _FilesUnderWay:
     """The attempts of a run under way, each with its file held open: it may be removed before it is read to its end."""
 
     def __init__(self, home: Home, run_id: str, step: str | None, attempt: int | None) -> None:
@@ -207,15 +209,15 @@ class _Following:
         for each in found:
             self._calls.setdefault(each.call, each.row)
         names = labels(self._calls.values()) if found else {}
-        return [each for each in (each._replace(label=names[each.call]) for each in found) if self._is_wanted(each)]
+        return [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
 
     def _is_wanted(self, heard: Heard) -> bool:
         wanted = self._step in (None, heard.label, heard.call.step)
-        return wanted and self._attempt in (None, heard.header.attempt)
+        return wanted and self._attempt in (None, heard.attempt)
 
     def _entry(self, heard: Heard, live: bool) -> Iterator[tuple[CommandLog, bytes]]:
         self.met = True
-        place = (heard.call, heard.header.attempt)
+        place = (heard.call, heard.attempt)
         _, file = self._open.pop(place, (None, None))
         log = _log(self._home, self._run_id, heard, live, self._left)
         if log is None:
@@ -230,7 +232,7 @@ class _Following:
     def _opened(self, heard: Heard) -> BinaryIO | None:
         """The file of an attempt; None when it was cleared: then its receipt is next, and has it all."""
         try:
-            return (work_folder(self._home, self._run_id, heard.call, heard.header.attempt) / TAIL).open("rb")
+            return (work_folder(self._home, self._run_id, heard.call, heard.attempt) / TAIL).open("rb")
         except OSError:
             return None
 

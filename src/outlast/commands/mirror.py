@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,21 +17,21 @@ from urllib.parse import quote
 import msgspec
 
 from outlast.errors import OutlastError
-from outlast.flows.loading import is_recipe, lasting
-from outlast.home.find import run_row
+from outlast.flows.loading import is_flow_file, lasting
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
-from outlast.runs.labels import Labels
-from outlast.runs.receipt import Receipt, receipts_of
-from outlast.values.codec import encode, jsonable
-from outlast.values.digest import identity
+from outlast.runs.journal import Labels
+from outlast.runs.receipt import Attempts, Receipt, receipts_of
+from outlast.values.codec import encode, identity, jsonable
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
 _NAME_BYTES = 110  # of a step and of an agent: both, a number and a suffix are one name of a file
+PIECE = 100  # receipts that are made at once
 CONDITIONS = ("when", "until")  # they decide and hand nothing over
 
 Name = Callable[[Receipt], str]
@@ -69,7 +70,7 @@ class Mirror:
         self._lock = threading.Lock()
         self._given_up = False
 
-    def catch_up(self, most: int = -1) -> bool:
+    def catch_up(self, most: int | None = None) -> bool:
         """Write what the journal has that the mirror has not, `most` entries of it; whether there may be more.
 
         A full disk or a damaged entry does not stop the run.
@@ -86,7 +87,7 @@ class Mirror:
                 self._home.tell(f"the mirror {self._folder.path} cannot be written: {why}; {later}")
                 return False
 
-    def _catch_up(self, most: int) -> int:
+    def _catch_up(self, most: int | None) -> int:
         rows, flaws = self._read(self._since, most)
         if not rows:
             return 0
@@ -105,13 +106,13 @@ class Mirror:
     def _new_folder(self, path: Path) -> _Folder:
         return _Folder(path, _Counted() if self._labels is not None else iterated)
 
-    def _read(self, since: int, most: int = -1) -> tuple[list[Row], Flaws]:
+    def _read(self, since: int, most: int | None = None) -> tuple[list[Row], Flaws]:
         """What is new; where it is read from its beginning, what is damaged is told too."""
         if since:
             return self._home.store.read(lambda look: look.journal_of(self._key, since, most)), UNDAMAGED
         run = run_row(self._home, self._run_id)
         whole = self._home.store.read(lambda look: journal.read(look, run))
-        return (whole.rows, whole.flaws) if whole.flaws or most < 0 else (whole.rows[:most], UNDAMAGED)
+        return (whole.rows, whole.flaws) if whole.flaws or most is None else (whole.rows[:most], UNDAMAGED)
 
 
 def _goes_back(row: Row) -> bool:
@@ -127,8 +128,15 @@ def write_mirror(home: Home, run_id: str) -> Path:
     kept = home.store.read(lambda look: journal.read(look, row))
     folder = folder_of(home, row.id, row.flow)
     make_folder(folder)
-    name = iterated if is_recipe(row.flow) else _Counted()
-    _Folder(folder, name).write(receipts_of(row.id, row.flow, kept.rows, home.blobs.get, flaws=kept.flaws))
+    files = _Folder(folder, iterated if is_flow_file(row.flow) else _Counted())
+    attempts = Attempts(row.id, row.flow, kept.rows, home.blobs.get, flaws=kept.flaws)
+    if any(map(_goes_back, kept.rows)):
+        files.write(attempts)  # what is heard of a call again steps aside: all of them are needed
+        return folder
+    receipts = iter(attempts)
+    while piece := list(islice(receipts, PIECE)):
+        files.write(piece)
+        files.forget_finished()
     return folder
 
 

@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
-from outlast.flows.loading import is_recipe
-from outlast.home.find import run_row
+from outlast.flows.loading import is_flow_file
+from outlast.home.home import run_row
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Mirrors:
         mirror = self._followed.get(run_id)
         if mirror is None:
             row = run_row(self._home, run_id)
-            if is_recipe(row.flow):  # it keeps its own
+            if is_flow_file(row.flow):  # it keeps its own
                 self._left.add(run_id)
                 return False
             mirror = self._followed[run_id] = Mirror(self._home, run_id, row.key, row.flow, 0, counted=True)

@@ -20,9 +20,10 @@ import subprocess
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from outlast.errors import CommandNotStarted, Invalid
 from outlast.home.process import machine_id, started_at, this_place
@@ -32,8 +33,7 @@ from outlast.values.frozen import NamedTuple
 _HOPELESS_SECONDS = 3.0  # what KILL did not end by then is not ours to end
 
 
-@dataclass(slots=True)
-class KillPatience:
+class KillPatience(Struct):
     """How long TERM is given before KILL. It goes on where it was when ending is interrupted."""
 
     seconds: float
@@ -209,8 +209,7 @@ class CommandEnd(NamedTuple):
     left: int = 0  # processes that could not be ended (they belong to another user)
 
 
-@dataclass(slots=True)
-class _Ending:
+class _Ending(Struct):
     """What a wait knows so far; it is gone on with after a Ctrl-C."""
 
     deadline: float

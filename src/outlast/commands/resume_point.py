@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from outlast.flows.yaml.model import Command, Recipe
+from outlast.flows.yaml.model import Command, FlowDefinition
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
-from outlast.runs.outputs import to_keep
-from outlast.runs.rewind import BEHIND, place_of
+from outlast.runs.outputs.files import to_keep
+from outlast.runs.rewind import BEHIND, NOT_REACHED, place_of
 from outlast.store.contract import Writing
 from outlast.values.codec import encode
 
@@ -64,9 +64,7 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
         execution.marked = execution.hold.head  # here: others may have written by the time the commit is known
         tx.set_run_mark(execution.hold.run_key, execution.marked)
 
-    with execution.pen.lock:
-        queued = execution.pen.queue_work(work, execution.pen.fact("run", "mark", facts))
-    execution.pen.write(queued)
+    execution.writer.commit_work(work, execution.writer.fact("run", "mark", facts))
 
 
 def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
@@ -127,9 +125,9 @@ def is_over(scope: str, loops: Mapping[str, int]) -> bool:
 # -- going back to an earlier step -------------------------------------------------------------------
 
 
-def go_back(execution: Execution, recipe: Recipe) -> None:
+def go_back(execution: Execution, definition: FlowDefinition) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
-    targets = {node.id: node.resume_to for node in recipe.nodes() if isinstance(node, Command) and node.resume_to}
+    targets = {node.id: node.resume_to for node in definition.nodes() if isinstance(node, Command) and node.resume_to}
     for past in _unfinished(execution.ledger, targets):
         scope, target = past.call.scope, targets[past.call.step]
         name, place = f"{scope}{past.call.step}", _place_of(execution.ledger, scope, target)
@@ -146,12 +144,10 @@ def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
 def _place_of(ledger: Ledger, scope: str, step: str) -> int:
     """Where the flow last came to a step in a scope (in a repeat, in the same iteration); 0 when it has not since."""
     alike = (past for past in ledger.calls.values() if (past.call.scope, past.call.step) == (scope, step))
-    places = [place_of(ledger, past.call, past.first) for past in alike if not past.aside]
+    places = [place for past in alike if (place := place_of(ledger, past.call)) < NOT_REACHED]
     return max([place for place in places if place < BEHIND] or places, default=0)
 
 
 def _rewind(execution: Execution, name: str, target: str, place: int) -> None:
     facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
-    with execution.pen.lock:
-        made = execution.pen.fact("run", "rewound", facts)
-    execution.go_back(made)
+    execution.go_back(execution.writer.fact("run", "rewound", facts))

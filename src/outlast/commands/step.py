@@ -13,29 +13,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
+from outlast.commands.environment import accepting, question_shell, work_shell
 from outlast.commands.fan_out import shown_item
-from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, work_folder
+from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.process import HeldCommand, Straggler, hold
-from outlast.commands.shell import accepting, question_shell, work_shell
 from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
-from outlast.flows.spec import MAX_DELAY_SECONDS, StepSpec
-from outlast.flows.yaml.model import Command, Recipe, code_of_step
+from outlast.flows.spec import MAX_DELAY_SECONDS
+from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
-from outlast.runs.saves import take
+from outlast.runs.outputs.saves import take
+from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
-from outlast.values.plain import read_plain
-from outlast.values.private import make_folder
+from outlast.values.late import late
+from outlast.values.private import make_folder, read_plain
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
+    import shutil
+
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+else:
+    shutil = late("shutil")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
@@ -50,7 +55,7 @@ class Setting(NamedTuple):
     """What every command of a run shares."""
 
     executor: Executor
-    recipe: Recipe
+    definition: FlowDefinition
     file: Path
     inputs: Mapping[str, Any]
     secrets: Mapping[str, str]
@@ -61,14 +66,14 @@ class Setting(NamedTuple):
         return self.file.parent
 
     def folder_of(self, command: Command) -> Path:
-        return self.folder / self.recipe.cwd / command.cwd
+        return self.folder / self.definition.cwd / command.cwd
 
     @property
     def has_item(self) -> bool:
         return self.item is not NO_ITEM
 
     def shell_of(self, command: Command) -> str:
-        return command.shell or self.recipe.shell
+        return command.shell or self.definition.shell
 
     def forget(self, run_id: str, call: Call) -> None:
         """Remove the work folders of a call that has its outcome."""
@@ -77,28 +82,34 @@ class Setting(NamedTuple):
             _remove(folder)
 
 
-class CommandSpec(StepSpec):
+class CommandSpec(StepSpec, frozen=True, kw_only=True):
     """A step whose code is a command."""
+
+    work: CommandWork
+
+    @property
+    def command(self) -> str:
+        return self.work.command.run
 
     @property
     def code(self) -> str:
-        return str(self.work.code)
+        return self.work.code
 
     @property
     def place(self) -> tuple[str, str]:
-        return str(self.work.setting.file), str(self.work.id)
+        return str(self.work.setting.file), self.work.id
 
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
-        exits: tuple[int, ...] = self.work.command.retry_exits
+        exits = self.work.command.retry_exits
         if not exits or isinstance(error, StepTimedOut):
             return not exits
         return (error.exit if isinstance(error, CommandFailed) else (facts or {}).get("exit")) in exits
 
 
-def command_spec(command: Command, setting: Setting) -> StepSpec:
+def command_spec(command: Command, setting: Setting) -> CommandSpec:
     """A command of the flow as a step or effect."""
-    work = CommandWork(setting, command, command.id, code_of_step(setting.recipe, command.id) or "")
+    work = CommandWork(setting, command, command.id, code_of_step(setting.definition, command.id) or "")
     return CommandSpec(
         _stands_for_a_command,
         command.id,
@@ -107,6 +118,7 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
         backoff=command.backoff,
         max_delay=max(MAX_DELAY_SECONDS, command.backoff),  # never less than the file asks for
         crashes=command.crashes,
+        limit=command.limit,
         agent=command.agent,
         writes=command.writes,
         on_partial=command.on_partial,
@@ -116,14 +128,14 @@ def command_spec(command: Command, setting: Setting) -> StepSpec:
     )
 
 
-def condition_spec(place: str, command: str, setting: Setting, timeout: float | None, shell: str) -> StepSpec:
+def condition_spec(place: str, command: str, setting: Setting, timeout: float | None, shell: str) -> CommandSpec:
     """A condition (`<id>/when`, `<id>/until`) as a step: exit 0 says that it holds, any other that it does not."""
     owner, _, name = place.rpartition("/")
     node = Command(id=owner, line=0, run=command, timeout=timeout, shell=shell)
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, place, "", is_condition=True))
 
 
-def remark_spec(name: str, setting: Setting) -> StepSpec:
+def remark_spec(name: str, setting: Setting) -> CommandSpec:
     """What the flow notes of itself."""
     node = Command(id=name, line=0, run="")
     return CommandSpec(_stands_for_a_command, name, work=CommandWork(setting, node, name, ""))
@@ -133,8 +145,10 @@ def _stands_for_a_command(reads: dict[str, str]) -> Any:
     """A command's inputs: the digests of the files it reads."""
 
 
-class CommandWork:
+class CommandWork(DeclaredFiles):
     """How the attempts of one command are made."""
+
+    folder: Path
 
     def __init__(self, setting: Setting, command: Command, id: str, code: str, *, is_condition: bool = False) -> None:
         self.setting, self.command, self.id, self.code, self.is_condition = setting, command, id, code, is_condition
@@ -161,6 +175,10 @@ class CommandWork:
         made = CommandAttempt(self, execution, attempt, folder, env)
         attempt.facts = {**(attempt.facts or {}), **made.item, "group": made.held.group.to_facts()}
         return made
+
+    def told(self, attempt: Attempt) -> tuple[str, int | None]:
+        ran = attempt.ready
+        return (ran.tail(), ran.exit) if isinstance(ran, CommandAttempt) else ("", None)
 
     def confirm(self, key: str) -> Happened | ProbeAnswer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
@@ -273,7 +291,7 @@ class CommandAttempt:
         take(execution, self.attempt, self.folder)
         self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
-            return Raised(StepTimedOut(self.attempt.asked.spec.name, command.timeout or 0.0), "timed_out")
+            return Raised(StepTimedOut(self.attempt.asked.call.path, command.timeout or 0.0), "timed_out")
         if ended.how == "stopped":
             execution.stopping = True
             return Raised(Stopped(), "interrupted")
@@ -290,7 +308,7 @@ class CommandAttempt:
             return Raised(NotDone(f"exit {code} says that nothing happened"))
         refused = words.refused(self.folder)
         why = f"not accepted: {refused}" if refused else _last_line(self.tail())
-        return Raised(CommandFailed(self.attempt.asked.spec.name, -1 if code is None else code, why))
+        return Raised(CommandFailed(self.attempt.asked.call.path, -1 if code is None else code, why))
 
     def _named(self, stragglers: tuple[Straggler, ...]) -> list[dict[str, Any]]:
         """What it left in the background and was ended, told to who watches; without secrets, and not too much."""
@@ -340,8 +358,6 @@ class CommandAttempt:
 
 
 def _remove(folder: Path) -> None:
-    import shutil  # late: the first step need not wait for it
-
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.commands.pipe import CHUNK_BYTES, Pipe, Terminal
-from outlast.secrets.stream import Masking, spans_in
+from outlast.secrets.stream import Masking, has_any, spans_in
 from outlast.values.frozen import NamedTuple
-from outlast.values.plain import open_plain
-from outlast.values.private import open_file
+from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import SecretRule
@@ -227,7 +226,7 @@ class _Masking:
 
     def __init__(self, secrets: Collection[str]) -> None:
         self.count = 0
-        self._secrets = _longest_first([os.fsencode(secret) for secret in secrets])
+        self._secrets = tuple(_longest_first([os.fsencode(secret) for secret in secrets]))
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._first = frozenset(secret[0] for secret in self._secrets)
         self._longest = max(map(len, self._secrets), default=0)
@@ -244,7 +243,7 @@ class _Masking:
         return self._masked(self._held, len(self._held)) if self._secrets else b""
 
     def _masked(self, data: bytes, undecided: int) -> bytes:
-        if not any(map(data.__contains__, self._secrets)):  # much cheaper than the pattern
+        if not has_any(data, self._secrets):  # much cheaper than the pattern
             self._held = data[undecided:]
             return data[:undecided]
         parts, at = [], 0

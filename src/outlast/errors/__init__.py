@@ -2,6 +2,7 @@
 
     OutlastError
     ├── NotFound      run_not_found, run_removed, step_not_found, interrupt_not_found, flow_not_found, home_not_found,
+    │                 queue_not_found, limit_not_found, schedule_not_found,
     │                 handoff_not_found, session_not_found, task_not_found, artifact_not_found, artifact_removed,
     │                 checkpoint_not_found, tenant_not_found, key_not_found, route_not_found, record_not_found,
     │                 blob_not_found, output_not_found, displaced_not_found
@@ -20,7 +21,7 @@
     │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
-    │                 secret_pattern_invalid, home_settings_invalid,
+    │                 secret_pattern_invalid, home_settings_invalid, schedule_invalid,
     │                 budget_too_small, settings_invalid,
     │                 request_malformed, request_invalid, body_too_large, range_refused, body_too_slow,
     │                 headers_too_slow, media_type_refused, trust_invalid, option_invalid, tokenizer_invalid
@@ -29,7 +30,7 @@
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
     │                 no_thread
-    └── Failed        step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
+    └── WorkFailed    step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
                       limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
                       run_aborted, run_interrupted
 
@@ -55,10 +56,9 @@ if TYPE_CHECKING:
     from outlast.errors.runs import *
     from outlast.errors.server import *
     from outlast.errors.store import *
-    from outlast.errors.workspace import *
 
 
-class _Filling(Formatter):
+class _CommandWords(Formatter):
     """Formatting in which `{name!q}` is one word of a command, also where it has blanks or looks like an option."""
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:
@@ -69,7 +69,7 @@ class _Filling(Formatter):
 
 def filled(template: str, facts: Mapping[str, Any]) -> str:
     """A text with the facts in it; a fact that is a word of a command is written `{name!q}`."""
-    return _Filling().vformat(template, (), facts)
+    return _CommandWords().vformat(template, (), facts)
 
 
 class _Optional:
@@ -90,11 +90,16 @@ def fact(*, default: Any) -> Any:
     return _Optional(default)
 
 
+_SHORT_CODES = {"OutlastError": "error", "WorkFailed": "failed"}
+
+
 class _Code:
     """The name of a kind in small letters; of a class that somebody made from it, the same."""
 
     def __get__(self, error: OutlastError | None, kind: type[OutlastError]) -> str:
-        name = _ours(kind).__name__.removeprefix("Outlast")
+        name = _ours(kind).__name__
+        if name in _SHORT_CODES:
+            return _SHORT_CODES[name]
         return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
@@ -218,7 +223,7 @@ class Unavailable(OutlastError, init=False):
     """The store cannot serve this now; nothing acknowledged is lost."""
 
 
-class Failed(OutlastError, init=False):
+class WorkFailed(OutlastError, init=False):
     """The user's own work failed, or has not ended well yet."""
 
 
@@ -258,11 +263,8 @@ _PLACES = {
         StepInvalid InputsInvalid RecipeInvalid ResourceInvalid StepFailed StepTimedOut SaidWrong ItemsUnreadable
         LimitReached
     """,
-    "workspace": """
-        ArtifactNotFound ArtifactRemoved CheckpointNotFound RecordNotFound SessionNotFound TaskNotFound SessionExists
-        MemoConflict TaskExists TaskRefused BudgetTooSmall
-    """,
     "runs": """
+        QueueNotFound LimitNotFound ScheduleNotFound ScheduleInvalid
         RunNotFound RunRemoved InterruptNotFound RunHeld RunFinished InputsConflict TaskAborted TaskDeclined
         FlowElsewhere LeaseLost AlreadyAnswered RunSealed RunExists Contested NeverAwaited RepeatsEffects
         StateTooLarge OptionInvalid AnswerInvalid RunTimedOut DeadlinePassed WaitCancelled RunFailed RunWaiting
@@ -272,6 +274,8 @@ _PLACES = {
         HandoffNotFound HandoffAmbiguous HandoffExists Finished HandoffClaimed ClaimLost RevisionConflict
         HandoffContested HandoffWeak NotSettled NotApplicable OtherPlace RunsOnHost LookFirst ForeignCommands
         HandoffInvalid
+        ArtifactNotFound ArtifactRemoved CheckpointNotFound RecordNotFound SessionNotFound TaskNotFound SessionExists
+        MemoConflict TaskExists TaskRefused BudgetTooSmall
     """,
     "server": """
         TenantNotFound KeyNotFound RouteNotFound AddressTaken Unauthenticated Forbidden MethodRefused NoFlows
@@ -283,11 +287,15 @@ _PLACES = {
 _ROOM_OF = {name: room for room, names in _PLACES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name not in _ROOM_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     return found
+
+
+if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them
+    __getattr__ = _load
 
 
 def __dir__() -> list[str]:

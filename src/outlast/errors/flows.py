@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Failed, Invalid, NotFound, Refused, fact
+from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed, fact
 
 
 class FlowNotFound(NotFound):
@@ -272,7 +272,7 @@ class ResourceInvalid(Invalid):
     says = "resource {key!r} cannot be provided so: {why}"
 
 
-class StepFailed(Failed):
+class StepFailed(WorkFailed):
     """Raised in the flow, live and on replay, for a failure that cannot be rebuilt as its own type."""
 
     step: str
@@ -281,7 +281,7 @@ class StepFailed(Failed):
     says = "step {step!r} failed: {type}: {message}"
 
 
-class StepTimedOut(Failed):
+class StepTimedOut(WorkFailed):
     """Raised in the flow when a step's last attempt ran out of time."""
 
     step: str
@@ -289,7 +289,7 @@ class StepTimedOut(Failed):
     says = "step {step!r} took longer than {seconds} s"
 
 
-class SaidWrong(Failed):
+class SaidWrong(WorkFailed):
     """Raised when a command succeeded and wrote a result or an envelope that cannot be understood."""
 
     step: str
@@ -299,7 +299,7 @@ class SaidWrong(Failed):
     advice = "let the command write JSON there, or nothing"
 
 
-class ItemsUnreadable(Failed):
+class ItemsUnreadable(WorkFailed):
     """Raised when the file whose lines a `foreach` goes through cannot be read, or a line cannot be an item."""
 
     step: str
@@ -309,7 +309,7 @@ class ItemsUnreadable(Failed):
     advice = "mend the file, then resume: items that are done stay done"
 
 
-class LimitReached(Failed):
+class LimitReached(WorkFailed):
     """Raised when a repeat has used up its iterations and its condition still does not hold."""
 
     step: str

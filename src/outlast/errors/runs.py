@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Failed, Invalid, NotFound, Refused
+from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed, fact
 
 AGAIN = "`outlast.with_options(again=True)`"
 _SEALS = {
@@ -29,6 +29,39 @@ class RunNotFound(NotFound):
     run: str
     says = "no run {run!r} in this home"
     advice = "list them with `outlast runs`"
+
+
+class QueueNotFound(NotFound):
+    """Raised when no run ever waited in a queue of this name."""
+
+    queue: str
+    says = "no queue {queue!r} in this home"
+    advice = "list them with `outlast queue list`; one is there with the first run in it"
+
+
+class LimitNotFound(NotFound):
+    """Raised when a step shares a limit that nobody has set in this home: what an API allows is not guessed."""
+
+    limit: str
+    says = "no limit {limit!r} is set in this home"
+    advice = "set it: `outlast limit set {limit} --concurrency 4 --rate 30/m`, then resume what was refused"
+
+
+class ScheduleNotFound(NotFound):
+    """Raised when there is no schedule of this name."""
+
+    schedule: str
+    says = "no schedule {schedule!r} in this scope"
+    advice = "list them with `outlast schedule list`"
+
+
+class ScheduleInvalid(Invalid):
+    """Raised for times that are none, or a time zone that is not known."""
+
+    cron: str
+    why: str
+    says = "the times {cron!r} cannot be: {why}"
+    advice = "give five fields as cron takes them, such as `0 7 * * MON-FRI`, and a time zone such as Europe/Paris"
 
 
 class RunRemoved(NotFound):
@@ -77,7 +110,10 @@ class RunFinished(Conflict):
     run: str
     status: str
     says = "run {run} is finished ({status})"
-    advice = "run the flow again to start a new run; of a task that was named, with `--again`"
+    advice = (
+        "run the flow again to start a new run; of a task that was named, with `--again`; "
+        "from one of its steps on: `outlast fork {run} --from STEP`"
+    )
 
 
 class InputsConflict(Conflict):
@@ -197,8 +233,9 @@ class NeverAwaited(Refused):
 
     run: str
     calls: str
+    remedy: str = fact(default="write `await` before it (or hand it to asyncio.gather), then resume the run")
     says = "run {run} made and never awaited: {calls}"
-    advice = "write `await` before it (or hand it to asyncio.gather), then resume the run"
+    advice = "{remedy}"
 
 
 class RepeatsEffects(Refused):
@@ -254,7 +291,7 @@ class AnswerInvalid(Invalid):
     advice = "it takes one of: {choices}"
 
 
-class RunTimedOut(Failed):
+class RunTimedOut(WorkFailed):
     """Ends a run that is not done by the deadline of its flow."""
 
     run: str
@@ -264,7 +301,7 @@ class RunTimedOut(Failed):
     advice = "give its flow a later deadline and resume it, or give it up: `outlast abort {run} --why WHY`"
 
 
-class DeadlinePassed(Failed):
+class DeadlinePassed(WorkFailed):
     """Raised by pause_for and wait_for when nobody answered in time and there is no default."""
 
     run: str
@@ -273,7 +310,7 @@ class DeadlinePassed(Failed):
     advice = "resume the run to ask again, catch it in the flow, or give the wait a default"
 
 
-class WaitCancelled(Failed):
+class WaitCancelled(WorkFailed):
     """Raised by pause_for and wait_for when the wait was cancelled."""
 
     run: str
@@ -284,7 +321,7 @@ class WaitCancelled(Failed):
     advice = "resume the run to ask again, or catch it in the flow"
 
 
-class RunFailed(Failed):
+class RunFailed(WorkFailed):
     """Raised by unwrap() for a run that failed."""
 
     run: str
@@ -294,7 +331,7 @@ class RunFailed(Failed):
     advice = "run the same command again to go on at the failure"
 
 
-class RunWaiting(Failed):
+class RunWaiting(WorkFailed):
     """Raised by unwrap() for a run that waits."""
 
     run: str
@@ -303,7 +340,7 @@ class RunWaiting(Failed):
     advice = "see `outlast show {run}`"
 
 
-class RunAborted(Failed):
+class RunAborted(WorkFailed):
     """Raised by unwrap() for a run that somebody gave up."""
 
     run: str
@@ -311,7 +348,7 @@ class RunAborted(Failed):
     says = "run {run} was aborted: {why}"
 
 
-class RunInterrupted(Failed):
+class RunInterrupted(WorkFailed):
     """Raised by unwrap() for a run that was asked to stop."""
 
     run: str
@@ -319,7 +356,7 @@ class RunInterrupted(Failed):
     advice = "run the same command again to continue"
 
 
-class CommandNotStarted(Failed):
+class CommandNotStarted(WorkFailed):
     """Raised when a command could not be started; nothing of it ran."""
 
     command: str
@@ -328,7 +365,7 @@ class CommandNotStarted(Failed):
     advice = "nothing of it ran; mend that and run the same command again"
 
 
-class CommandFailed(Failed):
+class CommandFailed(WorkFailed):
     """Raised in the flow when a command's last attempt did not exit with 0, or was not accepted."""
 
     step: str

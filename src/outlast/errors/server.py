@@ -6,11 +6,12 @@ from outlast.errors import Conflict, Invalid, NotFound, Refused, Unavailable, fa
 
 
 class TenantNotFound(NotFound):
-    """Raised by a server when a request names a tenant that its home does not have."""
+    """Raised for a tenant that is not the caller's own, or that a server's home does not have: which, is not said."""
 
     tenant: str
+    remedy: str = fact(default="leave the tenant out; `outlast keys create --tenant NAME --actor WHO` lets somebody in")
     says = "no tenant {tenant!r} here"
-    advice = "name one that exists; `outlast keys create --tenant NAME --actor WHO` lets somebody in to a new one"
+    advice = "{remedy}"
 
 
 class KeyNotFound(NotFound):

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import signal
+import stat
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import monotonic
 
 from outlast.files import repository
 from outlast.files.repository import LeadsOut, Repository
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    import subprocess
 
 GIT_SECONDS = 30.0
 PAUSE_SECONDS = 60.0  # for which a repository that took too long is not asked again
@@ -36,6 +38,7 @@ _QUIET = (
     *("core.alternateRefsCommand=false", "gpg.program=false", "submodule.recurse=false", "core.untrackedCache=false"),
     "diff.autoRefreshIndex=false",  # that would write the index, and lock it against the user meanwhile
 )
+_OPTIONS = tuple(word for setting in _QUIET for word in ("-c", setting))
 _ASKING = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -47,12 +50,11 @@ _ASKING = {
     "GIT_LITERAL_PATHSPECS": "1",
 }
 # Of the caller's own settings these stay; GIT_DIR, GIT_INDEX_FILE and the like speak of another repository.
-_STAYS = r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
+_STAYS = re.compile(
+    r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
+)
 _OWN = ("local", "worktree")  # settings of the repository, and of one of its work trees
 _USERS = re.compile(r"filter\..*|core\.(?:attributesfile|excludesfile)", re.DOTALL)  # only the user's own count
-
-
-_answers: ContextVar[dict[tuple[object, ...], GitAnswer | None] | None] = ContextVar("answers", default=None)
 
 
 class GitAnswer(NamedTuple):
@@ -68,6 +70,33 @@ class GitAnswer(NamedTuple):
         return [os.fsdecode(field) for field in self.out.split(b"\0") if field]
 
 
+class GitLook:
+    """What is known while one thing is looked at: a repository is checked once, and git is asked each thing once."""
+
+    def __init__(self) -> None:
+        self.tops: dict[Path, Path | None] = {}
+        self.known: dict[str, dict[str, str]] = {}  # by top: the environment in which git uses it
+        self.asked: dict[tuple[object, ...], Asked | None] = {}
+
+
+_look: ContextVar[GitLook | None] = ContextVar("look", default=None)
+
+
+@contextmanager
+def one_look() -> Iterator[None]:
+    """While one answer is looked for, each repository is checked once and git is asked each thing once."""
+    if _look.get() is not None:
+        yield
+        return
+    token = _look.set(look := GitLook())
+    try:
+        yield
+    finally:
+        _look.reset(token)
+        for asked in filter(None, look.asked.values()):
+            asked.end()
+
+
 def ask(
     folder: Path,
     *command: str,
@@ -81,23 +110,14 @@ def ask(
 
     None when it cannot be started, is killed or takes longer than it may, and when the repository may not be used.
     """
-    memo, question = _answers.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
-    if memo is None:
-        return _asked(*question[:-1], settings)
-    if question not in memo:
-        memo[question] = _asked(*question[:-1], settings)
-    return memo[question]
+    asked = _asked(folder, command, top, alone, seconds, limit_bytes, settings)
+    return asked.answer if asked is not None else None
 
 
-@contextmanager
-def one_look() -> Iterator[None]:
-    """While many are looked at for one answer, git is asked each thing once."""
-    token = _answers.set({}) if _answers.get() is None else None
-    try:
-        yield
-    finally:
-        if token is not None:
-            _answers.reset(token)
+def ask_ahead(folder: Path, *command: str, top: Path, seconds: float | None = None) -> None:
+    """Let git begin with what will be asked in this look, while something else is done."""
+    if _look.get() is not None:
+        _asked(folder, command, top, False, seconds, ANSWER_BYTES, None)
 
 
 def _asked(
@@ -108,21 +128,42 @@ def _asked(
     seconds: float | None,
     limit_bytes: int,
     settings: Mapping[str, str] | None,
-) -> GitAnswer | None:
-    given = dict(settings or {})
-    if alone:
-        return _ask(folder, command, _nowhere(folder) | given, seconds, limit_bytes)
-    found = top or _top_of(folder)
+) -> Asked | None:
+    look, question = _look.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
+    if look is not None and question in look.asked:
+        return look.asked[question]
     try:
-        known = _known(str(found)) if found else _nowhere(folder)
+        known = _environment(folder, top, alone) | dict(settings or {})
     except Unusable:
-        return None
-    return _ask(folder, command, known | given, seconds, limit_bytes)
+        asked = None
+    else:
+        asked = _start(folder, command, known, seconds, limit_bytes)
+    if look is not None:
+        look.asked[question] = asked
+    return asked
+
+
+def _environment(folder: Path, top: Path | None, alone: bool) -> dict[str, str]:
+    """Raises Unusable."""
+    found = None if alone else top or top_of(folder)
+    return _known(str(found)) if found else _nowhere(folder)
+
+
+def top_of(folder: Path) -> Path | None:
+    """The top of the work tree that a folder is in; None outside of git. Looks for `.git` upward, asks nobody."""
+    look = _look.get()
+    if look is not None and folder in look.tops:
+        return look.tops[folder]
+    found = repository.top_of(folder)
+    top = Path(found) if found is not None else None
+    if look is not None:
+        look.tops[folder] = top
+    return top
 
 
 def why_refused(folder: Path) -> str:
     """What of the repository around a folder leads out, so that git is not asked about it; "" when nothing does."""
-    top = _top_of(folder)
+    top = top_of(folder)
     try:
         if top is not None:
             _found(str(top))
@@ -134,11 +175,6 @@ def why_refused(folder: Path) -> str:
 def found() -> bool:
     """Whether there is a git to ask at all."""
     return _program() is not None
-
-
-def _top_of(folder: Path) -> Path | None:
-    top = repository.top_of(folder)
-    return Path(top) if top is not None else None
 
 
 # -- the repository ----------------------------------------------------------------------------------
@@ -158,10 +194,18 @@ def _nowhere(folder: Path) -> dict[str, str]:
 
 def _known(top: str) -> dict[str, str]:
     """The environment in which git uses this very repository, and none of its programs. Raises Unusable."""
-    from time import monotonic
-
     if _slow.get(top, 0.0) > monotonic():
         raise Unusable("it took too long a moment ago")
+    look = _look.get()
+    if look is None:
+        return _usable(top)
+    if top not in look.known:
+        look.known[top] = _usable(top)
+    return look.known[top]
+
+
+def _usable(top: str) -> dict[str, str]:
+    """The same, once the repository was checked. Raises Unusable."""
     found = _found(top)
     here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
     mark = (found, *map(_mark, (top, found.own, f"{found.common}/config", f"{found.own}/config.worktree")))
@@ -181,8 +225,6 @@ def _known(top: str) -> dict[str, str]:
 
 def _mark(path: str) -> tuple[int, ...]:
     """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
-    import stat
-
     try:
         seen = os.stat(path)
     except OSError:
@@ -239,8 +281,6 @@ def _agree(found: Repository) -> None:
 
 
 def _remember_slow(top: str, answer: GitAnswer | None) -> None:
-    from time import monotonic
-
     if answer is None:
         _slow[top] = monotonic() + PAUSE_SECONDS
 
@@ -316,24 +356,23 @@ def _without(key: str) -> str:
 # -- the process -------------------------------------------------------------------------------------
 
 
-def _ask(
-    folder: Path,
-    command: Sequence[str],
-    settings: Mapping[str, str],
-    seconds: float | None = None,
-    limit_bytes: int = ANSWER_BYTES,
-) -> GitAnswer | None:
-    import subprocess
+def _ask(folder: Path, command: Sequence[str], settings: Mapping[str, str]) -> GitAnswer | None:
+    asked = _start(folder, command, settings, None, ANSWER_BYTES)
+    return asked.answer if asked is not None else None
 
-    words = [word for setting in _QUIET for word in ("-c", setting)]
-    environment = {name: value for name, value in os.environ.items() if not _is_elsewhere(name)}
+
+def _start(
+    folder: Path, command: Sequence[str], settings: Mapping[str, str], seconds: float | None, limit_bytes: int
+) -> Asked | None:
+    """A git that is at work; None when there is none, or it cannot be started."""
     if not (program := _program()):
         return None
+    stays = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or _STAYS.fullmatch(name)}
     try:
         process = subprocess.Popen(
-            [program, "--no-pager", *words, *command],
+            [program, "--no-pager", *_OPTIONS, *command],
             cwd=folder,
-            env=environment | _ASKING | dict(settings),
+            env=stays | _ASKING | dict(settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -341,14 +380,8 @@ def _ask(
         )
     except (OSError, ValueError):  # no such folder, or a NUL in a path
         return None
-    answer = _answer(process, GIT_SECONDS if seconds is None else seconds, limit_bytes)
-    if seconds is None and "GIT_WORK_TREE" in settings:
-        _remember_slow(settings["GIT_WORK_TREE"], answer)
-    return answer
-
-
-def _is_elsewhere(name: str) -> bool:
-    return name.startswith("GIT_") and not re.fullmatch(_STAYS, name)
+    top = settings.get("GIT_WORK_TREE", "") if seconds is None else ""
+    return Asked(process, GIT_SECONDS if seconds is None else seconds, limit_bytes, top)
 
 
 def _program() -> str | None:
@@ -358,50 +391,72 @@ def _program() -> str | None:
     return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
-def _answer(process: subprocess.Popen[bytes], seconds: float, limit_bytes: int) -> GitAnswer | None:
-    import subprocess
-    from time import monotonic
+class Asked:
+    """A question that git is at work on. What it may take counts from when its answer is waited for."""
 
-    deadline = monotonic() + seconds
-    try:
-        out = _read(process, deadline, limit_bytes)
-        if out is None:
-            return GitAnswer(0, b"", whole=False)
-        exit = process.wait(max(0.0, deadline - monotonic()))
-        return GitAnswer(exit, out) if exit >= 0 else None
-    except (TimeoutError, subprocess.TimeoutExpired):
-        return None
-    finally:
-        _end(process)
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float, limit_bytes: int, top: str) -> None:
+        self._process, self._seconds, self._limit_bytes, self._top = process, seconds, limit_bytes, top
 
+    @cached_property
+    def answer(self) -> GitAnswer | None:
+        answer = self._answer(monotonic() + self._seconds)
+        if self._top:
+            _remember_slow(self._top, answer)
+        return answer
 
-def _read(process: subprocess.Popen[bytes], deadline: float, limit_bytes: int) -> bytes | None:
-    """All that it prints; None when that is more than so many bytes. Raises TimeoutError."""
-    from selectors import EVENT_READ, DefaultSelector
-    from time import monotonic
+    def _answer(self, deadline: float) -> GitAnswer | None:
+        try:
+            out = self._read(deadline)
+            if out is None:
+                return GitAnswer(0, b"", whole=False)
+            exit = _exit_of(self._process, deadline)
+            return GitAnswer(exit, out) if exit >= 0 else None
+        except (TimeoutError, subprocess.TimeoutExpired):
+            return None
+        finally:
+            self.end()
 
-    assert process.stdout is not None
-    parts: list[bytes] = []
-    size = 0
-    with DefaultSelector() as ready:
-        ready.register(process.stdout, EVENT_READ)
-        while ready.select(max(0.0, deadline - monotonic())):
-            part = os.read(process.stdout.fileno(), 1 << 16)
+    def _read(self, deadline: float) -> bytes | None:
+        """All that it prints; None when that is more than so many bytes. Raises TimeoutError."""
+        assert self._process.stdout is not None
+        handle, size = self._process.stdout.fileno(), 0
+        parts: list[bytes] = []
+        while _is_ready(handle, deadline):
+            part = os.read(handle, 1 << 16)
             if not part:
                 return b"".join(parts)
             size += len(part)
-            if size > limit_bytes:
+            if size > self._limit_bytes:
                 return None
             parts.append(part)
-    raise TimeoutError
+        raise TimeoutError
+
+    def end(self) -> None:
+        """End it, and all that it started, if it is still at work."""
+        process = self._process
+        if process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    import signal
+def _exit_of(process: subprocess.Popen[bytes], deadline: float) -> int:
+    """How it ended. Waits for its end itself: `wait(timeout)` sleeps and looks. Raises TimeoutExpired."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # another system, or a sandbox that knows no such thing
+        return process.wait(max(0.0, deadline - monotonic()))
+    try:
+        _is_ready(handle, deadline)
+    finally:
+        os.close(handle)
+    return process.wait(0)
 
-    if process.poll() is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+
+def _is_ready(handle: int, deadline: float) -> bool:
+    """Whether there is something to read by then."""
+    ready = select.poll()
+    ready.register(handle, select.POLLIN)
+    return bool(ready.poll(max(0.0, deadline - monotonic()) * 1000))

@@ -5,16 +5,16 @@ Looking at the files, keeping their content and putting them back is done by `fi
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, Literal
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from msgspec import Struct, structs
+
 from outlast.errors import ValueRefused
 from outlast.files.patterns import Patterns, one
-from outlast.values.doubt import doubt_of
-from outlast.values.frozen import dataclass
+from outlast.values.frozen import Compared
+from outlast.values.text import doubt_of
 
 Mode = Literal["file", "exec", "link", "special", "folder"]  # a folder is listed only when it cannot be read
 Judgement = Literal["none", "partial", "complete"]
@@ -33,9 +33,10 @@ NOT_KEPT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SeenFile:
+class SeenFile(Compared, frozen=True):
     """One declared file as it was found. Links are never followed: a link's content is the text of its target."""
+
+    _aside = ("stamp",)
 
     digest: str  # of the content; "" when it cannot be read
     size: int
@@ -43,7 +44,7 @@ class SeenFile:
     kept: str = ""  # the blob with the content
     why: str = ""  # why there is none: a key of NOT_KEPT
     bits: int = 0o644  # the permissions, 0 for a link
-    stamp: str = field(default="", compare=False)  # of a plain file: equal later, its content is; "" when it cannot say
+    stamp: str = ""  # of a plain file: equal later, its content is; "" when it cannot say
 
     @property
     def what(self) -> tuple[str, int, str, int]:
@@ -55,8 +56,7 @@ class SeenFile:
         return bool(self.digest)
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Struct, frozen=True):
     """A declared file that is not as it was; digests, "" where there is no file or it cannot be read.
 
     A file of which only the permissions changed is `changed`, with equal digests.
@@ -163,8 +163,7 @@ def only_permissions(before: SeenFile, now: SeenFile) -> bool:
 # -- the record --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LeftFiles:
+class LeftFiles(Struct, frozen=True):
     """What an attempt left behind, as the next attempt and people are shown it."""
 
     attempt: int
@@ -176,7 +175,7 @@ class LeftFiles:
     git_more: int = 0  # and how many there are beyond those
     exit: int | None = None
     error: str = ""
-    shared: str = ""  # the `foreach` whose items, several at once, declare these files: they may be another's
+    shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares them: they may be its
 
     @property
     def doubt(self) -> str:
@@ -190,8 +189,8 @@ class LeftFiles:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON."""
-        plain = dataclasses.asdict(self)
-        plain["files"] = [{**dataclasses.asdict(each), "path": text(each.path)} for each in self.files]
+        plain = structs.asdict(self)
+        plain["files"] = [{**structs.asdict(each), "path": text(each.path)} for each in self.files]
         plain["git"] = [text(path) for path in self.git]
         return {name: value for name, value in plain.items() if value or name != "shared"}
 
@@ -212,9 +211,8 @@ def _read_change(plain: Mapping[str, Any], at: int) -> FileChange:
 
 
 def _known(kind: type[LeftFiles | FileChange], plain: Mapping[str, Any], at: str) -> dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(kind)}
     for name in plain:
-        if name not in names:
+        if name not in kind.__struct_fields__:
             raise ValueRefused(f"{at}{name}", "no such field is known here", "read it with the version that wrote it")
     return dict(plain)
 

@@ -13,23 +13,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from outlast.files import repository
-from outlast.files.ask_git import ANSWER_BYTES
-from outlast.files.ask_git import GitAnswer as GitAnswer
-from outlast.files.ask_git import ask as ask
-from outlast.files.ask_git import found as found
-from outlast.files.ask_git import one_look as one_look
-from outlast.files.ask_git import why_refused as why_refused
+from outlast.files.ask_git import ANSWER_BYTES, GitAnswer, ask, ask_ahead, found
+from outlast.files.ask_git import top_of as top_of
 from outlast.files.changes import readable, text
 from outlast.files.repository import spelled
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.handoffs.verdict import Relation
+    from outlast.files.snapshot import Relation
 
 _ARGUMENT_BYTES = 100_000  # of paths in one command
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 HISTORY_SECONDS = 5.0  # that git may take to find the first commit
+COMMITS = 1_000  # of which it is remembered with what they began
 MARKS = 50  # first commits and remotes that are kept, of each
 _SUBMODULE = "160000"  # the mode of one in the index
 
@@ -52,13 +48,24 @@ class GitState(NamedTuple):
     changed: tuple[GitChange, ...] = ()
 
 
+_STATUS = (
+    *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames", "--no-ahead-behind"),
+    *("--ignored=no", "--ignore-submodules=dirty"),
+)
+_SHALLOW = ("rev-parse", "--is-shallow-repository")
+_FIRST_COMMITS = ("rev-list", "--max-parents=0", "HEAD")
+_REMOTES = ("remote", "-v")
+
+
 # -- questions ---------------------------------------------------------------------------------------
 
 
-def top_of(folder: Path) -> Path | None:
-    """The top of the work tree that a folder is in; None outside of git. Looks for `.git` upward, asks nobody."""
-    found = repository.top_of(folder)
-    return Path(found) if found is not None else None
+def look_ahead(folder: Path, *, known_by: bool = False) -> None:
+    """Let git begin with `look`, and with `known_by`, while files are looked at."""
+    if (top := top_of(folder)) is None:
+        return
+    for command in (_STATUS, *((_REMOTES,) if known_by else ())):
+        ask_ahead(top, *command, top=top)
 
 
 def look(folder: Path) -> GitState | None:
@@ -67,8 +74,7 @@ def look(folder: Path) -> GitState | None:
     A submodule differs by its commit alone: to look for edits in it, git would start with its settings, whatever ours.
     """
     top = top_of(folder)
-    options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames", "--no-ahead-behind")
-    answer = _ask_at(top, "status", *options, "--ignored=no", "--ignore-submodules=dirty") if top else None
+    answer = _ask_at(top, *_STATUS) if top else None
     if top is None or answer is None or answer.exit or not answer.whole:
         return None
     fields = answer.fields
@@ -179,24 +185,37 @@ def commit_of(folder: Path) -> str:
     return answer.out.decode().strip() if answer and not answer.exit else ""
 
 
-def known_by(folder: Path) -> tuple[str, ...]:
-    """What the repository of a folder is known by in every clone: first commits, and remotes in one spelling."""
+def known_by(folder: Path, commit: str = "") -> tuple[str, ...]:
+    """What the repository of a folder is known by in every clone: first commits, and remotes in one spelling.
+
+    `commit`: the one that is checked out, where that is known. Those that it began with are asked for once.
+    """
     top = top_of(folder)
-    return (*_first_commits(top), *_remotes(top)) if top else ()
+    return (*_first_commits(top, commit), *_remotes(top)) if top else ()
 
 
-def _first_commits(top: Path) -> list[str]:
+_firsts: dict[str, list[str]] = {}  # by commit: the first ones, which never change
+
+
+def _first_commits(top: Path, commit: str) -> list[str]:
     """Those that have no parent; none where history was cut off, or is so long that git takes its time."""
+    if commit in _firsts:
+        return _firsts[commit]
+    ask_ahead(top, *_FIRST_COMMITS, top=top, seconds=HISTORY_SECONDS)
     if _is_shallow(top):
         return []
-    answer = ask(top, "rev-list", "--max-parents=0", "HEAD", top=top, seconds=HISTORY_SECONDS)
-    found = answer.out.decode().split() if answer and not answer.exit else []
-    return sorted(found)[:MARKS]
+    answer = ask(top, *_FIRST_COMMITS, top=top, seconds=HISTORY_SECONDS)
+    if answer is None or answer.exit:
+        return []
+    found = sorted(answer.out.decode().split())[:MARKS]
+    if commit and len(_firsts) < COMMITS:
+        _firsts[commit] = found
+    return found
 
 
 def _remotes(top: Path) -> list[str]:
     """Where it is fetched from."""
-    answer = _ask_at(top, "remote", "-v")
+    answer = _ask_at(top, *_REMOTES)
     lines = os.fsdecode(answer.out).splitlines() if answer and not answer.exit else []
     urls = (line.partition("\t")[2].rpartition(" (fetch)")[0] for line in lines)
     return sorted({text(name) for url in urls if url and (name := spelled(url, str(top)))})[:MARKS]
@@ -233,7 +252,7 @@ def parting(folder: Path, one: str, other: str) -> str:
 
 def _is_shallow(top: Path) -> bool:
     """Whether history was cut off, so that an ancestor may not be seen as one."""
-    answer = _ask_at(top, "rev-parse", "--is-shallow-repository")
+    answer = _ask_at(top, *_SHALLOW)
     return answer is None or answer.out.strip() != b"false"
 
 

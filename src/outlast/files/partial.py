@@ -1,47 +1,50 @@
-"""Partial work: what an attempt left in the files it declared to write, and putting it back.
+"""Partial work: what an attempt left in the files it declared to write, and putting them back without losing anything.
 
-`look_and_keep` before an attempt, `judged` after it, `restore` when somebody asks for it. The rules are in
-`files/changes.py`, the looking in `snapshot.py`. Nothing here writes the journal.
+The files are looked at by `snapshot.py` before an attempt and after it; the rules are in `changes.py`. Nothing here
+writes the journal. The order of putting back is what makes it safe: everything is checked, then the content of each
+file that will give way is saved as a blob, then the caller records those blobs, and only then are files touched, each
+whole or not at all. A crash in between leaves some files as before and the rest as the attempt left them; running it
+again does the rest, since a file that is back is no change.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from posixpath import relpath
 
+from msgspec import Struct
+
+from outlast.errors import DiskFull, EditedSince, NotRestorable
 from outlast.files.ask_git import ask
 from outlast.files.changes import (
     GIT_PATHS,
+    FileChange,
     LeftFiles,
     SeenFile,
-    blobs_of,
     changes,
-    from_facts,
+    edited_since,
     judge,
     last_lines,
+    not_restorable,
+    only_permissions,
     readable,
-    to_facts,
 )
 from outlast.files.patterns import never
-from outlast.files.restore import RestoredFiles, refuse_restore, restore
-from outlast.files.snapshot import look, look_and_keep
-
-__all__ = [
-    "RestoredFiles",
-    "blobs_of",
-    "changed_by_git",
-    "from_facts",
-    "judged",
-    "look",
-    "look_and_keep",
-    "refuse_restore",
-    "restore",
-    "to_facts",
-]
+from outlast.files.place import folder_at, is_folder, reached, remove_empty, write_new
+from outlast.files.snapshot import holds_secret, look, look_at
+from outlast.store.contract.blobs import Blobs
+from outlast.values.codec import identity
+from outlast.values.frozen import NamedTuple
 
 GIT_SECONDS = 5.0
+SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
+_NAMED = 20  # that many paths are spelled out in an error
+
+Saved = Mapping[str, str]
 
 
 def judged(
@@ -77,9 +80,10 @@ def changed_by_git(root: Path) -> tuple[str, ...]:
     They say where to look and decide nothing: without git, outside of a work tree, or when git takes longer than
     five seconds, there are none.
     """
-    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all")
+    status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     prefix = _git(root, "rev-parse", "--show-prefix") if status else ""
-    seen_from_root = (relpath(path, prefix.removesuffix("\n") or ".") for path in _paths_in(status))
+    paths = (field[3:].rstrip("/") for field in status.split("\0") if field)  # after two letters and a blank
+    seen_from_root = (relpath(path, prefix.removesuffix("\n") or ".") for path in paths)
     return tuple(sorted(path for path in set(seen_from_root) if not any(map(never, path.split("/")))))
 
 
@@ -88,13 +92,256 @@ def _git(root: Path, *command: str) -> str:
     return os.fsdecode(answer.out) if answer and not answer.exit else ""
 
 
-def _paths_in(status: str) -> list[str]:
-    """The paths of `git status -z`: `XY path`, and after a rename or copy the old path on its own."""
-    paths = []
-    fields = iter(status.split("\0"))
-    for field in fields:
-        if field:
-            paths.append(field[3:].rstrip("/"))
-            if {"R", "C"} & set(field[:2]):
-                paths.append(next(fields, ""))
-    return [path for path in paths if path]
+# -- putting back ------------------------------------------------------------------------------------
+
+
+class RestoredFiles(Struct, frozen=True):
+    """What was put back."""
+
+    restored: tuple[FileChange, ...]  # the changes that were undone
+    saved: dict[str, str]  # path of each file that gave way, and the blob with its content
+    not_kept: tuple[str, ...]  # files whose content before is not kept; they had not changed
+
+
+class _Restore(NamedTuple):
+    """What is to be put back: the files as they were, as they are, and what is undone."""
+
+    root: Path
+    before: Mapping[str, SeenFile]
+    now: Mapping[str, SeenFile]
+    undo: tuple[FileChange, ...]
+
+
+def restore(
+    root: Path,
+    patterns: Sequence[str],
+    before: Mapping[str, SeenFile],
+    blobs: Blobs,
+    *,
+    known_after: Mapping[str, str] | None = None,
+    ended_at_us: int | None = None,
+    secrets: Collection[str] = (),
+    record: Callable[[Saved], None] | None = None,
+) -> RestoredFiles:
+    """Put the declared files back as they were `before`, and give what gave way, saved as blobs.
+
+    `known_after` has the digests of the files when the attempt ended ("" for none); without it, `ended_at_us` is when
+    the attempt was surely over, and a file written later counts as edited. `record` is called with what was saved, when
+    that is durable and before any file is touched. Only files are put back: folders that are empty afterwards stay.
+
+    Raises EditedSince or NotRestorable, naming the files, before anything is touched; DiskFull. After an error in the
+    middle nothing is lost and the same call does the rest.
+    """
+    plan = refuse_restore(root, patterns, before, blobs, known_after=known_after, ended_at_us=ended_at_us)
+    return _restored(plan, blobs, secrets, record)
+
+
+def put_back(
+    root: Path,
+    wanted: Mapping[str, SeenFile],
+    blobs: Blobs,
+    *,
+    secrets: Collection[str] = (),
+    record: Callable[[Saved], None] | None = None,
+) -> RestoredFiles:
+    """Put just these files back, whatever is there now: it gives way, saved as `restore` saves it.
+
+    Raises NotRestorable, EditedSince for what is written at this moment, DiskFull.
+    """
+    looks = ((path, look_at(f"{root}/{path}", 0)) for path in wanted if _is_reached(root, path))
+    now = {path: found.seen for path, found in looks if found and found.seen.mode != "folder"}
+    plan = _Restore(root, wanted, now, changes(wanted, now))
+    _refuse_impossible(plan, blobs)
+    return _restored(plan, blobs, secrets, record)
+
+
+def _is_reached(root: Path, path: str) -> bool:
+    """Whether every folder above a file is one: what a link leads to is none of ours."""
+    return all(is_folder(f"{root}/{above}") for above in Path(path).parents[:-1])
+
+
+def _restored(
+    plan: _Restore, blobs: Blobs, secrets: Collection[str], record: Callable[[Saved], None] | None
+) -> RestoredFiles:
+    root, before, now, undo = plan
+    saved = _save(plan, blobs, secrets)
+    if record:
+        record(saved)
+    reached("restore.saved")
+    for change in _removals_first(undo):
+        with _named(root, change.path):
+            _put_back(root, change.path, before.get(change.path), now.get(change.path), blobs)
+        reached("restore.written")
+    return RestoredFiles(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
+
+
+def _removals_first(undo: tuple[FileChange, ...]) -> list[FileChange]:
+    """A created file may be where a folder has to be again, or inside of what was a file."""
+    return sorted(undo, key=lambda change: change.change != "created")
+
+
+# -- refusing, before anything is touched ------------------------------------------------------------
+
+
+def refuse_restore(
+    root: Path,
+    patterns: Sequence[str],
+    before: Mapping[str, SeenFile],
+    blobs: Blobs,
+    *,
+    known_after: Mapping[str, str] | None = None,
+    ended_at_us: int | None = None,
+) -> _Restore:
+    """The files as they are, and what would be undone. Raises EditedSince or NotRestorable; touches nothing."""
+    now = look(root, patterns)
+    plan = _Restore(root, before, now, changes(before, now))
+    _refuse_edited(plan, known_after, ended_at_us)
+    _refuse_impossible(plan, blobs)
+    return plan
+
+
+def _refuse_edited(plan: _Restore, known_after: Mapping[str, str] | None, ended_at_us: int | None) -> None:
+    edited: Sequence[str] = ()
+    if known_after is not None:
+        edited = edited_since(plan.undo, known_after)
+    elif ended_at_us is not None:
+        there = (
+            change.path for change in plan.undo if change.change != "removed"
+        )  # what is gone is put back without loss
+        edited = [path for path in there if _written_after(plan.root, path, ended_at_us)]
+    if edited:
+        raise EditedSince(_listed([repr(path) for path in edited]))
+
+
+def _written_after(root: Path, path: str, at_us: int) -> bool:
+    try:
+        return os.lstat(root / path).st_mtime_ns // 1000 > at_us
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _refuse_impossible(plan: _Restore, blobs: Blobs) -> None:
+    root, before, now, undo = plan
+    found = dict(not_restorable(undo, before, now))
+    created = {change.path for change in undo if change.change == "created"}
+    for path in (change.path for change in undo):
+        if path in now and now[path].size > SAVE_BYTES:
+            found.setdefault(path, f"what is there now is larger than {SAVE_BYTES >> 20} MiB, too large to save first")
+        if path in before and (blocked := _blocked(root, path, created)):
+            found.setdefault(path, blocked)
+    if found:
+        raise _not_restorable(found)
+    for path in (change.path for change in undo):
+        if path in before and before[path].kept:
+            blobs.get(before[path].kept)  # raises IntegrityBroken while there is still nothing half done
+
+
+def _not_restorable(found: Mapping[str, str]) -> NotRestorable:
+    return NotRestorable(_listed([f"{path!r} ({why})" for path, why in sorted(found.items())]))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _blocked(root: Path, path: str, created: Collection[str]) -> str:
+    """Why a file cannot be written at its path: something is in its place, or in that of a folder above it."""
+    parts = path.split("/")
+    for depth in range(1, len(parts)):
+        above = "/".join(parts[:depth])
+        if above in created:  # it is removed first, and what a link there leads to is none of ours
+            return ""
+        if os.path.lexists(root / above) and not is_folder(f"{root}/{above}"):
+            return f"{above!r} was a folder and is none now"
+    if is_folder(f"{root}/{path}") and not all(inner in created for inner in _files_below(root, path)):
+        return "it is a folder now, with files in it that were not declared"
+    return ""
+
+
+def _files_below(root: Path, path: str) -> Iterator[str]:
+    for folder, folders, files in os.walk(root / path):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        yield from (os.path.relpath(os.path.join(folder, name), root) for name in (*files, *links))
+
+
+# -- saving what gives way ---------------------------------------------------------------------------
+
+
+def _save(plan: _Restore, blobs: Blobs, secrets: Collection[str]) -> dict[str, str]:
+    """The blobs with the content of every file that gives way, durable."""
+    root, before, now, undo = plan
+    giving_way = [
+        path
+        for path in (change.path for change in undo)
+        if path in now and not (path in before and only_permissions(before[path], now[path]))
+    ]
+    for path in giving_way:
+        if holds_secret(_content(root, path, now[path]), secrets):
+            raise _not_restorable({path: "what is there now has a secret in it, which is never stored"})
+    return {path: blobs.put(_content(root, path, now[path])) for path in giving_way}
+
+
+def _content(root: Path, path: str, expected: SeenFile) -> bytes:
+    found = look_at(f"{root}/{path}", SAVE_BYTES)
+    if not found or found.seen.what != expected.what or found.content is None:
+        raise EditedSince(repr(path))
+    return found.content
+
+
+# -- touching files ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _named(root: Path, path: str) -> Iterator[None]:
+    """What the file system refuses, said of the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(str(root)) from error
+        raise _not_restorable({path: error.strerror or str(error)}) from error
+
+
+def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | None, blobs: Blobs) -> None:
+    _expect(root, path, now)
+    *above, name = path.split("/")
+    with folder_at(root, above, make=True) as folder:
+        if before is None:
+            os.unlink(name, dir_fd=folder)
+        elif now and only_permissions(before, now):
+            _set_bits(folder, name, before.bits)
+        else:
+            _write(folder, name, before, blobs.get(before.kept))
+        os.fsync(folder)
+
+
+def _expect(root: Path, path: str, now: SeenFile | None) -> None:
+    """The file is still the one whose content was saved. Empty folders may make room for a file."""
+    if now is None and is_folder(f"{root}/{path}"):
+        remove_empty(root, path)
+    found = look_at(f"{root}/{path}", 0)
+    if (found.seen.what if found else None) != (now.what if now else None):
+        raise EditedSince(repr(path))
+
+
+def _set_bits(folder: int, name: str, bits: int) -> None:
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        os.fchmod(handle, bits)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(folder: int, name: str, before: SeenFile, content: bytes) -> None:
+    """The file, whole, under its name. The name on the way is the same each time: a second try clears up the first."""
+    on_the_way = f".outlast-{identity(os.fsencode(name))}"
+    with suppress(FileNotFoundError):
+        os.unlink(on_the_way, dir_fd=folder)
+    if before.mode == "link":
+        os.symlink(os.fsdecode(content), on_the_way, dir_fd=folder)
+    else:
+        write_new(folder, on_the_way, content, before.bits)
+    reached("restore.staged")
+    os.replace(on_the_way, name, src_dir_fd=folder, dst_dir_fd=folder)

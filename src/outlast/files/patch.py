@@ -1,11 +1,8 @@
-"""What a clone's commit has, and what a patch makes of it, without touching the clone.
+"""What a patch makes of a clone's commit, without touching the clone; and two texts that began as one, merged by git.
 
 The patch is applied to a throw-away index, and what it makes is kept in a throw-away folder: neither the work tree nor
-the repository is written to. Putting the outcome in place is `place.py`.
-
-Two texts that began as one, merged by git: in a folder of its own, nothing of a repository is read or written.
-
-Line ends do not count: a text is merged with LF, and the outcome has those of the text that is here.
+the repository is written to. Putting the outcome in place is `place.py`. In a merge line ends do not count: a text is
+merged with LF, and the outcome has those of the text that is here.
 """
 
 from __future__ import annotations
@@ -14,18 +11,18 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from functools import partial
 from hashlib import sha1, sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from outlast.files import git
-from outlast.files.git import GitAnswer
-from outlast.files.snapshot import Sight, sight
-from outlast.handoffs.handoff import Bound
+from msgspec import Struct, field
+
+from outlast.files import ask_git, git
+from outlast.files.ask_git import GitAnswer
+from outlast.files.snapshot import Bound, Sight, sight
 from outlast.store.disk import translated
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 _MODES = {"100644": "file", "100664": "file", "100755": "exec", "120000": "link", "160000": "submodule"}
 _AT_ONCE = 200  # paths in one command; each may be 4 KiB long
@@ -44,8 +41,7 @@ class GitEntry(NamedTuple):
 NOTHING = GitEntry("absent")
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """One file that the patch makes, and what the commit has in its place."""
 
     head: GitEntry
@@ -53,8 +49,7 @@ class Made:
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(Struct, frozen=True):
     """What the patch comes to, by path from the top. Submodules are left out: which commit they are at is theirs."""
 
     made: dict[str, Made] = field(default_factory=dict)
@@ -124,7 +119,7 @@ def sections_of(patch: bytes, left_out: Collection[str]) -> list[Section]:
     bodies = re.split(rb"(?m)^(?=diff --git )", patch)[1:]
     with room() as folder:
         file = _file(folder, patch)
-        answer = git.ask(Path(folder), "apply", "--numstat", "-z", "--", file, alone=True)  # else paths are cut
+        answer = ask_git.ask(Path(folder), "apply", "--numstat", "-z", "--", file, alone=True)  # else paths are cut
     names = [line.split("\t", 2)[2] for line in answer.fields] if answer and not answer.exit else []
     if len(names) != len(bodies):
         raise UnreadablePatch
@@ -285,7 +280,7 @@ def _went_well(answer: GitAnswer | None) -> bool:
 
 def _ask(top: Path, *command: str, **settings: str) -> GitAnswer | None:
     """Ask about this work tree and no other."""
-    return git.ask(top, *command, top=top, settings=settings)
+    return ask_git.ask(top, *command, top=top, settings=settings)
 
 
 _LABELS = ("here", "where the work began", "the handoff")
@@ -309,7 +304,7 @@ def merged(base: bytes, here: bytes, work: bytes) -> Merged | None:
         for name, content in sides.items():
             Path(folder, name).write_bytes(content)
         labels = [word for label in _LABELS for word in ("-L", label)]
-        answer = git.ask(Path(folder), "merge-file", "-p", "-q", "--diff3", *labels, *sides, alone=True)
+        answer = ask_git.ask(Path(folder), "merge-file", "-p", "-q", "--diff3", *labels, *sides, alone=True)
     if answer is None or not answer.whole or answer.exit > 127:  # as many conflicts; more is an error
         return None
     return Merged(with_ends_of(here, answer.out), answer.exit)

@@ -13,19 +13,19 @@ A pattern is relative to a root and is read part by part, the way git and pathli
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
+
+from msgspec import Struct
 
 from outlast.errors import NameInvalid
-from outlast.values.frozen import dataclass
 
 Place = frozenset[tuple[int, int]]  # how far each glob has been read: (which glob, which of its parts is next)
 FOLDERS = "**"
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
+class Patterns(Struct, frozen=True):
     """Patterns ready to be walked along a path, one name at a time."""
 
     globs: tuple[tuple[str, ...], ...]
@@ -67,6 +67,10 @@ class Patterns:
         for name in path.split("/"):
             place = self.step(place, name)
         return self.accepts(place)
+
+    def meets(self, other: Patterns) -> bool:
+        """Whether there may be a file that both mean."""
+        return any(_meet(mine, theirs, FOLDERS, _alike) for mine in self.globs for theirs in other.globs)
 
     def _opened(self, places: Iterable[tuple[int, int]]) -> Place:
         """The places, and behind each `**` the next one: it may stand for no folder at all."""
@@ -142,3 +146,33 @@ def _fits(part: str, name: str) -> bool:
 @lru_cache(maxsize=1000)
 def _regex(part: str) -> re.Pattern[str]:
     return re.compile(translate(part))
+
+
+# -- patterns beside each other ----------------------------------------------------------------------
+
+
+def _meet(one: Sequence[str], two: Sequence[str], many: str, alike: Callable[[str, str], bool]) -> bool:
+    """Whether something fits both of two rows in which `many` stands for any number of others."""
+
+    @cache
+    def meet(mine: int, theirs: int) -> bool:
+        if mine == len(one) or theirs == len(two):
+            return all(part == many for part in (*one[mine:], *two[theirs:]))
+        if many in (one[mine], two[theirs]):
+            return meet(mine + 1, theirs) or meet(mine, theirs + 1)
+        return alike(one[mine], two[theirs]) and meet(mine + 1, theirs + 1)
+
+    return meet(0, 0)
+
+
+@lru_cache(maxsize=1000)
+def _alike(one: str, two: str) -> bool:
+    """Whether a name may fit both parts; a set of characters is taken for any."""
+    return _meet(_signs(one), _signs(two), "*", lambda mine, theirs: "?" in (mine, theirs) or mine == theirs)
+
+
+def _signs(part: str) -> list[str]:
+    return ["?" if len(sign) > 1 else sign for sign in _SIGN.findall(part)]
+
+
+_SIGN = re.compile(r"\[!?\]?[^]]{0,300}\]|.", re.DOTALL)  # a set, or one character; no name is longer

@@ -5,9 +5,8 @@ of git's that leads out (a link, a pointer that is not pointed back at, an objec
 word for where to read: `LeadsOut`, which `git.py` lets pass only where git's own `safe.directory` names the
 repository. What leads into /proc, /dev or /sys, and pipes and devices, pass never. No file is waited for.
 
-Where a repository is fetched from, in one spelling: however a clone writes it, and without who may.
-
-`git@host:a/b.git`, `ssh://git@host:22/a/b` and `https://me:token@host/A/b.git/` are one repository.
+Where it is fetched from has one spelling, however a clone writes it, and without who may: `git@host:a/b.git`,
+`ssh://git@host:22/a/b` and `https://me:token@host/A/b.git/` are one repository.
 """
 
 from __future__ import annotations
@@ -15,10 +14,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, NamedTuple
+
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from urllib import parse
+else:
+    parse = late("urllib.parse")  # a hook spells no remote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
@@ -28,7 +33,7 @@ def spelled(url: str, top: str) -> str:
     scheme, mark, rest = url.partition("://")
     if mark and _SCHEME.fullmatch(scheme):
         host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
-        path = unquote(slash + path)
+        path = parse.unquote(slash + path)
         return _local(path) if scheme.lower() == "file" else _remote(host, path)
     host, mark, path = _short(url)
     if mark and "/" not in host and not path.startswith(":"):
@@ -261,18 +266,17 @@ def _plainly(path: str, flags: int) -> int:
 # -- links -------------------------------------------------------------------------------------------
 
 
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     """What git reads of its folder, but for the objects themselves: they are known by their digests."""
-    yield from (entry for entry in _scanned(folder) if entry.name != _RUNS_NOT)
+    found = [entry for entry in _scanned(folder) if entry.name != _RUNS_NOT]
     for name in ("info", "objects", "objects/info", "objects/pack"):
-        yield from _scanned(os.path.join(folder, name))
-    left, folders = _ENTRIES, [os.path.join(folder, "refs")]
-    while folders and left > 0:
-        for entry in _scanned(folders.pop()):
-            left -= 1
-            yield entry
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
+        found += _scanned(os.path.join(folder, name))
+    most, folders = len(found) + _ENTRIES, [os.path.join(folder, "refs")]
+    while folders and len(found) < most:
+        refs = _scanned(folders.pop())
+        folders += [entry.path for entry in refs if entry.is_dir(follow_symlinks=False)]
+        found += refs
+    return found
 
 
 def _scanned(folder: str) -> list[os.DirEntry[str]]:
@@ -283,7 +287,7 @@ def _scanned(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _check_entries(repository: Repository, entries: Iterator[os.DirEntry[str]]) -> None:
+def _check_entries(repository: Repository, entries: Iterable[os.DirEntry[str]]) -> None:
     for entry in entries:
         if entry.is_symlink():
             where = followed(entry.path)

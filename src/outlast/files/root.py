@@ -11,9 +11,7 @@ from outlast.errors import HandoffInvalid
 from outlast.files import git
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
-from outlast.files.snapshot import can_be_a_path
-from outlast.handoffs.handoff import Binding
-from outlast.home.process import this_place
+from outlast.files.snapshot import Binding, can_be_a_path
 
 
 def root_from(given: str | None, stands: str = "", project: Path | None = None) -> Path:
@@ -72,7 +70,8 @@ class Stand:
 
     def __init__(self, here: Path) -> None:
         self._here, self._top = here, git.top_of(here)
-        self._has, self._known_by = cache(partial(git.has_commit, here)), cache(partial(git.known_by, here))
+        self._state, self._has = cache(partial(git.look, here)), cache(partial(git.has_commit, here))
+        self._known_by = cache(partial(git.known_by, here))
 
     def place_of(self, bound: Binding) -> Path | None:
         """The bound root in the repository here; None when that is not known to be the same one.
@@ -83,12 +82,17 @@ class Stand:
         top, there = self._top, Path(path_of(bound.root))
         if top is None:
             return there if self._here.is_relative_to(there) and there != there.parent else None
-        has = self._has(bound.commit) if bound.commit else None
+        has = self._has_commit(bound.commit) if bound.commit else None
         if has or self._is_marked(top, bound):
             return _inside(top, bound.prefix)
         if bound.commit and (has is False or not _is_ours(bound)):
             return None
         return _inside(top, bound.prefix) if text(str(top)) == _top_of(bound) else None
+
+    def _has_commit(self, commit: str) -> bool | None:
+        """Most often it is the one that is checked out, which whoever looks at files asks for anyway."""
+        state = self._state()
+        return True if state is not None and state.commit == commit else self._has(commit)
 
     def _is_marked(self, top: Path, bound: Binding) -> bool:
         """Whether both are known by the same, or one was cloned from where the other is."""
@@ -113,4 +117,4 @@ def _inside(top: Path, prefix: str) -> Path | None:
 
 def _is_ours(bound: Binding) -> bool:
     """Whether the bound root is a folder of this host: elsewhere the same path is another folder."""
-    return bound.host == this_place()[0]
+    return bound.host == os.uname().nodename

@@ -7,14 +7,26 @@ import stat
 from hashlib import file_digest
 from io import FileIO
 from pathlib import Path
+from typing import Literal, get_args
+
+from msgspec import Struct
 
 from outlast.files.changes import readable
 from outlast.files.snapshot import GONE
-from outlast.handoffs.contract import FileRule
 
+Rule = Literal["exists", "absent", "sha256", "contains"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 _CHUNK_BYTES = 65_536
 _SHOWN = 200  # characters of a text that was not found
 _SPECIAL = "is neither a plain file nor a folder"
+
+
+class FileRule(Struct, frozen=True):
+    """What must hold of one file."""
+
+    file: str
+    rule: Rule
+    value: str = ""  # the digest in small letters, or the text it contains
 
 
 def broken_rule(root: Path, rule: FileRule) -> str:

@@ -1,13 +1,11 @@
-"""Looking at declared files: what is there, with digests, and its content kept where that is small enough.
+"""Looking at files: what is there, with digests, and its content kept where that is small enough.
 
-Links are not followed, devices, pipes and sockets are not opened, and nothing outside of the root is touched. A file
-that vanishes meanwhile is not there; one that cannot be read is listed as such.
+`look` and `look_and_keep` walk the files that a step declares; `sight` looks at one file of a root, by what a handoff
+is bound to. Links are not followed but for those on the way that stay inside of the root, devices, pipes and sockets
+are not opened, and nothing outside of the root is touched. A file that vanishes meanwhile is not there; one that cannot
+be read is told as such.
 
-One file of a root, looked at without ever leaving the root: what a handoff is bound to.
-
-Links on the way are followed as long as they stay inside, and the folders they lead to are then entered one by one
-without following anything, so that a link put there meanwhile opens nothing. The last name is never followed. Devices,
-pipes and sockets are not opened. Nothing here raises for what it finds.
+`Bound` and `Binding` are what the files and the repository were when somebody looked, as a handoff is bound to them.
 """
 
 from __future__ import annotations
@@ -18,28 +16,106 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha1, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from outlast.files.changes import Mode as DeclaredMode
-from outlast.files.changes import SeenFile
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from outlast.files.changes import Mode, SeenFile
 from outlast.files.patterns import Patterns, never
-from outlast.handoffs.handoff import ABSENT, Bound, Mode
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from outlast.store.contract.blobs import Blobs
+
+
+BoundMode = Literal["file", "exec", "link", "absent", "special"]
+Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one
+
+
+class Bound(Struct, frozen=True):
+    """One file as it was found. Links are not followed: a link's content is the text of its target."""
+
+    mode: BoundMode
+    digest: str = ""  # SHA-256 of the bytes
+    blob: str = ""  # git's blob id of the text with LF line ends, so that line ends do not lie; "" unless it is text
+    size: int = 0
+    kept: str = ""  # the blob that holds the content
+    why: str = ""  # why there is none: too_large, over_budget, secret, unreadable, special
+    leads: str = ""  # of a link: where it leads to in the end, and what is there
+
+    def same(self, other: Bound) -> bool:
+        """Whether both are the same file: the same kind, and the same content but for line ends."""
+        if self.mode != other.mode or (self.why == "unreadable") != (other.why == "unreadable"):
+            return False
+        return self.digest == other.digest or (bool(self.blob) and self.blob == other.blob)
+
+    @property
+    def word(self) -> str:
+        """The file in short, as reasons say it: `absent`, or its kind and digest."""
+        if self.mode == "absent":
+            return "absent"
+        return f"{self.mode} {(self.blob or self.digest)[:12] or self.why}"
+
+
+ABSENT = Bound("absent")
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """What the files and the repository were when somebody looked."""
+
+    root: str
+    host: str
+    files: dict[str, Bound] = field(default_factory=dict)  # by path from the root; of a folder all that git would add
+    folders: tuple[str, ...] = ()  # the targets that are folders
+    environment: dict[str, Bound] = field(default_factory=dict)
+    musts: dict[str, Bound] = field(default_factory=dict)  # the files that musts are about; never their content
+    commit: str = ""  # "" outside of git, or before the first commit
+    branch: str = ""  # "" when detached
+    dirty: str = ""  # digest of the other files that differ from the commit; "" when there are none
+    dirty_files: tuple[str, ...] = ()  # their names, as many as are kept
+    untracked: tuple[str, ...] = ()  # other files that git does not know, as many: they stay behind
+    patch: str = ""  # the blob that holds the uncommitted changes
+    patch_why: str = ""  # why there is none though something is uncommitted
+    prefix: str = ""  # where the root is in its repository; "" at its top, and outside of git
+    unkept: dict[str, str] = field(default_factory=dict)  # of musts to keep that did not hold, by key: what was wrong
+    known_by: tuple[str, ...] = ()  # the first commits and the remotes of its repository: alike in every clone
+
+    @property
+    def stays_behind(self) -> str:
+        """The new files that no clone will get from the handoff, and what to do about it; "" without any."""
+        names = [path if path.isprintable() else repr(path) for path in self.untracked]
+        more = [f"and {len(names) - 5} more"] if len(names) > 5 else []
+        advice = "git does not know them: `git add` them, or name them as files"
+        return f"{', '.join(names[:5] + more)} ({advice})" if names else ""
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        """Every blob that this refers to, each once."""
+        kept = {bound.kept for bound in (*self.files.values(), *self.environment.values())}
+        return tuple(sorted((kept | {self.patch}) - {""}))
+
+
+# -- looking -----------------------------------------------------------------------------------------
 
 
 FILE_BYTES = 1 << 20
 ALL_BYTES = 20 << 20
+SMALL_BYTES = 64 << 10  # of a file whose content is committed with what refers to it, and takes no sync of its own
+SMALL_IN_ALL = 1 << 20  # of such files in one commit
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)  # there is no such file
 _CHUNK_BYTES = 1 << 18
+_TEXT_BYTES = 8_000  # git takes for text what has no NUL in so many
 _TICK_NS = 20_000_000  # two writes within it may leave a file with equal times
+_MANY = 4  # files from which threads pay
 _KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # it may be a pipe by the time it is opened
 
 
 class Look(NamedTuple):
@@ -70,33 +146,67 @@ def look_and_keep(
     counts once), and every file that contains one of the secrets.
     """
     found: dict[str, SeenFile] = {}
-    contents: dict[str, bytes] = {}
-    room = all_bytes
-    for path in sorted(_paths(root, Patterns.of(patterns))):
-        if not (here := look_at(f"{root}/{path}", file_bytes)):
-            continue
-        name = here.seen.digest
-        need = 0 if name in contents else here.seen.size
-        why = _why_not(here, secrets, fits=need <= room)
-        found[path] = replace(here.seen, kept="" if why else name, why=why)
-        if not why and name not in contents:
-            room -= need
-            contents[name] = here.content or b""
-    _keep(blobs, list(contents.values()))
+    with ContentKeeper(blobs, all_bytes) as keeper:
+        for path in sorted(_paths(root, Patterns.of(patterns))):
+            if here := look_at(f"{root}/{path}", file_bytes):
+                why = _why_not(here, secrets, fits=keeper.has_room(here.seen.digest, here.seen.size))
+                kept = "" if why else keeper.keep(here.seen.digest, here.content or b"")
+                found[path] = replace(here.seen, kept=kept, why=why)
     return found
 
 
-def _keep(blobs: Blobs, contents: Sequence[bytes]) -> None:
-    """Many are synced side by side; for a few threads would cost more than they save."""
-    if len(contents) < _KEEPERS // 2:
-        for content in contents:
-            blobs.put(content)
-        return
-    from concurrent.futures import ThreadPoolExecutor
+class ContentKeeper:
+    """Makes contents durable, each once, up to a number of bytes in all.
 
-    with ThreadPoolExecutor(_KEEPERS) as keepers:
-        for put in [keepers.submit(blobs.put, content) for content in contents]:
+    They become blobs, side by side where there are many. Content of at most `small_bytes` does not: it is handed over
+    (`small`), to be committed together with what refers to it.
+    """
+
+    def __init__(self, blobs: Blobs, all_bytes: int = ALL_BYTES, *, small_bytes: int = 0) -> None:
+        self.small: dict[str, bytes] = {}
+        self._blobs, self._room = blobs, all_bytes
+        self._small_bytes, self._small_room = small_bytes, SMALL_IN_ALL
+        self._waiting: dict[str, bytes] = {}
+        self._puts: dict[str, Future[str]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+
+    def has_room(self, digest: str, size: int) -> bool:
+        return self._knows(digest) or size <= self._room
+
+    def _knows(self, digest: str) -> bool:
+        return digest in self.small or digest in self._waiting or digest in self._puts
+
+    def keep(self, digest: str, content: bytes) -> str:
+        """The name of the content, which is durable when the keeper is left, unless it is small."""
+        if self._knows(digest):
+            return digest
+        self._room -= len(content)
+        if self._small_bytes and len(content) <= min(self._small_bytes, self._small_room):
+            self._small_room -= len(content)
+            self.small[digest] = content
+            return digest
+        self._waiting[digest] = content
+        if self._threads or len(self._waiting) >= _MANY:
+            self._put_beside()
+        return digest
+
+    def _put_beside(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # late: it loads logging, and most keep little
+
+        self._threads = self._threads or ThreadPoolExecutor(_KEEPERS)
+        self._puts |= {each: self._threads.submit(self._blobs.put, self._waiting[each]) for each in self._waiting}
+        self._waiting = {}
+
+    def __enter__(self) -> ContentKeeper:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._threads is not None:
+            self._threads.shutdown()
+        for put in self._puts.values():
             put.result()
+        for content in self._waiting.values() if kind is None else ():
+            self._blobs.put(content)
 
 
 def _why_not(here: Look, secrets: Collection[str], *, fits: bool) -> str:
@@ -171,40 +281,24 @@ def look_at(path: str, content_bytes: int) -> Look | None:
     try:
         return _look_at(path, found, content_bytes)
     except OSError as error:
-        unknown = SeenFile("", found.st_size, _declared_mode(found), why="unreadable", bits=_bits(found))
+        unknown = SeenFile("", found.st_size, _mode(found), why="unreadable", bits=_bits(found))
         return None if error.errno in GONE else Look(unknown, None)
 
 
 def _look_at(path: str, found: os.stat_result, content_bytes: int) -> Look:
     if stat.S_ISLNK(found.st_mode):
         target = os.fsencode(os.readlink(path))
-        return Look(
-            SeenFile(digest(target), len(target), "link", bits=0), target if len(target) <= content_bytes else None
-        )
+        seen = SeenFile(digest(target), len(target), "link", bits=0)
+        return Look(seen, target if len(target) <= content_bytes else None)
     if stat.S_ISDIR(found.st_mode):
         return Look(SeenFile("", 0, "folder", why="unreadable", bits=_bits(found)), None)
     if not stat.S_ISREG(found.st_mode):
         return Look(SeenFile("", 0, "special", why="special", bits=_bits(found)), None)
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be another by now
-    try:
-        return _read_kept(handle, os.fstat(handle), content_bytes)
-    finally:
-        os.close(handle)
-
-
-def _read_kept(handle: int, found: os.stat_result, content_bytes: int) -> Look:
-    """Hash chunk by chunk. The size is that of what was read: a file may grow while it is looked at."""
-    stamp = stamp_of(found) if time.time_ns() - found.st_ctime_ns > _TICK_NS else ""
-    hashed, size, parts = sha256(), 0, []
-    while chunk := os.read(handle, _CHUNK_BYTES):
-        hashed.update(chunk)
-        size += len(chunk)
-        if size <= content_bytes:
-            parts.append(chunk)
-        else:
-            parts.clear()
-    seen = SeenFile(hashed.hexdigest(), size, _declared_mode(found), bits=_bits(found), stamp=stamp)
-    return Look(seen, b"".join(parts) if size <= content_bytes else None)
+    with _opened(path) as handle:
+        found = os.fstat(handle)
+        stamp = stamp_of(found) if time.time_ns() - found.st_ctime_ns > _TICK_NS else ""
+        read = _read(handle, content_bytes)
+        return Look(SeenFile(read.digest, read.size, _mode(found), bits=_bits(found), stamp=stamp), read.content)
 
 
 def stamp_of(found: os.stat_result) -> str:
@@ -212,11 +306,13 @@ def stamp_of(found: os.stat_result) -> str:
     return f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
-def _declared_mode(found: os.stat_result) -> DeclaredMode:
+def _mode(found: os.stat_result) -> Mode:
     if stat.S_ISLNK(found.st_mode):
         return "link"
-    if not stat.S_ISREG(found.st_mode):
-        return "special"
+    return _plain_mode(found) if stat.S_ISREG(found.st_mode) else "special"
+
+
+def _plain_mode(found: os.stat_result) -> Literal["file", "exec"]:
     return "exec" if found.st_mode & 0o100 else "file"
 
 
@@ -224,9 +320,7 @@ def _bits(found: os.stat_result) -> int:
     return 0 if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode) & 0o777
 
 
-_TEXT_BYTES = 8_000  # git takes for text what has no NUL in so many
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # it may be a pipe by the time it is opened
+# -- one file of a root ------------------------------------------------------------------------------
 
 
 class Sight(NamedTuple):
@@ -257,10 +351,11 @@ def _real_parts(root: Path, path: str) -> list[str] | None:
     if not can_be_a_path(path) or path.startswith("/") or ".." in path.split("/"):
         return None
     above, _, name = path.rstrip("/").rpartition("/")
+    last = [] if name in ("", ".") else [name]
+    if not above:
+        return last
     real = Path(os.path.realpath(root / above))
-    if not real.is_relative_to(root):
-        return None
-    return [*real.relative_to(root).parts, *([] if name in ("", ".") else [name])]
+    return [*real.relative_to(root).parts, *last] if real.is_relative_to(root) else None
 
 
 def can_be_a_path(path: str) -> bool:
@@ -289,30 +384,41 @@ def _sight(folder: int, name: str, most_bytes: int | None) -> Sight:
     if stat.S_ISLNK(found.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
         return Sight(Bound("link", digest(target), size=len(target)), target)
-    if stat.S_ISDIR(found.st_mode):
-        return Sight(Bound("special", why="folder"))
     if not stat.S_ISREG(found.st_mode):
-        return Sight(Bound("special", why="special"))
+        return Sight(Bound("special", why="folder" if stat.S_ISDIR(found.st_mode) else "special"))
     if most_bytes is not None and found.st_size > most_bytes:
-        return Sight(Bound(_mode(found), size=found.st_size, why="too_large"))
-    handle = os.open(name, _FILE, dir_fd=folder)
-    try:
-        return _read(handle, os.fstat(handle))
-    finally:
-        os.close(handle)
-
-
-def _mode(found: os.stat_result) -> Mode:
-    return "exec" if found.st_mode & 0o100 else "file"
+        return Sight(Bound(_plain_mode(found), size=found.st_size, why="too_large"))
+    with _opened(name, folder) as handle:
+        if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
+            return Sight(Bound("special", why="special"))
+        read = _read(handle, FILE_BYTES)
+        return Sight(Bound(_plain_mode(found), read.digest, _blob_id(handle, read), read.size), read.content)
 
 
 # -- content -----------------------------------------------------------------------------------------
 
 
-def _read(handle: int, found: os.stat_result) -> Sight:
-    """Hash chunk by chunk, in constant memory. The size is that of what was read: a file may grow meanwhile."""
-    if not stat.S_ISREG(found.st_mode):
-        return Sight(Bound("special", why="special"))
+class _Read(NamedTuple):
+    """What was read of a file. The size is that of what was read: it may grow meanwhile."""
+
+    digest: str
+    size: int
+    line_ends: int  # that are CR LF
+    is_text: bool
+    content: bytes | None  # unless it is more than was asked for
+
+
+@contextmanager
+def _opened(name: str, folder: int | None = None) -> Iterator[int]:
+    handle = os.open(name, _FILE, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _read(handle: int, content_bytes: int) -> _Read:
+    """Hash chunk by chunk, in constant memory."""
     hashed, size, pairs, before, is_text = sha256(), 0, 0, b"", True
     parts: list[bytes] = []
     for chunk in _chunks(handle):
@@ -321,29 +427,27 @@ def _read(handle: int, found: os.stat_result) -> Sight:
         size += len(chunk)
         pairs += (before + chunk).count(b"\r\n")
         before = chunk[-1:]
-        parts = [*parts, chunk] if size <= FILE_BYTES else []
-    whole = size <= FILE_BYTES
-    blob = _blob_id(parts if whole else _again(handle), size - pairs) if is_text else ""
-    return Sight(Bound(_mode(found), hashed.hexdigest(), blob, size), b"".join(parts) if whole else None)
+        parts = [*parts, chunk] if size <= content_bytes else []
+    content = b"".join(parts) if size <= content_bytes else None
+    return _Read(hashed.hexdigest(), size, pairs, is_text, content)
 
 
 def _chunks(handle: int) -> Iterator[bytes]:
+    os.lseek(handle, 0, os.SEEK_SET)
     return iter(lambda: os.read(handle, _CHUNK_BYTES), b"")
 
 
-def _again(handle: int) -> Iterator[bytes]:
-    os.lseek(handle, 0, os.SEEK_SET)
-    yield from _chunks(handle)
-
-
-def _blob_id(chunks: Iterable[bytes], size: int) -> str:
-    """What `git hash-object` gives for the text with LF line ends; "" if it is not of that size any more."""
-    hashed, read, kept = sha1(b"blob %d\0" % size, usedforsecurity=False), 0, b""
-    for chunk in chunks:
+def _blob_id(handle: int, read: _Read) -> str:
+    """What `git hash-object` gives for the text with LF line ends; "" for no text, or one that changed meanwhile."""
+    if not read.is_text:
+        return ""
+    size, again, kept = read.size - read.line_ends, 0, b""
+    hashed = sha1(b"blob %d\0" % size, usedforsecurity=False)
+    for chunk in _chunks(handle) if read.content is None else (read.content,):
         chunk = kept + chunk
         kept = chunk[-1:] if chunk.endswith(b"\r") else b""  # its LF may begin the next chunk
         text = chunk[: len(chunk) - len(kept)].replace(b"\r\n", b"\n")
         hashed.update(text)
-        read += len(text)
+        again += len(text)
     hashed.update(kept)
-    return hashed.hexdigest() if read + len(kept) == size else ""
+    return hashed.hexdigest() if again + len(kept) == size else ""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SILENT = {"decorator_list", "returns", "annotation", "type_comment", "type_params", "ctx", "kind"}

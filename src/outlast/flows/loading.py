@@ -59,11 +59,11 @@ def file_of_module(name: str, folder: Path) -> Path | None:
 
 
 _MAIN = ("__main__", "__mp_main__")  # the second one in a process that multiprocessing spawned
-RECIPES = (".yaml", ".yml")  # how the names of flow files end
+FLOW_FILES = (".yaml", ".yml")  # how the names of flow files end
 _here = threading.local()  # `loading`: the flow whose module this thread is loading
 _one_at_a_time = threading.RLock()  # a second thread must not find a module that is half loaded
 _FILE = "__outlast_file__"  # in a module that was loaded from a file: its full path
-_CODE = (".py", *RECIPES)  # how the names of files end that sources name
+_CODE = (".py", *FLOW_FILES)  # how the names of files end that sources name
 
 
 def module_alias(module: str) -> str:
@@ -137,9 +137,14 @@ def found_in(source: str, project: Path | None, folder: Path) -> str:
     return ""
 
 
-def is_recipe(source: str) -> bool:
+def is_flow_file(source: str) -> bool:
     """Whether a source names a flow file: by its path alone, or with the flow's name after a colon."""
-    return source.endswith(RECIPES) or source.rpartition(":")[0].endswith(RECIPES)
+    return source.endswith(FLOW_FILES) or source.rpartition(":")[0].endswith(FLOW_FILES)
+
+
+def names_a_flow(word: str) -> bool:
+    """Whether a word names a flow; else it can only be a run's id, or the beginning of one."""
+    return ":" in word or is_flow_file(word)
 
 
 def load(source: str, *folders: Path) -> Any:

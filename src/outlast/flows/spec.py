@@ -1,4 +1,4 @@
-"""What the decorators describe: steps, effects, flows, and the values injected into them.
+"""What the decorators describe of flows, and the values injected into steps. Steps themselves: `runs/step.py`.
 
 How often and when something that failed is tried again by itself: a step, an effect, a whole run. Pure.
 """
@@ -8,19 +8,22 @@ from __future__ import annotations
 import ast
 import inspect
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
 from outlast.flows.code import digest_function, parse
+from outlast.flows.limits import NO_LIMITS, FlowLimits
 from outlast.flows.loading import is_file, module_alias
 from outlast.values.codec import Decode, decoder, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration
 
 BACKOFF_SECONDS = 0.5
@@ -31,8 +34,7 @@ _DOUBLINGS = 64  # more would be no number that a clock knows
 Errors = type[BaseException] | Iterable[type[BaseException]]
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Further attempts after a failure, and the waits before them."""
 
     retries: int = 0
@@ -99,8 +101,7 @@ def seconds(value: float | str, what: str) -> float:
     return found
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True, dict=True):
     """A function's parameters, prepared so that binding a call costs little."""
 
     function: Callable[..., Any]
@@ -119,6 +120,11 @@ class Signature:
     @cached_property
     def keyed(self) -> tuple[str, ...]:
         return tuple(p.name for p in self.parameters if isinstance(p.default, EffectKey))
+
+    @cached_property
+    def is_filled(self) -> bool:
+        """Whether the runtime fills some of them."""
+        return bool(self.injected or self.keyed)
 
     @cached_property
     def _simple(self) -> tuple[tuple[str, ...], dict[str, Any], frozenset[str], bool] | None:
@@ -163,100 +169,14 @@ class Signature:
         return {name: value for name, value in bound.arguments.items() if name not in silent}
 
 
-@dataclass(frozen=True)
-class StepSpec:
-    """A step or effect: the function and how it is to be attempted."""
-
-    function: Callable[..., Any]
-    name: str
-    kind: str = "step"
-    retries: int = 0
-    crashes: int | None = None  # deaths of its process before a person is asked; None: as the settings say
-    backoff: float = BACKOFF_SECONDS
-    max_delay: float = MAX_DELAY_SECONDS
-    jitter: float = JITTER
-    retry_on: tuple[type[BaseException], ...] = ()
-    timeout: float | None = None
-    agent: str = ""
-    writes: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    confirm: Callable[..., Any] | None = None
-    not_done: tuple[type[BaseException], ...] = ()
-    on_partial: str = "keep"
-    work: Any = None  # a command's own way of being made ready and run; None for a Python function
-    is_async: bool = False
-    is_effect: bool = False
-    prepares: bool = False  # something is to be done before its start is written
-    signature: Signature = field(init=False)
-    retry: Retry = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "signature", Signature(self.function, ignore=self.ignore))
-        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
-        object.__setattr__(self, "is_effect", self.kind == "effect")
-        object.__setattr__(self, "prepares", bool(self.writes) or self.work is not None)
-        again = Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
-        object.__setattr__(self, "retry", again)
-        _check_step(self)
-
-    @cached_property
-    def decode(self) -> Decode:
-        return decoder(returned(self.function))
-
-    @cached_property
-    def code(self) -> str:
-        return code_of(self.function)
-
-    @cached_property
-    def place(self) -> tuple[str, str]:
-        """File (its full path) and qualified name, to find the code again."""
-        function = inspect.unwrap(self.function)
-        file = getattr(getattr(function, "__code__", None), "co_filename", "")
-        real, named = os.path.realpath(file) if file else "", module_alias(function.__module__)
-        by_link = os.path.isabs(named) and os.path.realpath(named) == real  # what `current` leads to may change
-        return (named if by_link else real, getattr(function, "__qualname__", self.name))
-
-    def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
-        """Whether a failure of this kind is worth another attempt; `facts` are what is known of this one."""
-        return self.retry.takes(error)
-
-    def says_not_done(self, error: BaseException) -> bool:
-        return isinstance(error, self.not_done)
-
-
-def _check_step(spec: StepSpec) -> None:
-    if not callable(spec.function):
-        raise StepInvalid(repr(spec.function), "it cannot be called")
-    if not spec.name or spec.name == "<lambda>":
-        raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
-    if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
-        raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
-    if wrong := spec.retry.wrong():
-        raise StepInvalid(spec.name, wrong)
-    if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
-        raise StepInvalid(spec.name, _wrong_crashes(spec))
-    if _is_method(spec.function):
-        raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
-    unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
-    if unknown:
-        raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
-
-
-def _wrong_crashes(spec: StepSpec) -> str:
-    if spec.is_effect:
-        return "crashes= is for steps: an effect in which its process died is in doubt, and asked about at once"
-    return f"crashes must be 1 or more, not {spec.crashes!r}"
-
-
-def _is_method(function: Callable[..., Any]) -> bool:
+def is_method(function: Callable[..., Any]) -> bool:
     """Whether this is a function of a class that wants an object first. (Bound to one, it does not any more.)"""
     _, _, owner = getattr(function, "__qualname__", "").rpartition(".")[0].rpartition(".")
     first = next(iter(inspect.signature(function).parameters), "")
     return owner not in ("", "<locals>") and first in ("self", "cls")
 
 
-@dataclass(frozen=True)
-class FlowSpec:
+class FlowSpec(Struct, frozen=True, dict=True):
     """A flow: the function, and the name by which any process finds it again."""
 
     function: Callable[..., Any]
@@ -267,6 +187,7 @@ class FlowSpec:
     named: bool = False  # somebody gave it its name: it is the same flow wherever its file lies
     deadline: float | None = None  # seconds after its run's start, by which it is to be done
     retry: Retry = NO_RETRY
+    limits: FlowLimits = NO_LIMITS
 
     @cached_property
     def decode(self) -> Decode:
@@ -313,8 +234,6 @@ class FlowSpec:
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Stored inputs as the types that the flow's annotations name."""
-        import msgspec
-
         hints = hints_of(self.function)
         try:
             return {
@@ -327,7 +246,11 @@ class FlowSpec:
 
 
 def flow_spec(
-    function: Callable[..., Any], name: str | None, deadline: float | None = None, retry: Retry = NO_RETRY
+    function: Callable[..., Any],
+    name: str | None,
+    deadline: float | None = None,
+    retry: Retry = NO_RETRY,
+    limits: FlowLimits = NO_LIMITS,
 ) -> FlowSpec:
     """Describe a flow. Raises FlowInvalid for what a later process could not find."""
     qualname = getattr(function, "__qualname__", "")
@@ -338,23 +261,65 @@ def flow_spec(
     signature = Signature(function, skip=1)
     if not list(inspect.signature(function).parameters):
         raise FlowInvalid(qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)")
-    if _is_method(function):
+    if is_method(function):
         raise FlowInvalid(qualname, "it is a method")
+    if first := _no_run(function):
+        why = f"its first parameter, {first}, is where the run comes ({place_of(function)})"
+        raise FlowInvalid(qualname, why, f"let the run come first: def {qualname}(run: Run, {first}, …)")
     taken = [p.name for p in signature.parameters if p.name in RESERVED]
     if taken:
         why = f"its input {taken[0]!r} has the name of an option of outlast.run"
         raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
-    return FlowSpec(function, name or function.__name__, source, is_async, signature, bool(name), deadline, retry)
+    return FlowSpec(
+        function, name or function.__name__, source, is_async, signature, bool(name), deadline, retry, limits
+    )
+
+
+_VALUES = ("str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "Path", "date", "datetime")
+
+
+def _no_run(function: Callable[..., Any]) -> str:
+    """The first parameter of a function, if it is annotated as a value that no run is; else empty."""
+    first = next(iter(inspect.signature(function).parameters.values()))
+    kind = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    return str(first) if re.split(r"\W", kind, maxsplit=1)[0] in _VALUES else ""
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is written."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "somewhere"
+
+
+def spec_of(flow: Any) -> FlowSpec:
+    """What is known of a flow that was given to be run. Raises FlowInvalid for what is none."""
+    spec = getattr(flow, "spec", None)
+    if isinstance(spec, FlowSpec):
+        return spec
+    name, function = getattr(flow, "__qualname__", repr(flow)), getattr(flow, "plain", flow)
+    if spec is not None:
+        why = f"it is a step ({place_of(function)})"
+        raise FlowInvalid(name, why, f"call it in a flow: @flow above def NAME(run: Run, …), which calls {name}(…)")
+    if not callable(flow):
+        raise FlowInvalid(f"{flow!r:.100}", "it is no function", "give the flow itself: a function with @flow above it")
+    raise FlowInvalid(
+        name, f"it is a plain function ({place_of(function)})", f"write @flow above def {name}(run: Run, …)"
+    )
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Resolved annotations; none where they cannot be resolved."""
     try:
-        return typing.get_type_hints(inspect.unwrap(function))
+        return _hints(inspect.unwrap(function))
     except Exception:
         return {}
+
+
+@lru_cache(maxsize=256)  # of those that could be resolved: each start of a run asks
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return typing.get_type_hints(function)
 
 
 def returned(function: Callable[..., Any]) -> Any:

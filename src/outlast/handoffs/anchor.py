@@ -1,15 +1,24 @@
-"""An anchor as it lies in the store: the revision that is asked for, what happened since, and who holds the claim."""
+"""An anchor as it lies in the store: the revision that is asked for, what happened since, and who has read it.
+
+That somebody has read a revision is remembered beside the anchor's journal, not in it: reading does not part two
+histories. It is lost with the home, and then a rival is only named once more. Who holds the claim is `claim.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from outlast.clock import moment
-from outlast.errors import ClaimLost, HandoffClaimed, IntegrityBroken
-from outlast.handoffs.anchor_journal import (
+from outlast.errors import IntegrityBroken, OutlastError
+from outlast.files.snapshot import Bound
+from outlast.handoffs.evidence import _evidence_before, _reported, believed, evidence_since
+from outlast.handoffs.handoff import Handoff, HandoffEvent, decode_handoff
+from outlast.handoffs.journal import (
     UNREADABLE,
     Accepted,
     AnchorEntry,
@@ -18,17 +27,13 @@ from outlast.handoffs.anchor_journal import (
     Released,
     Settled,
     chain_of,
-    evidence_in,
     facts_of,
     lease_of,
     name_of,
     told_in,
 )
-from outlast.handoffs.handoff import Bound, Evidence, Handoff, decode_handoff
-from outlast.handoffs.recovered import HandoffEvent
 from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder
-from outlast.home.claimer import is_ours, named, print_of, until
-from outlast.home.process import is_alive
+from outlast.home.caller import LOCAL, Caller
 from outlast.ledger.journal import (
     Break,
     Header,
@@ -40,13 +45,11 @@ from outlast.ledger.journal import (
     genesis_of_anchor,
 )
 from outlast.ledger.journal import Payload as EntryPayload
-from outlast.ledger.lease import Beat, is_over
-from outlast.store.contract import AnchorRow, HandoffRow, Hold, LeaseRow, Reading
-from outlast.values.digest import digest
+from outlast.store.contract import MARK, AnchorRow, HandoffRow, Hold, LeaseRow, Reading, Writing
+from outlast.values.codec import digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.home.caller import Caller
     from outlast.home.home import Home
 
 
@@ -177,73 +180,17 @@ def _witnessed(home: Home, found: FoundHandoff) -> Handoff:
     if not found.arrived or found.broken:
         baseline = believed(home, handoff.baseline)
         return handoff if baseline == handoff.baseline else replace(handoff, baseline=baseline)
-    from outlast.handoffs.lint import lint
+    from outlast.handoffs.lint import lint  # only what was imported is scored again
 
     unchanged = any(finding.code == "too_early" for finding in handoff.lint.findings)  # nobody here can tell
     baseline = tuple(map(_reported, handoff.baseline))
     return replace(handoff, baseline=baseline, lint=lint(handoff, unchanged=unchanged, bound=handoff.binding))
 
 
-def _reported(evidence: Evidence) -> Evidence:
-    return replace(evidence, runner="self")
-
-
-def believed(home: Home, evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """The same, as it counts in this home: where only a runner's word does, what a client ran is what somebody says."""
-    only = home.settings.evidence == "runner"
-    return tuple(_reported(each) if only and each.runner == "client" else each for each in evidence)
-
-
-def _evidence_before(home: Home, found: FoundHandoff) -> tuple[Evidence, ...]:
-    """What came of checks that a hook carries on, since the revision that they are of: who ran them is not forgotten
-    because a session ended. What cannot be read tells nothing."""
-    if found.broken or not found.handoff.acceptance_checks or not _is_carried_on(found):
-        return ()
-    told = home.store.read(lambda look: [*_carried_on_since(look, found)])
-    return tuple(each for one in reversed(told) for each in _counting(found, one))
-
-
-def _carried_on_since(look: Reading, found: FoundHandoff) -> Iterator[AnchorEntry]:
-    """The entries before a revision, newest first, back to the one that somebody wrote, or to what cannot be read."""
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
-            return
-        yield one
-        if isinstance(one.said, Handoff) and one.said.source != "hook":
-            return
-
-
-def _counting(found: FoundHandoff, one: AnchorEntry) -> Iterator[Evidence]:
-    """What an entry says of checks; what was not run here is what somebody says."""
-    came = evidence_in(one.said)
-    yield from came if one.seq > found.anchor.arrived else map(_reported, came)
-
-
-def evidence_since(found: FoundHandoff) -> tuple[Evidence, ...]:
-    """What came of checks since the revision was stored, oldest first. What was not run here is what somebody says."""
-    return tuple(each for one in found.own for each in _counting(found, one))
-
-
 def accepted_since(found: FoundHandoff) -> tuple[str, ...]:
     """The fingerprints of the reasons that were accepted since, by somebody here."""
     accepted = [one.said.reasons for one in found.since_here if isinstance(one.said, Accepted)]
     return tuple(reason.fingerprint for reasons in accepted for reason in reasons)
-
-
-def claimer_of(found: FoundHandoff) -> str:
-    """Who made the claim that the lease names; "" when that was before this revision."""
-    held = print_of(found.lease.holder)
-    by = [one.said.by for one in found.since if isinstance(one.said, Claimed) and one.said.claim == held]
-    return by[0] if by else (found.handoff.actor if found.handoff.claim == held else "")
-
-
-def is_known_to_claimer(found: FoundHandoff) -> bool:
-    """Whether the claim that holds was made, or used, for this revision or a later one; or stored it."""
-    held = print_of(found.lease.holder)
-    seen = [one.said.claim for one in found.since if isinstance(one.said, Claimed | Attached)]
-    return held in (found.handoff.claim, *seen)
 
 
 def _work(found: FoundHandoff) -> tuple[ClaimWork, ...]:
@@ -279,109 +226,6 @@ def files_of(files: Mapping[str, Bound]) -> dict[str, Any]:
     }
 
 
-# -- the claim ---------------------------------------------------------------------------------------
-
-
-def holder_of(
-    caller: Caller, look: Reading, found: FoundHandoff, actor: str | None = None, *, claim_id: str | None = None
-) -> Holder | None:
-    """Who holds the claim now; None when it is free or its holder is dead or silent for too long.
-
-    It is `mine` when this object made it and, where an `actor` is named, for that one; or when `claim_id` shows it.
-    On the command line all that was made at this terminal, or is shown to the command, is.
-    """
-    lease = found.lease
-    beat = look.beat_of(lease.holder) if lease.holder else None
-    if beat is None or lease.holder is None:
-        return None
-    claimer = claimer_of(found) or _claimer_before(look, found)
-    by_name = caller.claimer is not None or actor in (None, claimer)  # a command line is one claimer, by any name
-    mine = lease.holder == claim_id or (by_name and is_ours(caller, lease.holder, beat))
-    if not mine and is_lapsed(caller.home, beat):
-        return None
-    return Holder(_who(claimer, beat), until(beat), mine)
-
-
-def _claimer_before(look: Reading, found: FoundHandoff) -> str:
-    """Who made the claim before the revision was stored: somebody else stored that one meanwhile."""
-    held = print_of(found.lease.holder)
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            said = told_in(found.anchor.anchor, row).said
-        except IntegrityBroken:
-            continue  # it lends nobody a claim; `verify` names it
-        if isinstance(said, Claimed) and said.claim == held:
-            return said.by
-    return ""
-
-
-def written(look: Reading, found: FoundHandoff) -> FoundHandoff | None:
-    """The revision whose checks these are: a hook carries on those of the revision before. None: that is unreadable."""
-    if not _is_carried_on(found):
-        return found
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
-            return None
-        if isinstance(one.said, Handoff):
-            found = found._replace(handoff=one.said, seq=one.seq)
-            if not _is_carried_on(found):
-                return found
-    return found
-
-
-def _is_carried_on(found: FoundHandoff) -> bool:
-    """Whether a hook stored it, here."""
-    return found.handoff.source == "hook" and not found.arrived and not found.handoff.key_id
-
-
-def claimed_error(anchor: str, holder: Holder) -> HandoffClaimed:
-    """What is raised where somebody else holds the claim."""
-    return HandoffClaimed(anchor, holder.who, f"{moment(holder.until):%Y-%m-%d %H:%M} UTC")
-
-
-def refused_error(caller: Caller, found: FoundHandoff, holder: Holder, actor: str | None) -> HandoffClaimed | ClaimLost:
-    """What who holds no claim is told: that somebody else holds it; or, if it was his before, who took it and why."""
-    return lost_error(caller, found, actor) or claimed_error(found.anchor.anchor, holder)
-
-
-def lost_error(caller: Caller, found: FoundHandoff, actor: str | None, claim_id: str | None = None) -> ClaimLost | None:
-    """Who took the claim that was ours, or the one that is shown, when and why; None when nobody took one of ours."""
-    moves = [one for one in found.since if isinstance(one.said, Claimed | Settled | Released)]
-    for before, one in reversed([*zip((each.said for each in moves), moves[1:], strict=False)]):
-        taken = one.said
-        if not isinstance(before, Claimed) or not isinstance(taken, Claimed):
-            continue  # it was given back
-        token = claim_id if claim_id and print_of(claim_id) == before.claim else _ours(caller, before, taken, actor)
-        if token is not None:
-            by = f"{taken.by} took it over on {moment(one.at):%Y-%m-%d %H:%M} UTC"
-            why = taken.why or "its time was over, or its process had ended"
-            return ClaimLost(named(token) if token else "of yours", found.anchor.anchor, f"{by}: {why}")
-    return None
-
-
-def _ours(caller: Caller, before: Claimed, taken: Claimed, actor: str | None) -> str | None:
-    """The claim that was taken, if it was ours: this object made it; "" if it was made at this terminal."""
-    for token in caller.tokens:
-        if print_of(token) == before.claim and actor in (None, before.by):
-            return token
-    at_terminal = caller.claimer is not None and caller.claimer.pid != 0
-    return "" if at_terminal and taken.taken_from.endswith(f"({caller.claimer})") else None
-
-
-def is_lapsed(home: Home, beat: Beat) -> bool:
-    """Whether somebody else may take the claim. Who made it says nothing between two uses: one lease is enough."""
-    clock = home.clock
-    alive = is_alive(beat.process, home.process)
-    return is_over(beat, home.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now(), leases=1)
-
-
-def _who(actor: str, beat: Beat) -> str:
-    place = str(beat.process) if beat.process.pid else f"on {beat.process.host}"
-    return f"{actor} ({place})" if actor else place
-
-
 # -- history -----------------------------------------------------------------------------------------
 
 
@@ -406,14 +250,75 @@ def _event(one: AnchorEntry) -> HandoffEvent:
     return HandoffEvent(one.seq, one.name, moment(one.at), said.by, body, said.host, said.door)
 
 
-def refuse_lost(caller: Caller, found: FoundHandoff, claim_id: str | None) -> None:
-    """Who shows the claim that holds is the claimer from now on. Raises ClaimLost when another one holds, or none."""
-    if claim_id is None:
-        return
-    if found.lease.holder != claim_id:
-        told = lost_error(caller, found, None, claim_id)
-        if told is not None:
-            raise told
-        why = "nobody holds a claim on it now" if found.lease.holder is None else "somebody else has taken it"
-        raise ClaimLost(named(claim_id), found.anchor.anchor, why)
-    caller.tokens.add(claim_id)
+# -- who has read which revision ---------------------------------------------------------------------
+
+
+_KIND = "handoff_read"
+
+
+def worker_of(caller: Caller) -> str:
+    """The process that whoever acts sits in, in short: of a command its terminal. "" where that is not known."""
+    process = caller.claimer or caller.home.process
+    if not process.pid:
+        return ""
+    return identity(encode([process.boot_id, process.pid_namespace, process.pid, process.started]))[:16]
+
+
+def is_author(handoff: Handoff, actor: str, worker: str) -> bool:
+    """Whether it was stored by this actor, and for all that is known in this process. Who gave no name was this one."""
+    return handoff.actor in (actor, LOCAL) and (not handoff.worker or not worker or handoff.worker == worker)
+
+
+def note_read(caller: Caller, handoff: Handoff, actor: str) -> None:
+    """Who recovers somebody else's revision has read it. A home that cannot be written to forgets it."""
+    worker = worker_of(caller)
+    if handoff.revision and not is_author(handoff, actor, worker):
+        _note(caller.home, _read_by(handoff.id, actor, worker))
+
+
+def note_looked(caller: Caller, handoff: Handoff, actor: str) -> None:
+    """Who is shown a revision has read it, and has looked at what is a rival of it, or it of another."""
+    note_read(caller, handoff, actor)
+    newest = caller.home.store.read(lambda look: _newest_of(look, handoff))
+    if newest is not None and newest.unread is not None and handoff.id in (newest.id, newest.unread.id):
+        _note(caller.home, _looked_at(newest.id))
+
+
+def _newest_of(look: Reading, handoff: Handoff) -> Handoff | None:
+    """The newest revision under the same anchor, if this one is that or may have a rival in it."""
+    row = look.anchor_of(handoff.scope, handoff.anchor)
+    if row is None or row.revision == handoff.revision:
+        return handoff
+    revision = look.handoff_at(row.key, row.revision)
+    with suppress(OutlastError):  # what cannot be read says nothing of others
+        return find(look, row, revision).handoff if revision else None
+    return None
+
+
+def accept_rival(tx: Writing, handoff: Handoff, at: int) -> None:
+    """Somebody took the rival upon himself: that is to have looked."""
+    _add(tx, _looked_at(handoff.id), at)
+
+
+def was_looked_at(look: Reading, handoff: Handoff) -> bool:
+    """Whether somebody has looked at what this revision is a rival of."""
+    return handoff.unread is None or look.operation(_looked_at(handoff.id)) is not None
+
+
+def _note(home: Home, mark: str) -> None:
+    if home.store.read(lambda look: look.operation(mark)) is None:
+        with suppress(OutlastError):
+            home.store.write(lambda tx: _add(tx, mark, home.clock.now()))
+
+
+def _add(tx: Writing, mark: str, at: int) -> None:
+    if tx.operation(mark) is None:
+        tx.add_operation(mark, _KIND, "", "", at)
+
+
+def _read_by(handoff_id: str, actor: str, worker: str) -> str:
+    return f"{MARK}{_KIND}:{handoff_id}:{identity(encode([actor, worker]))[:16]}"
+
+
+def _looked_at(handoff_id: str) -> str:
+    return f"{MARK}{_KIND}:{handoff_id}:looked"

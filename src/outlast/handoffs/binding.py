@@ -1,8 +1,12 @@
-"""Binding: what the files and the repository were when a handoff was stored, and what they are now.
+"""Binding: what the files and the repository were when a handoff was stored.
 
-`bind` looks and keeps, `observe` looks again at exactly those paths. Where to look is `files/root.py`, one file is
+`bind` looks and keeps; `sighting.py` looks again at exactly those paths. Where to look is `files/root.py`, one file is
 looked at by `files/snapshot.py`, git is asked by `files/git.py`, and what to think of a difference is `verdict.py`.
 Paths that are not UTF-8 stand in a binding as `files/changes.py` writes them: `bytes:` and percent-encoded.
+
+What must be kept is kept from the revision that first said so: the next one that repeats it does not begin anew. It
+begins anew, as it is then, once somebody has accepted that it is not as it was, or has left it out of one revision;
+when the work was completed; and in another repository.
 """
 
 from __future__ import annotations
@@ -10,76 +14,87 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from outlast.errors import HandoffInvalid
 from outlast.files import git
+from outlast.files.ask_git import one_look
 from outlast.files.changes import path_of, text
-from outlast.files.patterns import never
+from outlast.files.patterns import never, one
 from outlast.files.root import relative_to
-from outlast.files.snapshot import ALL_BYTES, FILE_BYTES, Sight, sight
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
-from outlast.handoffs.place import place_of, root_of
-from outlast.handoffs.verdict import Observed, Relation
+from outlast.files.rules import broken_rule
+from outlast.files.snapshot import FILE_BYTES, Binding, Bound, ContentKeeper, Sight, sight
+from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
+from outlast.handoffs.musts import SINCE, PathRule, broken_path, pattern_of, rule_of_must
+from outlast.handoffs.verdict import must_violated
 from outlast.home.process import this_place
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.secrets.rules import SecretRule
-    from outlast.store.contract.blobs import Blobs
-
-__all__ = ["bind", "observe", "place_of", "relative_to", "root_of"]
+    from outlast.secrets import SecretRules
 
 FOLDER_FILES = 5_000
 PATCH_BYTES = 20 << 20
 DIRTY_FILES = 100  # so many other files are named
 DIRTY_READ = 500  # and so many read, if they are small
 _BYTE_CODE = (".pyc", ".pyo")  # changes with the time of its source
-_KEEPERS = 8  # threads: syncing many small files one after the other would take seconds
 
 
 # -- binding -----------------------------------------------------------------------------------------
 
 
-def bind(home: Home, contract: Contract, root: Path) -> Binding:
-    """What the contract's files and the repository are now. Content that is kept is durable when this returns.
+def bind(home: Home, contract: Contract, root: Path, keeper: ContentKeeper | None = None) -> Binding:
+    """What the contract's files and the repository are now. What a keeper is given is durable when that is left;
+    without one, content is durable when this returns.
 
     Bound are the target files, of a folder those that git tracks or would add (outside of git all), and the file to
     begin with. Raises HandoffInvalid, naming the field, for a file that is not inside the root, cannot be read or is
     left out by a sparse checkout.
     """
-    root = Path(os.path.realpath(root))
-    ours = Path(os.path.realpath(home.path))
+    if keeper is None:
+        with ContentKeeper(home.blobs) as keeper:
+            return bind(home, contract, root, keeper)
+    root, ours = Path(os.path.realpath(root)), Path(os.path.realpath(home.path))
     seeing = _Seeing(root, Path(os.path.realpath(home.folder)) if root.is_relative_to(ours) else ours)
-    targets, folders = seeing.targets(contract)
-    environment = {text(path): bare.bound for path, bare in seeing.environment(contract)}
-    files = _keep(home.blobs, targets, home.secrets.rules)
-    state = git.look(root)
-    unknown = git.why_unknown() if not state and git.top_of(root) else ""
-    patch, patch_why = _patch(home.blobs, state, home.secrets.rules) if state else ("", unknown)
-    bound = _binding(root, state, files, folders, environment)
-    bound = _with_musts(replace(bound, patch=patch, patch_why=patch_why), contract, root)
-    untracked = _untracked(root, state, files) if state else ()
-    return replace(bound, prefix=_prefix(root), known_by=git.known_by(root), untracked=untracked)
+    with one_look():
+        git.look_ahead(root, known_by=True)
+        folders: dict[str, None] = {}
+        files = _keep(keeper, seeing.targets(contract, folders), home.secrets)
+        environment = {text(path): bare.bound for path, bare in seeing.environment(contract)}
+        state = git.look(root)
+        bound = _binding(root, state, files, tuple(folders), environment)
+        return _with_repository(_with_musts(bound, contract, root), root, state, keeper, home.secrets)
 
 
-def _prefix(root: Path) -> str:
+def _with_repository(
+    bound: Binding, root: Path, state: git.GitState | None, keeper: ContentKeeper, secrets: SecretRules
+) -> Binding:
+    """With what the repository is known by, and what of it is uncommitted."""
     top = git.top_of(root)
-    return text(str(root.relative_to(top))) if top and top != root else ""
+    if top is None:
+        return bound
+    patch, why = _patch(keeper, state, secrets) if state else ("", git.why_unknown())
+    return replace(
+        bound,
+        patch=patch,
+        patch_why=why,
+        prefix=text(str(root.relative_to(top))) if top != root else "",
+        known_by=git.known_by(root, bound.commit),
+        untracked=_untracked(root, state, bound.files) if state else (),
+    )
 
 
 def _with_musts(bound: Binding, contract: Contract, root: Path) -> Binding:
     """With the files that musts are about, and what does not hold of them now."""
     if not contract.musts:
         return bound
-    from outlast.handoffs.must_files import bound_musts, unkept_at_store
-
     bound = replace(bound, musts=bound_musts(contract, root))
     return replace(bound, unkept=unkept_at_store(contract, bound, root))
 
@@ -111,45 +126,46 @@ class _Seeing(NamedTuple):
     root: Path
     home: Path  # what is Outlast's own
 
-    def targets(self, contract: Contract) -> tuple[Iterator[tuple[str, Sight]], tuple[str, ...]]:
-        """Each target file as it is looked at, and which of the targets are folders. Names are checked at once."""
-        paths: dict[str, str] = {}
-        folders: dict[str, None] = {}
+    def targets(self, contract: Contract, folders: dict[str, None]) -> Iterator[tuple[str, Sight]]:
+        """Each target file once, looked at when it is asked for. Targets that are folders are added to `folders`."""
+        done: set[str] = set()
         for field, given in contract.targets:
-            path = self._checked(field, given)
-            if sight(self.root, path, -1).bound.why == "folder":
+            path, seen = self._named(field, given)
+            if seen.bound.why == "folder":
                 folders[text(path)] = None
-                paths |= {each: field for each in self._members(field, path) if each not in paths}
-            else:
-                paths.setdefault(path, field)
-        return self._each(paths), tuple(folders)
+                members = [each for each in self._members(field, path) if each not in done]
+                done.update(members)
+                yield from self._inside(field, members)
+            elif path not in done:
+                done.add(path)
+                yield path, seen
 
-    def _each(self, paths: Mapping[str, str]) -> Iterator[tuple[str, Sight]]:
-        for path, field in paths.items():
+    def _inside(self, field: str, paths: list[str]) -> Iterator[tuple[str, Sight]]:
+        """The files that a folder stands for, which nobody named."""
+        for path in paths:
             seen = self._seen(field, path)
-            if seen.bound.mode == "link":  # it may be one that a folder stands for, and nobody named
+            if seen.bound.mode == "link":
                 self._refuse_leaving(field, path)
-                seen = seen._replace(bound=_with_end(self.root, path, seen.bound))
             if seen.bound.why != "folder":  # a submodule that is not checked out is tracked, and no file
                 yield path, seen
 
     def environment(self, contract: Contract) -> Iterator[tuple[str, Sight]]:
         for place, given in enumerate(contract.environment):
             field = f"environment[{place}]"
-            path = self._checked(field, given)
-            seen = self._seen(field, path)
+            path, seen = self._named(field, given)
             if seen.bound.why == "folder":
                 raise HandoffInvalid(field, f"{path!r} is a folder", "name the files in it that matter")
-            yield path, seen._replace(bound=_with_end(self.root, path, seen.bound))
+            yield path, seen
 
-    def _checked(self, field: str, given: str) -> str:
-        """The path, once its own link, if it is one, is known to stay inside."""
+    def _named(self, field: str, given: str) -> tuple[str, Sight]:
+        """What somebody named, once its own link, if it is one, is known to stay inside."""
         path = relative_to(self.root, given, field)
         self._refuse_leaving(field, path)
-        if sight(self.root, path, -1).bound.mode == "absent" and git.left_out(self.root, path):
+        seen = self._seen(field, path)
+        if seen.bound.mode == "absent" and git.left_out(self.root, path):
             why = f"{path!r} is tracked, and left out by the sparse checkout here"
             raise HandoffInvalid(field, why, f"check it out: git sparse-checkout add {quote(path)}; or leave it out")
-        return path
+        return path, seen
 
     def _refuse_leaving(self, field: str, path: str) -> None:
         real = Path(os.path.realpath(self.root / path))
@@ -165,7 +181,7 @@ class _Seeing(NamedTuple):
         if seen.bound.mode == "special" and seen.bound.why != "folder":
             why, remedy = _REFUSED[seen.bound.why]
             raise HandoffInvalid(field, f"{path!r} {why}", remedy)
-        return seen
+        return seen._replace(bound=_with_end(self.root, path, seen.bound)) if seen.bound.mode == "link" else seen
 
     def _members(self, field: str, folder: str) -> list[str]:
         try:
@@ -221,59 +237,40 @@ def walked(root: Path, folder: str) -> Iterator[str]:
 # -- keeping -----------------------------------------------------------------------------------------
 
 
-def _keep(blobs: Blobs, looks: Iterable[tuple[str, Sight]], rules: tuple[SecretRule, ...]) -> dict[str, Bound]:
-    """The files as they are, content durable as blobs (`kept`) or `why` says why not. The same content counts once."""
-    from concurrent.futures import Future, ThreadPoolExecutor
-
+def _keep(keeper: ContentKeeper, looks: Iterable[tuple[str, Sight]], secrets: SecretRules) -> dict[str, Bound]:
+    """The files as they are, their content kept or `why` says why not. The same content counts once."""
     found: dict[str, Bound] = {}
-    puts: dict[str, Future[str]] = {}
-    room = ALL_BYTES
-    with ThreadPoolExecutor(_KEEPERS) as keepers:
-        for path, (bound, content) in looks:
-            need = 0 if bound.digest in puts else bound.size
-            why = "" if bound.mode == "absent" else _why_not(path, content, rules, fits=need <= room)
-            if content is not None and not why and bound.digest not in puts:
-                puts[bound.digest] = keepers.submit(blobs.put, content)
-                room -= need
-            found[text(path)] = replace(bound, kept=bound.digest if bound.digest in puts and not why else "", why=why)
-        for put in puts.values():
-            put.result()
+    for path, (bound, content) in looks:
+        fits = keeper.has_room(bound.digest, bound.size)
+        why = "" if bound.mode == "absent" else _why_not(path, content, secrets, fits=fits)
+        kept = "" if why or content is None else keeper.keep(bound.digest, content)
+        found[text(path)] = replace(bound, kept=kept, why=why)
     return found
 
 
-def _why_not(path: str, content: bytes | None, rules: tuple[SecretRule, ...], *, fits: bool) -> str:
-    from outlast.secrets.find import is_secret_file
-
-    if is_secret_file(path):
+def _why_not(path: str, content: bytes | None, secrets: SecretRules, *, fits: bool) -> str:
+    if secrets.are_named(path):
         return "secret"
     if content is None:
         return "too_large"
     if not fits:
         return "over_budget"
-    return "secret" if _holds_secret(content, rules) else ""
+    return "secret" if secrets.are_in(content) else ""
 
 
-def _holds_secret(content: bytes, rules: tuple[SecretRule, ...]) -> bool:
-    from outlast.secrets.find import find
-
-    return any(True for _ in find(content.decode("utf-8", "replace"), rules))
-
-
-def _patch(blobs: Blobs, state: git.GitState, rules: tuple[SecretRule, ...]) -> tuple[str, str]:
-    """The blob with what is uncommitted in tracked files, or why there is none."""
-    from outlast.secrets.find import is_secret_file
-
+def _patch(keeper: ContentKeeper, state: git.GitState, secrets: SecretRules) -> tuple[str, str]:
+    """The content with what is uncommitted in tracked files, or why there is none."""
     paths = [each.path for each in state.changed if each.kind != "untracked" and not _is_hidden(each.path)]
     if not paths:
         return "", ""
     if not state.commit:
         return "", "no_commit"
-    if any(map(is_secret_file, paths)):
+    if any(map(secrets.are_named, paths)):
         return "", "secret"
     content, why = git.patch(state.top, paths, PATCH_BYTES)
-    if not why and _holds_secret(content, rules):
+    if not why and secrets.are_in(content):
         why = "secret"
-    return (blobs.put(content) if content and not why else ""), why
+    return (keeper.keep(digest(content), content) if content and not why else ""), why
 
 
 def _is_hidden(path: str) -> bool:
@@ -345,24 +342,6 @@ def _kind_and_size(path: Path) -> str:
 # -- observing ---------------------------------------------------------------------------------------
 
 
-def observe(handoff: Handoff, root: Path) -> Observed:
-    """What the bound files, the repository and the files of musts to keep are now. Nothing is kept or written.
-
-    A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
-    """
-    root = Path(os.path.realpath(root))
-    bound = handoff.binding or Binding(root="", host="")
-    state = git.look(root) if handoff.binding is not None else None  # else there is nothing to compare it with
-    files = {path: _seen_now(root, path_of(path)) for path in bound.files}
-    for folder in bound.folders:
-        files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
-    environment = {path: _seen_now(root, path_of(path)) for path in bound.environment}
-    now = replace(_binding(root, state, files, bound.folders, environment), musts=_seen_musts(root, handoff))
-    return Observed(
-        now, _relation(root, bound, state), _broken_musts(root, handoff), renamed=_renamed(root, bound, files)
-    )
-
-
 def _seen_now(root: Path, path: str) -> Bound:
     return _with_end(root, path, sight(root, path).bound)
 
@@ -376,64 +355,170 @@ def _with_end(root: Path, path: str, bound: Bound) -> Bound:
     return replace(bound, leads=f"{text(real)} {end.word}")
 
 
-def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
-    if not any(bound.mode != "absent" and now[path].mode == "absent" for path, bound in was.files.items()):
-        return {}
-    from outlast.handoffs.renames import renames
-
-    return renames(root, was, now)
-
-
-def _broken_musts(root: Path, handoff: Handoff) -> dict[str, str]:
-    """What is wrong with the files of each must to keep that is about some, by key; "" where it holds."""
-    if not handoff.must_keep:
-        return {}
-    from outlast.handoffs.must_files import broken_musts
-
-    return broken_musts(handoff, root)
-
-
-def _seen_musts(root: Path, handoff: Handoff) -> dict[str, Bound]:
-    if not handoff.musts:
-        return {}
-    from outlast.handoffs.must_files import seen_musts
-
-    return seen_musts(handoff, root)
-
-
-def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
-    if not bound.commit or git.top_of(root) is None:
-        return "none"
-    return git.relation(root, bound.commit, state.commit) if state else "unknown"
-
-
-def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *, in_git: bool) -> dict[str, Bound]:
-    """The files that a bound folder has now and had not then. Where git cannot tell which count, there are none.
-
-    A folder that became something else, or has more files than can be looked at, is told as one file of that name.
-    """
-    itself = sight(root, folder, -1).bound
-    if itself.why != "folder":
-        return {} if itself.mode == "absent" else {text(folder): sight(root, folder).bound}
-    names: list[str] = []
-    with suppress(OSError):  # what cannot be read is seen at its bound files
-        names = members_of(root, folder, in_git=in_git)
-    new = [name for name in names if text(name) not in known]
-    if len(names) > FOLDER_FILES:
-        return {text(folder): Bound("special", why=f"more than {FOLDER_FILES:,} files")}
-    found = {text(name): sight(root, name).bound for name in new}
-    old = had_then(root, found, was)
-    return {name: bound for name, bound in found.items() if bound.why != "folder" and name not in old}
-
-
 def had_then(root: Path, found: Mapping[str, Bound], was: Binding) -> set[str]:
     """Those that are as the bound commit has them: if they were not there, a sparse checkout had left them out."""
-    from outlast.files.patch import entries, is_entry
+    mine = {name: each for name, each in found.items() if name not in was.dirty_files}
+    return _in_commit(root, was, mine, unchanged=True)
+
+
+# -- the files of musts ------------------------------------------------------------------------------
+
+
+def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:
+    """The files that the musts of a contract mean, as they are. Raises HandoffInvalid for too many."""
+    for name in ("must_change", "must_remove", "must_keep"):
+        for place, form in enumerate(getattr(contract, name)):
+            if len(_files_of(root, form)) > FOLDER_FILES:
+                why = f"{form!r:.200} stands for more than {FOLDER_FILES:,} files"
+                raise HandoffInvalid(f"{name}[{place}]", why, "name the files or smaller folders that matter")
+    return seen_musts(contract, root)
+
+
+def seen_musts(contract: Contract, root: Path) -> dict[str, Bound]:
+    """The files that the musts of a contract mean, as they are."""
+    root = Path(os.path.realpath(root))
+    return {path: bound for _, form in contract.musts for path, bound in _files_of(root, form).items()}
+
+
+def _files_of(root: Path, form: Form) -> dict[str, Bound]:
+    rule = rule_of(form)
+    if rule is None:
+        return _files(root, pattern_of(form))
+    bound = sight(root, path := rule.file.rstrip("/")).bound
+    return {text(path): bound} if bound.mode != "absent" else {}
+
+
+def broken_must(name: str, form: Form, bound: Binding | None, root: Path) -> str:
+    """What is wrong with a must that is a rule; "" when it holds, and for prose."""
+    rule = rule_of_must(name, form, bound)
+    if isinstance(rule, PathRule):
+        root = Path(os.path.realpath(root))
+        return broken_path(rule, bound.musts if bound else {}, _files(root, rule.pattern))
+    return broken_rule(root, rule) if rule is not None else ""
+
+
+def broken_musts(handoff: Handoff, root: Path) -> dict[str, str]:
+    """What is wrong with each must to keep that is a rule, by key; "" where it holds."""
+    bound = handoff.binding
+    rules = {must_key("must_keep", form): form for form in handoff.must_keep}
+    rules = {key: form for key, form in rules.items() if rule_of_must("must_keep", form, bound)}
+    return {key: broken_must("must_keep", form, bound, root) for key, form in rules.items()}
+
+
+def unkept_at_store(contract: Contract, bound: Binding, root: Path) -> dict[str, str]:
+    """The musts to keep that do not even hold when the handoff is stored, by key."""
+    wrong = {
+        must_key("must_keep", form): broken_must("must_keep", form, bound, root)
+        for form in contract.must_keep
+        if not isinstance(form, str)
+    }
+    return {key: each for key, each in wrong.items() if each}
+
+
+def _files(root: Path, pattern: str) -> dict[str, Bound]:
+    """The files that a path or pattern means now: of a folder what git tracks or would add, outside of git all."""
+    if not pattern:
+        return {}
+    base = _base(pattern)
+    itself = sight(root, base, -1).bound
+    if itself.why != "folder":
+        there = itself.mode != "absent" and one(pattern).matches(base)
+        return {text(base): sight(root, base).bound} if there else {}
+    names: list[str] = []
+    with suppress(OSError):  # what cannot be read has no files that anybody could look at
+        names = [name for name in members_of(root, base, in_git=False) if one(pattern).matches(name)]
+    looked = {text(name): sight(root, name).bound for name in names[: FOLDER_FILES + 1]}
+    found = {name: each for name, each in looked.items() if each.mode != "absent" and each.why != "folder"}
+    return found or ({text(base): itself} if normpath(pattern) == base else {})
+
+
+def _base(pattern: str) -> str:
+    """The folder or file that a pattern begins with, up to its first sign."""
+    parts = normpath(pattern).split("/")
+    plain = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+    return "/".join(parts[:plain]) or "."
+
+
+# -- kept since an earlier revision ------------------------------------------------------------------
+
+
+def kept_since(contract: Contract, before: Handoff, now: Binding, accepted: Collection[str] = ()) -> Binding:
+    """What was bound now, with the files of musts that the revision before has too as they were bound there.
+
+    `accepted`: the fingerprints of what somebody accepted of that one. A must that is violated just so begins anew.
+    """
+    then = before.binding
+    if then is None or not _same_place(then, now):
+        return now
+    musts, unkept = dict(now.musts), dict(now.unkept)
+    for form in contract.must_keep:
+        rule = rule_of_must("must_keep", form, then) if form in before.must_keep else None
+        if not isinstance(rule, PathRule):
+            continue
+        if wrong := broken_path(rule, then.musts, now.musts):
+            if must_violated(before, form, wrong).fingerprint in accepted:
+                continue
+            unkept[must_key("must_keep", form)] = SINCE + wrong.removeprefix("is not as it was")
+        musts = _as_then(rule, musts, then)
+    return replace(now, musts=musts, unkept=unkept)
+
+
+def changed_since(contract: Contract, before: Handoff, now: Binding) -> Binding:
+    """The same of what must change: it has changed already if it did since the revision before was stored."""
+    then, musts = before.binding, dict(now.musts)
+    if then is None or not _same_place(then, now):
+        return now
+    for form in contract.must_change:
+        rule = rule_of_must("must_change", form, then) if form in before.must_change else None
+        if isinstance(rule, PathRule):
+            musts = _as_then(rule, musts, then)
+    return replace(now, musts=musts)
+
+
+def _as_then(rule: PathRule, musts: Mapping[str, Bound], then: Binding) -> dict[str, Bound]:
+    meant = rule.of(musts)
+    return {path: each for path, each in musts.items() if path not in meant} | rule.of(then.musts)
+
+
+def _same_place(then: Binding, now: Binding) -> bool:
+    """Whether paths mean the same in both: the same repository, as every clone knows it, or the same folder."""
+    if then.commit or now.commit:
+        same = then.commit == now.commit or not {*then.known_by}.isdisjoint(now.known_by)
+        return then.prefix == now.prefix and (same or _same_folder(then, now))
+    return _same_folder(then, now)
+
+
+def _same_folder(then: Binding, now: Binding) -> bool:
+    return (then.host, then.root) == (now.host, now.root)
+
+
+# -- as the commit has them --------------------------------------------------------------------------
+
+
+def as_committed(root: Path | None, bound: Binding | None) -> bool:
+    """Whether nobody has worked on a file: each is as the commit has it. Where git cannot tell, nobody knows."""
+    if bound is None or not bound.files:
+        return True
+    if not bound.commit or bound.dirty or bound.patch or bound.patch_why:
+        return False
+    return root is None or not _uncommitted(root, bound)
+
+
+def _uncommitted(root: Path, bound: Binding) -> bool:
+    """Whether one of the files is not in the commit: changes of those that are would be in the patch."""
+    there = {path: each for path, each in bound.files.items() if each.mode != "absent"}
+    return git.top_of(root) is not None and _in_commit(root, bound, there, unchanged=False) != {*there}
+
+
+def _in_commit(root: Path, bound: Binding, files: Mapping[str, Bound], *, unchanged: bool) -> set[str]:
+    """Those of the files that the bound commit has; `unchanged`: and just so."""
+    from outlast.files.patch import entries, is_entry  # who only looks at bound files asks git for no content
 
     top = git.top_of(root)
-    if not (top and was.commit):
+    if not (top and bound.commit):
         return set()
     above = relpath(root, top)
-    paths = {name: normpath(f"{above}/{path_of(name)}") for name in found if name not in was.dirty_files}
-    had = entries(top, was.commit, sorted(paths.values()))
-    return {name for name, path in paths.items() if path in had and is_entry(top, path, found[name], had[path])}
+    paths = {name: normpath(f"{above}/{path_of(name)}") for name in files}
+    had = entries(top, bound.commit, sorted(paths.values()))
+    there = {name: path for name, path in paths.items() if path in had}
+    return {name for name, path in there.items() if not unchanged or is_entry(top, path, files[name], had[path])}

@@ -10,37 +10,35 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from outlast.commands.process import CommandEnd, HeldCommand, end_group, hold
 from outlast.commands.transcript import Printed
-from outlast.errors import CommandNotStarted, HandoffInvalid, Stopped
+from outlast.errors import CommandNotStarted, Stopped
 from outlast.files.changes import readable
 from outlast.files.rules import broken_rule, inside
-from outlast.handoffs.contract import CommandCheck, command_of, rule_of
-from outlast.handoffs.forms import kind_of, read_check
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form
-from outlast.handoffs.lint import passes_always
-from outlast.handoffs.verdict import label_of
+from outlast.handoffs.evidence import When, on_one_line
+from outlast.handoffs.handoff import (
+    CommandCheck,
+    Evidence,
+    Form,
+    command_of,
+    label_of,
+    rule_of,
+)
 from outlast.home.process import this_place
 from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
-from outlast.values.text import nearest
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.live import Executor
 
-__all__ = ["CHECK_SECONDS", "broken_rule", "reported", "run_checks"]
-
-When = Literal["store", "recover", "verify", "settle"]
 
 CHECK_SECONDS = 600.0  # for a check that does not say how long it may take
-_SHOWN = 200  # characters of a check in a line about it
-_BEYOND = 1 << 53  # what JSON can carry everywhere is below
 _DEEPEST = 8  # a check that has its own handoff checked would go on for ever
 # A check is no step of the run that may be around it, does not act for the claimer (what it prints is kept for
 # everybody to read), and is about the repository it runs in.
@@ -83,7 +81,7 @@ def run_checks(
     for place, form in enumerate(forms, 1):
         if stop is not None and stop():
             raise Stopped
-        executor.home.tell(f"check {place} of {len(forms)}: {_line(label_of(form))}")
+        executor.home.tell(f"check {place} of {len(forms)}: {on_one_line(label_of(form))}")
         done = _check(executor, form, root, stop)
         found.append(
             Evidence(
@@ -112,7 +110,7 @@ def _check(executor: Executor, form: Form, root: Path, stop: Callable[[], bool] 
     if rule is None:
         return _Done(False, "could not be started: it is neither a command nor a rule about a file")
     wrong = broken_rule(root, rule)
-    return _Done(not wrong, f"{_line(rule.file)} {wrong}" if wrong else "")
+    return _Done(not wrong, f"{on_one_line(rule.file)} {wrong}" if wrong else "")
 
 
 def _run(executor: Executor, command: CommandCheck, root: Path, stop: Callable[[], bool] | None) -> _Done:
@@ -234,117 +232,8 @@ def _until(over: threading.Event, asked: threading.Event, hurry: Callable[[], ob
     return raised
 
 
-# -- what callers report -----------------------------------------------------------------------------
-
-
-def reported(
-    given: Any, contract: Contract, *, when: When, by: str, at: int, where: str, path: str = "evidence"
-) -> list[Evidence]:
-    """Evidence as callers report it: `{"check", "passed"}` and, if they like, `exit`, `seconds` and `note`.
-
-    Raises HandoffInvalid with the path of what cannot be used.
-    """
-    if not isinstance(given, list | tuple):
-        raise HandoffInvalid(path, f"is no list but {kind_of(given)}", 'give a list of {"check": …, "passed": true}')
-    if len(given) > MAX_CHECKS:
-        remedy = "report each check once, with its last result"
-        raise HandoffInvalid(path, f"has {len(given)} items; the limit is {MAX_CHECKS}", remedy)
-    found = []
-    for place, item in enumerate(given):
-        fields = _fields(item, contract, f"{path}[{place}]", settles=when == "settle")
-        found.append(Evidence(**fields, at=at, by=by, where=where, runner="self", when=when))
-    return found
-
-
-_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "passed": ("true or false", lambda value: type(value) is bool),
-    "exit": ("a whole number", lambda value: type(value) is int and abs(value) < _BEYOND),
-    "seconds": ("a number of seconds, 0 or more", lambda value: type(value) in (int, float) and 0 <= value < _BEYOND),
-    "note": ("a text that UTF-8 can carry", lambda value: type(value) is str and readable(value) == value),
-}
-_KEYS = ("check", *_KINDS)
-
-
-def _fields(item: Any, contract: Contract, path: str, *, settles: bool) -> dict[str, Any]:
-    """The fields of one report, checked."""
-    if not isinstance(item, Mapping):
-        raise HandoffInvalid(path, f"is no object but {kind_of(item)}", 'give {"check": …, "passed": true}')
-    for key in item:
-        if key not in _KEYS:
-            name = str(key) if isinstance(key, str) else _shown(key)
-            raise HandoffInvalid(
-                f"{path}.{_line(name)}", "is not known here", nearest(name, _KEYS, "the keys here are")
-            )
-    for key in ("check", "passed"):
-        if key not in item:
-            raise HandoffInvalid(f"{path}.{key}", "is missing", "say which check it was and whether it passed")
-    fields = {key: item[key] for key in _KINDS if item.get(key) is not None or key == "passed"}
-    _refuse_unfit(fields, path)
-    form = _form(item["check"], contract, f"{path}.check", settles)
-    _refuse_contradiction(form, fields, path)
-    return {"check": form, **fields}
-
-
-def refuse_impossible(form: Form, fields: Mapping[str, Any], path: str) -> None:
-    """Raises HandoffInvalid for what cannot have come of a check, however it is said."""
-    _refuse_unfit({key: value for key, value in fields.items() if value is not None}, path)
-    _refuse_contradiction(form, fields, path)
-
-
-def _refuse_unfit(fields: Mapping[str, Any], path: str) -> None:
-    for key, value in fields.items():
-        wanted, fits = _KINDS[key]
-        if not fits(value):
-            raise HandoffInvalid(f"{path}.{key}", f"is {_shown(value)}", f"give {wanted}")
-
-
-def _form(given: Any, contract: Contract, path: str, settles: bool) -> Form:
-    """The contract's own form of the check that was given. When one without any is settled, what was looked at."""
-    forms = contract.acceptance_checks
-    for form in forms:
-        if form == given:
-            return form
-    if settles and shows_nothing(contract):
-        return read_check(given, path)
-    if not forms:
-        remedy = "leave it out, or store the handoff again with acceptance_checks"
-        raise HandoffInvalid(path, "is no check of the handoff, which has none", remedy)
-    from difflib import SequenceMatcher  # late: a report without mistakes needs it never
-
-    wanted = _shown(given)
-    close = max(map(_shown, forms), key=lambda known: SequenceMatcher(None, wanted, known).ratio())
-    remedy = f"give one of its acceptance_checks; the nearest is {close}"
-    raise HandoffInvalid(path, f"is no check of the handoff: {wanted}", remedy)
-
-
-def shows_nothing(contract: Contract) -> bool:
-    """Whether no check of it can tell that the work is done: it has none, or they pass whatever was done."""
-    return all(map(passes_always, contract.acceptance_checks))
-
-
-def _refuse_contradiction(form: Form, fields: Mapping[str, Any], path: str) -> None:
-    command = command_of(form)
-    code = fields.get("exit")
-    if fields["passed"] and command is not None and code not in (None, command.exit):
-        why = f"is true, though its exit is {code} and the check wants {command.exit}"
-        raise HandoffInvalid(f"{path}.passed", why, "report what really came of it")
-
-
 # -- words -------------------------------------------------------------------------------------------
 
 
 def _processes(number: int) -> str:
     return f"{number} process{'es' if number > 1 else ''}"
-
-
-def _shown(value: Any) -> str:
-    try:
-        return _line(repr(value))
-    except (ValueError, RecursionError):  # a number with thousands of digits; a list that contains itself often enough
-        return kind_of(value)
-
-
-def _line(text: str) -> str:
-    """A text as one line that can be shown, however long or strange it is."""
-    shown = "".join(each if each.isprintable() else " " for each in text[:_SHOWN])
-    return shown if len(text) <= _SHOWN else f"{shown}… ({len(text)} characters)"

@@ -1,29 +1,36 @@
 """Handoffs that nobody wrote: composed, when asked for, from what an unfinished run left.
 
 What was done comes from receipts, what was under way from its files as they are, what is waited for from its
-interrupts. Nothing is stored, and nothing is invented: what no step said is not said here either. Who claims such a
-handoff takes the run's own lease.
+interrupts. Nothing is stored, run or written, and nothing is invented: what no step said is not said here either. Who
+claims such a handoff takes the run's own lease.
 
-Checks that a flow file gives to whoever continues its run: the `accept` of its steps, as a handoff has checks.
-
-Only what can be asked outside of the run is taken: not of steps that are done for each item, and not of steps that a
-condition left out, or may still leave out.
+Its checks are the `accept` of a flow file's steps. Only what can be asked outside of the run is taken: not of steps
+that are done for each item, and not of steps that a condition left out, or may still leave out.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from outlast.commands.shell import work_shell
-from outlast.errors import OutlastError, RunFinished, RunNotFound, StepNotFound
-from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Command, Node, Parallel, Recipe, Repeat
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.commands.environment import work_shell
+from outlast.commands.leftovers import facts_of, previous_of
+from outlast.commands.mirror import CONDITIONS, flow_name
+from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
+from outlast.files.changes import LeftFiles
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.yaml.model import Command, FlowDefinition, Node, Parallel, Repeat
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     MAX_CHECKS,
@@ -33,28 +40,33 @@ from outlast.handoffs.handoff import (
     Form,
     Handoff,
     Lint,
+    TaskRun,
+    anchor_of,
     encode_handoff,
     key_of,
 )
 from outlast.handoffs.lint import lint
-from outlast.handoffs.recovered import TaskRun
-from outlast.handoffs.run_summary import RunSummary, listed, next_action, short, state, story_of, summary, text
-from outlast.home.claimer import print_of
-from outlast.home.find import run_row
-from outlast.ledger.journal import JournalEntry, Row
-from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason
-from outlast.runs import claim as claims
+from outlast.handoffs.unfinished import command_of
+from outlast.home.home import run_row
+from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
+from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
-from outlast.runs.call import Call, fold, labels
+from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
+from outlast.runs.decisions import find_call
+from outlast.runs.found import find
+from outlast.runs.look import record_now, waits_now
+from outlast.runs.outlook import plan
+from outlast.runs.outputs.files import recorded
+from outlast.runs.plan import Plan
 from outlast.runs.receipt import receipts_of
-from outlast.runs.run import FINISHED
-from outlast.runs.start import flow_if_known
-from outlast.runs.unproven import refuse_unproven
-from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.tasks.task import anchor_of
-from outlast.values.codec import decode, encode, jsonable
-from outlast.values.frozen import dataclass
+from outlast.runs.rewind import REWOUND
+from outlast.runs.run import RunRecord
+from outlast.runs.same_flow import flow_if_known
+from outlast.runs.under_way import rows_of_starts
+from outlast.runs.waits.interrupt import Interrupt, is_for_people
+from outlast.store.contract import Reading, RunRow
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.handoffs.anchor import FoundHandoff
@@ -72,17 +84,17 @@ def checks_of(executor: Executor, row: RunRow, root: str, begun: Collection[str]
         spec = flow_if_known(executor, row)
     except OutlastError:  # it is told elsewhere that the flow is not found, or is no flow any more
         return ()
-    if not isinstance(spec, RecipeSpec) or spec.recipe is None:
+    if not isinstance(spec, FlowFileSpec):
         return ()
     found: dict[str, Form] = {}
-    inputs = {_input(name): _text(value) for name, value in decode(row.inputs).items()}
-    for command in _asked(spec.recipe.steps, begun):
-        folder = os.path.realpath(os.path.join(spec.folder, spec.recipe.cwd, command.cwd))
+    inputs = {_input(name): _as_text(value) for name, value in decode(row.inputs).items()}
+    for command in _asked(spec.definition.steps, begun):
+        folder = os.path.realpath(os.path.join(spec.folder, spec.definition.cwd, command.cwd))
         inside = os.path.relpath(folder, root)
         if inside.split(os.sep)[0] == "..":
             continue  # a check stays inside of the root
         for accepted in command.accept:
-            form = _form(spec.recipe, command, accepted, inputs, "" if inside == "." else inside)
+            form = _form(spec.definition, command, accepted, inputs, "" if inside == "." else inside)
             found[repr(form)] = form
     return tuple(found.values())[:MAX_CHECKS]
 
@@ -97,10 +109,10 @@ def _asked(nodes: Sequence[Node], begun: Collection[str]) -> Iterator[Command]:
             yield from _asked(node.branches if isinstance(node, Parallel) else node.steps, begun)
 
 
-def _form(recipe: Recipe, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
-    known = {**inputs, **recipe.env, **command.env}
+def _form(definition: FlowDefinition, command: Command, text: str, inputs: Mapping[str, str], folder: str) -> Form:
+    known = {**inputs, **definition.env, **command.env}
     told = "".join(f"export {name}={shlex.quote(known[name])}; " for name in sorted(known) if name in text)
-    shell = work_shell(command.shell or recipe.shell, text)
+    shell = work_shell(command.shell or definition.shell, text)
     run = text.strip() if shell == ("/bin/sh",) else shlex.join([*shell, "-c", text])
     return {"run": told + run, "cwd": folder} if folder else told + run
 
@@ -109,9 +121,7 @@ def _input(name: str) -> str:
     return f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"
 
 
-def _text(value: Any) -> str:
-    import json
-
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -133,8 +143,7 @@ INHERITED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
+class Composed(Struct, frozen=True):
     """A handoff made from a run, what bears on trusting it, and the run."""
 
     handoff: Handoff
@@ -172,8 +181,6 @@ def _recorded(home: Home, story: RunSummary) -> tuple[tuple[Evidence, ...], tupl
 def _evidence(checked: Sequence[Mapping[str, Any]]) -> tuple[Evidence, ...]:
     if not checked:
         return ()
-    import msgspec
-
     return tuple(msgspec.convert(each, Evidence) for facts in checked for each in facts["evidence"])
 
 
@@ -192,8 +199,6 @@ def _fitting(executor: Executor, story: RunSummary, base: Handoff | None) -> Han
 def _handoff(
     executor: Executor, story: RunSummary, inherited: Handoff | None, room: int, base: Handoff | None
 ) -> Handoff:
-    import msgspec
-
     row = story.row
     known = {name: getattr(inherited, name) for name in INHERITED} if inherited else {}
     if inherited is None and executor.home.project is not None:
@@ -275,8 +280,7 @@ def _about_base(base: Handoff | None, inherited: Handoff | None) -> Iterator[str
 # -- a step's own handoff ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StepHandoff:
+class StepHandoff(Struct, frozen=True):
     """What one step handed to whoever came next: its envelope, and the receipt that proves it."""
 
     run_id: str
@@ -301,8 +305,6 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
 
     Raises RunNotFound, AmbiguousPrefix, StepNotFound, StepAmbiguous, IntegrityBroken.
     """
-    from outlast.runs.decisions import find_call
-
     row = run_row(home, run_id)
 
     def look(reading: Reading) -> tuple[Call, list[Row]]:
@@ -333,95 +335,293 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
     )
 
 
-# -- claiming ----------------------------------------------------------------------------------------
+# -- what is told of a run ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Claiming:
-    """Who claims a run, why it is taken from somebody else, and what is accepted with it."""
-
-    by: str
-    take: str = ""
-    accepting: tuple[Reason, ...] = ()
-    why: str = ""  # it is accepted
+LINES = 50  # of each kind in the text
+ENTRIES = 200  # of steps in the state
+CHARACTERS = 400  # of what one step said
+_ABOUT_RUN = re.compile(r"(`outlast [a-z]+ )RUN\b")
+# What is told of a run whose broken journal nobody accepted: what its receipts do not say, and what may have happened.
+BELIEVED = ("integrity_broken", "claimed", "still_running", "effect_in_doubt", "effect_inputs_changed")
 
 
-def take_run(caller: Caller, tx: Writing, run_id: str, beat: Beat, claiming: Claiming) -> int:
-    """Take a run's lease for whoever shows the token of the beat, without running it. Gives the epoch.
+class Undone(NamedTuple):
+    """A call without an outcome: how its last attempt ended, and what that left."""
 
-    Until the beat's process is dead or its time is over nobody else may resume the run; who shows the token resumes
-    it, and with that the claim is used up. A run that is being executed is never taken. What is accepted is on the
-    run's record with it. Raises RunNotFound, RunFinished, RunSealed, RunHeld.
-    """
-    row, lease, token = tx.run_by_id(run_id), tx.lease_of(run_id), beat.process.id
-    if row is None or lease is None:
-        raise RunNotFound(run_id)
-    if row.status in FINISHED:
-        raise RunFinished(run_id, row.status)
-    claims.refuse_sealed(row)
-    if not claiming.take or claims.is_executing(row):
-        claims.refuse_held(caller, tx, run_id, lease)
-    refuse_unproven(tx, row, lease)
-    tx.beat_claim(beat)
-    if lease.holder == token and not claiming.accepting:
-        return lease.epoch
-    return _taken(caller.home, tx, row, lease, token, claiming)
+    label: str
+    past: Past
+    status: str
+    left: LeftFiles | None
+    files: tuple[str, ...]  # left changed, or declared to be written: full paths
+    unread: str = ""  # why what it left cannot be told
 
 
-def _taken(home: Home, tx: Writing, row: RunRow, lease: LeaseRow, token: str, claiming: Claiming) -> int:
-    from outlast.runs.under_way import starts_of
+class RunSummary(NamedTuple):
+    """All that is known of an unfinished run, gathered at one moment."""
 
-    silent_at, starts = claims.silent_since(home, tx, row, lease), starts_of(home, tx, row, lease)
-    tx.take_lease(lease, token)
-    if lease.holder and lease.holder not in (home.process.id, token):
-        tx.forget_holder(lease.holder)
-    said = {"by": claiming.by, "why": claiming.take}
-    facts: dict[str, Any] = {name: value for name, value in said.items() if value} | {"claim": print_of(token)}
-    if silent_at:
-        facts["silent_at"] = silent_at  # by when the owner was dead: files that changed later are not its work
-    hold = _hold_of(row, lease, lease.epoch + 1)
-    told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
-    told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
-    tx.append(hold, [*starts, *(_fact(*each, home, row, hold) for each in told)])
-    if claims.is_executing(row):  # it was, and its owner is dead
-        tx.set_run_status(row.key, "crashed", row.updated_at)
-    return hold.epoch
+    row: RunRow
+    plan: Plan
+    broken: Reason | None  # then nothing that the journal says is told
+    done: tuple[tuple[str, Past], ...]  # with their labels, oldest first
+    calls: int  # that the run has met, in all
+    undone: tuple[Undone, ...]
+    more_undone: int
+    waits: tuple[Interrupt, ...]
+    others: tuple[RunRecord, ...]  # unfinished runs of the task by other flows
+    heard_us: int
+    command: str
 
 
-def _acceptance(reason: Reason, claiming: Claiming) -> dict[str, Any]:
-    """An acceptance as a resume writes and reads it."""
-    return {"fingerprint": reason.fingerprint, "why": claiming.why, "actor": claiming.by, **reason.to_dict()}
+def story_of(executor: Executor, row: RunRow, others: Sequence[RunRow]) -> RunSummary:
+    """Everything about an unfinished run. A broken journal that nobody accepted is not believed."""
+    planned = plan(executor, row)
+    kept = executor.home.store.read(lambda look: _kept(executor.home, look, row, is_held=planned.status == "running"))
+    ledger = fold(kept.rows, kept.flaws)
+    accepted = {each["fingerprint"] for each in ledger.accepted}
+    damage = [one for one in planned.verdict.reasons if one.code == "integrity_broken"]
+    broken = next((one for one in damage if one.fingerprint not in accepted), None)
+    if broken:
+        believed = judge(one for one in planned.verdict.reasons if one.code in BELIEVED)
+        planned, ledger = replace(planned, steps=(), state={}, verdict=believed), Ledger()
+    rows = [] if broken else kept.rows
+    names = labels(rows)
+    pasts = sorted((p for p in ledger.calls.values() if p.kind in CALLS), key=lambda past: past.seq)
+    undone = [past for past in pasts if not past.finished]
+    return RunSummary(
+        row=row,
+        plan=planned,
+        broken=broken,
+        done=tuple((names[past.call], past) for past in pasts if past.finished and past.call.step not in CONDITIONS),
+        calls=len(pasts),
+        undone=tuple(_undone(executor.home, row, planned, past, names[past.call]) for past in undone[-LINES:]),
+        more_undone=len(undone[:-LINES]),
+        waits=tuple(waits_now(executor.home, row.key)),
+        others=tuple(record_now(executor.caller, each) for each in others),
+        heard_us=max(row.updated_at, next(filter(None, map(_at, reversed(rows))), 0)),
+        command=command_of(executor, row, planned.status),
+    )
 
 
-def give_back(home: Home, tx: Writing, run_id: str, token: str, facts: dict[str, Any]) -> bool:
-    """Give a claimed run back as it is, and say so in its journal. Whether the token still held it."""
-    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-    if row is None or lease is None or lease.holder != token or claims.is_executing(row):
-        return False
-    hold = _hold_of(row, lease)
-    tx.append(hold, [_fact("released", facts, home, row, hold)])
-    tx.release_lease(hold)
-    tx.forget_holder(token)
-    return True
+def _kept(home: Home, look: Reading, row: RunRow, *, is_held: bool) -> journal.Journal:
+    """The journal of a run; of one whose process died as whoever takes it will have it: with what was under way."""
+    kept = journal.read(look, row)
+    return kept if is_held else kept._replace(rows=[*kept.rows, *rows_of_starts(home, look, row, kept.rows)])
 
 
-def note_checked(caller: Caller, tx: Writing, run_id: str, by: str, evidence: Sequence[Evidence]) -> str:
-    """Write what came of checks into the journal of a run that nobody executes. Why it was not; "" when it was."""
-    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-    if row is None or lease is None:
-        return "its run is gone"
-    holder = claims.holder_of(caller, tx, run_id, lease) if claims.is_executing(row) else ""
-    if holder or row.status in FINISHED or row.seal:
-        return f"its run is executed by {holder}" if holder else "its run has ended or left meanwhile"
-    hold, blobs = _hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))
-    facts = {"by": by, "evidence": jsonable(list(evidence))}
-    tx.append(hold, [_fact("checked", facts, caller.home, row, hold)._replace(blobs=blobs)])
-    return ""
+def _at(row: Row) -> int:
+    """When an entry was written. A claim is no progress, and a handoff of the run's own stands for itself."""
+    header = decode_header(row.header)
+    facts = [("run", name) for name in ("claimed", "released", "checked")]
+    is_none = (header.kind, header.name) in (*facts, ("value", "run.handoff"))
+    return 0 if is_none else max(header.started_at, header.ended_at)
 
 
-def _hold_of(row: RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
-    return Hold(row.key, row.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
+def files_of_run(caller: Caller, row: RunRow) -> Iterator[str]:
+    """The files that a run is about, as full paths: those that its steps left, and those of what is under way."""
+
+    def look(reading: Reading) -> Any:
+        lease = reading.lease_of(row.id)
+        return find(reading, row, lease) if lease is not None else None
+
+    try:
+        found = caller.home.store.read(look)
+        if found is None:
+            return
+        yield from (one.full for one in recorded(caller, found))
+        for past in (past for past in found.ledger.calls.values() if past.kind in CALLS and not past.finished):
+            yield from _files_left(caller.home, row, past)[1]
+    except OutlastError:  # a record that is not what was stored names no file
+        return
 
 
-def _fact(name: str, facts: dict[str, Any], home: Home, row: RunRow, hold: Hold) -> JournalEntry:
-    return claims.run_fact(name, facts, epoch=hold.epoch, at=home.clock.now(), trace_id=row.trace_id)
+def _files_left(home: Home, row: RunRow, past: Past) -> tuple[LeftFiles | None, tuple[str, ...]]:
+    """What an unfinished call left, and the files of it: changed, or declared to be written. Raises IntegrityBroken."""
+    left = previous_of(home, row.id, past)
+    declared = facts_of(home, past.begun or past.payload).get("declared", {})
+    folder = (home.project or Path.cwd()) / declared.get("folder", "")
+    names = [change.path for change in left.files] if left else []
+    names += [name for name in declared.get("writes", ()) if _is_concrete(name)]
+    return left, tuple(str(folder / name) for name in names)
+
+
+def _undone(home: Home, row: RunRow, planned: Plan, past: Past, label: str) -> Undone:
+    crashed = "under way" if planned.status == "running" else "crashed"
+    status = crashed if past.open else "set aside" if past.decided == REWOUND else past.last.status
+    try:
+        return Undone(label, past, status, *_files_left(home, row, past))
+    except IntegrityBroken as error:
+        return Undone(label, past, status, None, (), str(error.why))
+
+
+def _is_concrete(pattern: str) -> bool:
+    """Whether a pattern names one file or folder, and not the whole place."""
+    return Path(pattern) != Path() and not set(pattern) & set("*?[")
+
+
+def summary(story: RunSummary) -> str:
+    """How the run stands, in one line."""
+    row, status = story.row, story.plan.status
+    if story.broken:
+        return f"run {row.id} of {short(flow_name(row.flow))} is {status}, and its record is broken"
+    done = sum(past.last.status in GOOD for _, past in story.done)
+    count = "no step is done" if not done else "1 step is done" if done == 1 else f"{done} steps are done"
+    return f"run {row.id} of {short(flow_name(row.flow))} {_standing(story, status)}; {count}"
+
+
+def _standing(story: RunSummary, status: str) -> str:
+    ended = {"waiting": "waits", "running": "is running", "interrupted": "was interrupted"}.get(status, status)
+    if status == "waiting" and story.waits:
+        more = f" and {len(story.waits) - 1} more" if len(story.waits) > 1 else ""
+        return f"{ended}: {short(story.waits[0].says)}{more}"
+    if not story.undone:
+        return f"{ended} between steps"
+    last = story.undone[-1]
+    return f"{ended} in step {short(last.label)}, attempt {last.past.attempts}"
+
+
+def next_action(story: RunSummary) -> str:
+    """What the last finished step said comes next, if it said so, what has to be seen to, and how to go on where."""
+    said = decode_payload(story.done[-1][1].payload).next if story.done and story.done[-1][1].payload else ""
+    if story.plan.status == "running":
+        return f"wait for it, or look at it: {story.command}"
+    return "; ".join(part for part in (short(said), _before_it(story), f"{_where(story)}: {story.command}") if part)
+
+
+def _before_it(story: RunSummary) -> str:
+    """What a person does before it goes on."""
+    if any(is_for_people(wait.type) for wait in story.waits):
+        return "answer what it waits for: outlast inbox"
+    if doubts := story.plan.of("decide"):
+        return f"decide about {listed(doubts, 3)}: outlast resume {story.row.id} --dry-run"
+    if story.plan.status == "failed" and story.undone:
+        return f"mend what {short(story.undone[-1].label)} failed of"
+    return "mend what it failed of" if story.plan.status == "failed" else ""
+
+
+def _where(story: RunSummary) -> str:
+    """The step at which it goes on."""
+    again = [step for step in story.plan.steps if step.action in ("retry", "redo", "confirm")]
+    if again:
+        return f"continue with step {short(again[0].label)}, attempt {again[0].attempts + 1}"
+    if story.plan.ahead:
+        return f"continue with step {short(story.plan.ahead[0])}"
+    return f"continue after step {short(story.done[-1][0])}" if story.done else "continue"
+
+
+def text(story: RunSummary, room: int) -> Iterator[str]:
+    """The run in lines for people: each list within `room` bytes, with a count of what is left out."""
+    row = story.row
+    phase = f", phase {short(row.phase)}" if row.phase else ""
+    yield f"Run {row.id} of {short(row.flow)} for task {row.task}: {story.plan.status}{phase}."
+    if story.broken:
+        yield f"Its record is broken ({story.broken.subject}: {story.broken.found}): nothing that it says is told here."
+    if story.plan.status == "failed" and row.error:
+        yield f"It failed: {_error(row, decode(row.error))}"
+    see = f"outlast receipts {row.id}"
+    done = [_done_line(*one) for one in story.done[-LINES:]]
+    yield from _part("Done", done, len(story.done), room, see)
+    undone = [_undone_line(story, one) for one in story.undone]
+    yield from _part("Without an outcome", undone, len(undone) + story.more_undone, room, see)
+    waits = [_wait_line(wait) for wait in story.waits[-LINES:]]
+    yield from _part("Waits for", waits, len(story.waits), room, "outlast inbox")
+    if story.plan.state:
+        yield f"State: {short(encode(story.plan.state).decode(), 2_000)}"
+    others = [f"run {one.id} of {short(one.flow)} ({one.status}): outlast show {one.id}" for one in story.others]
+    yield from _part("Also unfinished for this task", others[-LINES:], len(others), room, "outlast runs")
+    yield f"Next: {next_action(story)}"
+
+
+def _part(title: str, lines: Sequence[str], total: int, room: int, see: str) -> Iterator[str]:
+    """The newest lines of a list that fit, under its title, and how many of all there are left out."""
+    if not total:
+        return
+    kept = _newest([f"- {line}" for line in lines], LINES, room)
+    yield f"{title} ({total}):"
+    if total > len(kept):
+        yield f"- {total - len(kept)} earlier ones are left out here; see {see}"
+    yield from kept
+
+
+def _newest(items: Sequence[Any], count: int, room: int) -> list[Any]:
+    """As many of the last items as fit, in order."""
+    kept: list[Any] = []
+    for item in reversed(items[-count:]):
+        room -= len(encode(item)) + 1
+        if room < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def _done_line(label: str, past: Past) -> str:
+    said = decode_payload(past.payload).done if past.payload else ""
+    status = "" if past.last.status == "succeeded" else f" ({past.last.status})"
+    return f"{short(label)}{status}" + (f": {short(said)}" if said else "")
+
+
+def _undone_line(story: RunSummary, undone: Undone) -> str:
+    past, left = undone.past, undone.left
+    doubt = " (an effect, in doubt)" if past.in_doubt else ""
+    told = f"{short(undone.label)}{doubt}, attempt {past.attempts}: {undone.status}"
+    error = decode_payload(past.payload).error if past.payload else None
+    told += f" ({_error(story.row, error)})" if error else ""
+    if undone.unread:
+        return f"{told}; what it left cannot be read: {undone.unread}"
+    if left is None:
+        return told
+    files = [f"{change.path} {change.change}" for change in left.files]
+    told += f"; its work in files: {left.judgement}" + (f" ({listed(files)}){left.doubt}" if files else "")
+    return f"{told}; its output: outlast logs {story.row.id} {quote(undone.label)}" if left.tail else told
+
+
+def _error(row: RunRow, error: Mapping[str, Any]) -> str:
+    """What went wrong; a command in it that is about the run names it."""
+    said = _ABOUT_RUN.sub(rf"\g<1>{row.id}", str(error.get("message", "")))
+    return short(f"{flow_name(str(error.get('type', '')))}: {said}")
+
+
+def _wait_line(wait: Interrupt) -> str:
+    told = f"{wait.id} ({wait.type}): {short(wait.says)}"
+    if wait.type == "approval":
+        return f"{told}; outlast approve {wait.id}, or outlast decline {wait.id} -m WHY"
+    if wait.choices:
+        form = '\'{"choice": "…"}\''
+        return f"{told}; outlast answer {wait.id} {form} with one of {', '.join(wait.choices)}"
+    if wait.type == "signal":
+        return f"{told}; outlast signal {quote(str(wait.payload.get('name', '')))} JSON --run {wait.run_id}"
+    return f"{told}; outlast answer {wait.id} JSON" if is_for_people(wait.type) else told
+
+
+def listed(names: Sequence[str], limit: int = 20) -> str:
+    """Names in one line; of many, the first ones and how many more there are."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(short(name) for name in names[:limit]) + more
+
+
+def short(text: str, limit: int = CHARACTERS) -> str:
+    """A text on one line that JSON and a terminal can carry; a long one says how much of it is missing."""
+    plain = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
+    plain = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in plain)
+    return plain if len(plain) <= limit else f"{plain[:limit]}… [{len(plain) - limit} more characters]"
+
+
+def state(story: RunSummary, room: int) -> dict[str, Any]:
+    """The run as programs read it. What is left out is counted."""
+    row, planned = story.row, story.plan
+    every = [
+        {"step": one.label, "kind": one.kind, "status": one.status, "attempts": one.attempts, "action": one.action}
+        for one in planned.steps
+    ]
+    steps = _newest(every, ENTRIES, room)
+    made = {
+        "run_id": row.id,
+        "flow": row.flow,
+        "task": row.task,
+        "status": planned.status,
+        "phase": row.phase,
+        "state": planned.state,
+        "steps": steps,
+    }
+    missing = story.calls - len(steps)
+    return made | ({"steps_left_out": missing} if missing else {})

@@ -2,15 +2,15 @@
 
 This is where input from outside is narrowed. What cannot be used is refused with HandoffInvalid: the path of the
 value, what is wrong with it, and what to do. Only text is judged here; whether a file is there, is a link or a device
-is for the host to see. The forms of checks and musts are in `forms.py`, secrets in `secrets/find.py`, quality in
-`lint.py`.
+is for the host to see. A check or must is kept exactly as it was given: `command_of` and `rule_of` say what it asks
+for. Secrets are `secrets/find.py`, quality is `lint.py`.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -18,25 +18,22 @@ import msgspec
 
 from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
-from outlast.handoffs.forms import (
-    CommandCheck,
-    FileRule,
+from outlast.files.patterns import never
+from outlast.files.rules import RULES, Rule
+from outlast.handoffs.handoff import (
+    MAX_BYTES,
+    MAX_CHECKS,
+    MAX_FILES,
+    MAX_REFS,
+    STALE_SECONDS,
+    Contract,
+    Form,
     command_of,
-    kind_of,
-    read_check,
-    read_must,
-    read_path,
-    read_text,
-    read_words,
-    refuse,
-    rule_of,
 )
-from outlast.handoffs.handoff import MAX_BYTES, MAX_CHECKS, MAX_FILES, MAX_REFS, STALE_SECONDS, Contract
+from outlast.handoffs.musts import each_must, is_pattern, refuse_contradictions
 from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
 from outlast.values.json_text import depth_of, is_deeper
 from outlast.values.text import duration, nearest
-
-__all__ = ["CommandCheck", "FileRule", "command_of", "contract_of", "draft_of", "expiry", "rule_of"]
 
 REQUIRED = ("anchor", "summary", "handoff_text")
 LONGEST_ANCHOR = 500
@@ -81,7 +78,7 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
     for name, value in given.items():
         if name not in _READERS:
             refuse(name[:100], "is no field of a handoff", nearest(name, _READERS, "the fields are"))
-        values[name] = value if value is _LEFT_OUT.get(name, MISSING) else _READERS[name](value, name)
+        values[name] = value if value is _LEFT_OUT.get(name, msgspec.NODEFAULT) else _READERS[name](value, name)
     return values
 
 
@@ -101,10 +98,10 @@ def _refuse_contradictions(contract: Contract) -> None:
         refuse("handoff_text", "is blank, and there is no next_action", "say where to re-enter, or give a next_action")
     if contract.supersedes == contract.anchor:
         refuse("supersedes", "is the handoff's own anchor", "leave it out: storing again makes the next revision")
-    if contract.musts or contract.acceptance_checks:
-        from outlast.handoffs.musts import refuse_contradictions
-
-        refuse_contradictions(contract)
+    for name, place, form in each_must(contract):
+        if isinstance(form, str):
+            _refuse_odd_path(form, f"{name}[{place}]")
+    refuse_contradictions(contract)
 
 
 def _refuse_oversize(contract: Contract) -> None:
@@ -112,7 +109,7 @@ def _refuse_oversize(contract: Contract) -> None:
     size = len(encode(contract))
     if size <= MAX_BYTES:
         return
-    sizes = {field.name: len(encode(getattr(contract, field.name))) for field in fields(contract)}
+    sizes = {name: len(encode(getattr(contract, name))) for name in contract.__struct_fields__}
     largest = max(sizes, key=lambda name: sizes[name])
     why = f"the handoff has {size:,} bytes and at most {MAX_BYTES:,} fit; this field alone has {sizes[largest]:,}"
     refuse(largest, why, "put long content into a file or an artifact and name it")
@@ -166,11 +163,8 @@ def _list_of(read: Reader, most: int) -> Reader:
     return read_all
 
 
-_paths = _list_of(read_path, MAX_FILES)
-
-
 def _read_paths(value: Any, path: str) -> tuple[str, ...]:
-    found: tuple[str, ...] = _paths(value, path)
+    found: tuple[str, ...] = _list_of(read_path, MAX_FILES)(value, path)
     seen: dict[str, int] = {}
     for place, text in enumerate(found):
         first = seen.setdefault(text.removesuffix("/"), place)
@@ -293,7 +287,206 @@ def _seconds_text(microseconds: int, path: str) -> str:
     return f"{whole}s" if not rest else f"{whole}.{rest:06}s"
 
 
-_LEFT_OUT = {each.name: each.default for each in fields(Contract) if each.default is not MISSING}
+_DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct_defaults__), strict=False)
+# -- checks, musts, paths and texts ------------------------------------------------------------------
+
+
+LONGEST_PATH = 4096  # bytes, as the operating system counts
+LONGEST_NAME = 255
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_COMMAND_KEYS = ("run", "cwd", "timeout", "exit")
+_A_CHECK = 'give a shell command, {"run": "…"} or {"file": "…", "exists": true}'
+_A_MUST = 'give a sentence, or {"file": "…", "exists": true}'
+_A_FILE_RULE = 'give one of "exists": true, "absent": true, "sha256": "…", "contains": "…"'
+
+
+def refuse(path: str, why: str, remedy: str) -> NoReturn:
+    raise HandoffInvalid(path, why, remedy)
+
+
+_KINDS = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "text"}
+_KINDS |= {dict: "an object", list: "a list", tuple: "a list"}
+
+
+def kind_of(value: Any) -> str:
+    """The type of a value in the words of JSON, as messages say it."""
+    return _KINDS.get(type(value), f"a Python {type(value).__name__}")
+
+
+def read_text(value: Any, path: str) -> str:
+    """Text that can be kept: of the plain type, without NUL, and with a UTF-8 form."""
+    if type(value) is not str:
+        refuse(path, f"is {kind_of(value)}, not text", "give plain text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        refuse(path, f"has half a surrogate pair at character {error.start}", "give text that UTF-8 can encode")
+    if (at := value.find("\0")) >= 0:
+        refuse(path, f"has a NUL at character {at}", "take it out")
+    return str(value)
+
+
+def read_words(value: Any, path: str) -> str:
+    """Text that is not blank."""
+    if not read_text(value, path).strip():
+        refuse(path, "is blank", "say something, or leave it out")
+    return str(value)
+
+
+def read_path(value: Any, path: str) -> str:
+    """A path below the root, in its one canonical spelling; a folder may end with a slash."""
+    text = read_words(value, path)
+    _refuse_odd_characters(text, path)
+    if text.startswith(("/", "~/")) or _DRIVE.match(text):
+        refuse(path, f"{_shown(text)} is absolute", "name it relative to repo_root")
+    canonical = posixpath.normpath(text)
+    if canonical.split("/")[0] == "..":
+        refuse(path, f"{_shown(text)} leaves the root", "name a file inside repo_root")
+    if any(never(part.lower()) for part in canonical.split("/")):
+        refuse(path, f"{_shown(text)} is in a folder that git or Outlast owns", "name a file of the work")
+    if text not in (canonical, f"{canonical}/") or text == "./":
+        refuse(path, f"{_shown(text)} is not the one spelling of its file", f"write {_shown(canonical)}")
+    return text
+
+
+def _refuse_odd_characters(text: str, path: str) -> None:
+    if found := _CONTROL.search(text):
+        refuse(path, f"has the control character {found[0]!r} at character {found.start()}", "rename the file")
+    if len(text.encode()) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
+        limits = f"{LONGEST_NAME} bytes a name and {LONGEST_PATH:,} in all"
+        refuse(path, f"is longer than a path can be ({len(text.encode()):,} bytes)", f"the limits are {limits}")
+
+
+def _shown(value: Any) -> str:
+    """A value as messages show it: short, whatever it is."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= 200 else f"{value[:200]!r}…"
+    return repr(value) if isinstance(value, bool | float) or _is_small(value) else kind_of(value)
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) is int and value.bit_length() < 64
+
+
+def read_check(value: Any, path: str) -> Form:
+    """An acceptance check: a shell command, a command as an object, or a file rule."""
+    if not isinstance(value, dict):
+        return _read_prose(value, path, _A_CHECK)
+    if "run" in value and "file" in value:
+        refuse(path, "is a command and a file rule at once", "make two checks of it")
+    if "run" not in value and "file" not in value:
+        _refuse_unknown(value, path, (*_COMMAND_KEYS, "file", *RULES))
+        refuse(path, "has neither `run` nor `file`", _A_CHECK)
+    return _read_command(value, path) if "run" in value else _read_rule(value, path)
+
+
+def read_must(value: Any, path: str) -> Form:
+    """A must or a rollback: prose, or a file rule."""
+    if not isinstance(value, dict):
+        return _read_prose(value, path, _A_MUST)
+    if "run" in value:
+        refuse(f"{path}.run", "only acceptance_checks are run", "put the command into acceptance_checks")
+    if "file" not in value:
+        _refuse_unknown(value, path, ("file", *RULES))
+        refuse(path, "has no `file`", _A_MUST)
+    return _read_rule(value, path)
+
+
+def _read_prose(value: Any, path: str, remedy: str) -> str:
+    if not isinstance(value, str):
+        refuse(path, f"is {kind_of(value)}", remedy)
+    if not value.strip():
+        refuse(path, "is blank", remedy)
+    return read_text(value, path)
+
+
+def _refuse_unknown(form: dict[Any, Any], path: str, known: tuple[str, ...]) -> None:
+    for key in form:
+        if type(key) is not str:
+            refuse(path, f"its key {key!r} is no text", "use text keys")
+        if key not in known:
+            where = f"{path}.{key}" if key.isidentifier() and len(key) <= 100 else f"{path}[{_shown(key)}]"
+            refuse(where, "is not known here", nearest(key, known, "the keys here are"))
+
+
+def _read_command(form: dict[Any, Any], path: str) -> Form:
+    _refuse_unknown(form, path, _COMMAND_KEYS)
+    read: dict[str, Callable[[Any, str], Any]] = {
+        "run": read_words,
+        "cwd": read_path,
+        "timeout": _read_timeout,
+        "exit": _read_exit,
+    }
+    return {key: read[key](value, f"{path}.{key}") for key, value in form.items()}
+
+
+def _read_timeout(value: Any, path: str) -> float | str:
+    kept: float | str = read_text(value, path) if isinstance(value, str) else value
+    if type(value) not in (int, float, str) or not duration(value):
+        refuse(path, f"{_shown(value)} is no time to wait", "give seconds above 0, or text such as 90s, 10m, 2h")
+    return kept
+
+
+def _read_exit(value: Any, path: str) -> int:
+    if type(value) is not int or not 0 <= value <= 255:
+        refuse(path, f"{_shown(value)} is no exit code", "give a whole number from 0 to 255")
+    return int(value)
+
+
+def _read_rule(form: dict[Any, Any], path: str) -> Form:
+    _refuse_unknown(form, path, ("file", *RULES))
+    read_path(form["file"], f"{path}.file")
+    given = [rule for rule in RULES if rule in form]
+    if len(given) != 1:
+        why = f"has {' and '.join(f'`{rule}`' for rule in given)}" if given else "does not say what must hold"
+        refuse(path, why, _A_FILE_RULE)
+    _refuse_value(given[0], form[given[0]], f"{path}.{given[0]}")
+    return dict(form)
+
+
+def _refuse_value(rule: Rule, value: Any, path: str) -> None:
+    if rule in ("exists", "absent"):
+        other = "absent" if rule == "exists" else "exists"
+        if value is not True:
+            remedy = f'write "{other}": true' if value is False else f'write "{rule}": true'
+            refuse(path, f"{_shown(value)} is not true", remedy)
+    elif not read_text(value, path):
+        refuse(path, "is empty", "give the text that the file must contain" if rule == "contains" else "give 64 digits")
+    elif rule == "sha256" and not _SHA256.fullmatch(value):
+        refuse(path, f"{_shown(value)} is no SHA-256", "give the 64 hexadecimal digits that `sha256sum` prints")
+
+
+# -- a check that shows nothing ----------------------------------------------------------------------
+
+
+# Of commands with one blank between two words, and at most so long.
+LONGEST_CHECK = 400
+_PASSES_ALWAYS = re.compile(
+    r"true|:|/bin/true|exit(?: 0)?|(?:echo|printf)\b[^|&;<>]*|test (?:1|true|-n \S+)|\[ 1 \]|sleep \S+"
+    r"|pwd|date|ls|git (?:status|log|diff|branch)|cd(?: \S+)?|(?:sh|bash) -c [\"']?(?:true|exit 0|:)[\"']?"
+)
+_IN_ANY_CASE = re.compile(r"(?:\|\||;) ?(?:true|:|exit 0|(?:echo|printf)\b[^|&;<>]*)\Z")  # whatever came before it
+_PARTS = re.compile(r" ?(?:&&|;) ?")
+
+
+def passes_always(form: Form) -> bool:
+    """Whether a check passes whatever was done."""
+    run = run_of(form)
+    end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
+    if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
+        return True
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+
+
+def run_of(form: Form) -> str:
+    """The command of a check with one blank between two words; "" for a rule about a file."""
+    command = command_of(form)
+    return " ".join(command.run.split()) if command is not None else ""
+
+
+_LEFT_OUT = {name: default for name, default in _DEFAULTS if default is not msgspec.NODEFAULT}
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)
 _READERS: dict[str, Reader] = {
     "anchor": _read_anchor,
@@ -320,3 +513,13 @@ _READERS: dict[str, Reader] = {
     "refs": _list_of(_read_ref, MAX_REFS),
     "creates": _read_paths,
 }
+
+
+def _refuse_odd_path(text: str, path: str) -> None:
+    """A path is refused as every path is; a sentence, an address and a single word are left to be prose."""
+    if "://" in text or any(each.isspace() for each in text) or not is_pattern(text):
+        return
+    try:
+        read_path(text, path)
+    except HandoffInvalid as error:
+        raise HandoffInvalid(error.path, error.why, f"{error.remedy}; or say it in a sentence") from error

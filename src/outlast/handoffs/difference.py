@@ -1,20 +1,31 @@
-"""What became of a handoff's work: how files and revisions differ, and what was done to bring it to another clone.
+"""What became of a handoff's work: how the files differ from what was kept, and how two revisions differ.
 
-Frozen values and pure rules. Looking at files, reading what was kept and putting it in place is `handoffs/carry.py`.
+Bringing the work to another clone is `carry.py`; what was done to each file there is told by the values here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from typing import Any, Literal
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.errors import IntegrityBroken
+from outlast.files.changes import path_of, text
 from outlast.files.diff import unified
-from outlast.handoffs.handoff import Binding, Bound, Contract, Handoff
-from outlast.handoffs.verdict import label_of
+from outlast.files.snapshot import ABSENT, Binding, Bound, sight
+from outlast.handoffs.handoff import Contract, Handoff, label_of
+from outlast.handoffs.sighting import observe
+from outlast.handoffs.verdict import command
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import visible
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
+    from outlast.store.contract.blobs import Blobs
 
 FileChange = Literal["changed", "created", "removed", "kind"]  # kind: the content may be the same, what it is is not
 Action = Literal["same", "write", "remove", "merge", "keep", "conflict left", "conflict", "not kept"]
@@ -49,8 +60,7 @@ def _why(bound: Bound) -> str:
 # -- values ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
+class FileDiff(Struct, frozen=True):
     """One file that is not as it was."""
 
     path: str
@@ -62,8 +72,7 @@ class FileDiff:
     environment: bool = False  # a declared file of the environment, no target
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
+class FieldDiff(Struct, frozen=True):
     """One field that is not as it was: by values, by what a list gained and lost, or by the keys of a packet."""
 
     field: str
@@ -75,8 +84,7 @@ class FieldDiff:
     text: str = ""  # unified hunks of a text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What differs between a handoff as it was stored and the files now, or between two revisions."""
 
     anchor: str
@@ -100,8 +108,7 @@ class Difference:
         return "\n".join(printable(part) for part in parts) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFile:
+class PlacedFile(Struct, frozen=True):
     """What happens, or happened, to one file."""
 
     path: str
@@ -115,8 +122,7 @@ class PlacedFile:
         return f"{self.action}: {name_of(self.path)}" + (f" ({self.why})" if self.why else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(Struct, frozen=True, kw_only=True):
     """How the work of a handoff was brought into a clone; a plan while it is not `done`."""
 
     anchor: str
@@ -206,7 +212,7 @@ def _size(bound: Bound) -> str:
 
 def field_diffs(before: Handoff, after: Handoff) -> tuple[FieldDiff, ...]:
     """Which fields of the contract, and which facts about the repository and the score, differ."""
-    names = [field.name for field in fields(Contract)]
+    names = list(Contract.__struct_fields__)
     found = [_field_diff(name, getattr(before, name), getattr(after, name)) for name in names]
     old, new = before.binding or _NOWHERE, after.binding or _NOWHERE
     found += [_field_diff(name, getattr(old, name), getattr(new, name)) for name in ("commit", "branch")]
@@ -305,3 +311,118 @@ def _field_lines(field: FieldDiff) -> Iterator[str]:
 
 def _word(value: Any) -> str:
     return "none" if value in (None, "") else str(value)
+
+
+SHOWN = 64_000  # characters of all hunks; what is longer is a matter for `outlast handoff diff`
+
+
+def edits(home: Home, handoff: Handoff, root: str, now: Binding, paths: Collection[str]) -> str:
+    """How these files differ, each whole or named with the command that shows it. No content can play with a terminal.
+
+    A file of which there is nothing to compare says why.
+    """
+    room, parts = SHOWN, []
+    for each in differing(home, handoff, Path(root), now, paths):
+        text = file_text(each)
+        if len(text) > room:
+            text = file_text(_named(each, handoff))
+        room -= len(text)
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def _named(file: FileDiff, handoff: Handoff) -> FileDiff:
+    return replace(file, text="", note=f"too long to be shown here: {command(handoff, 'diff')}")
+
+
+# -- between files, and between revisions ------------------------------------------------------------
+
+
+def diff(home: Home, handoff: Handoff, root: Path) -> Difference:
+    """What changed in the files since the handoff was stored: kept content against the files below a folder now."""
+    root = Path(os.path.realpath(root))
+    before, after = f"revision {handoff.revision}", f"the files in {text(str(root))}"
+    if handoff.binding is None:
+        note = "nobody looked at the files when it was stored: there is nothing to compare"
+        return Difference(anchor=handoff.anchor, before=before, after=after, notes=(note,))
+    seen = observe(handoff, root)
+    files = differing(home, handoff, root, seen.binding)
+    notes = tuple(
+        f"the same content as {old!r} had is at {names_in_words(new)}" for old, new in sorted(seen.renamed.items())
+    )
+    return Difference(anchor=handoff.anchor, before=before, after=after, files=files, notes=notes)
+
+
+def differing(
+    home: Home, handoff: Handoff, root: Path, now: Binding, paths: Collection[str] | None = None
+) -> tuple[FileDiff, ...]:
+    """How the bound files, or those of them that are named, differ from what was found of them below a folder."""
+    was = handoff.binding or _UNBOUND
+    found = [*_differing(was.files, now.files, False), *_differing(was.environment, now.environment, True)]
+    wanted = [each for each in found if paths is None or (each[0] in paths and not each[3])]
+    return tuple(_file_now(home.blobs, root, *each) for each in wanted)
+
+
+_Pair = tuple[str, Bound, Bound, bool]
+
+
+def _differing(before: Mapping[str, Bound], after: Mapping[str, Bound], environment: bool) -> Iterator[_Pair]:
+    """The files that are not the same on both sides, whatever their line ends are."""
+    for path in sorted({*before, *after}):
+        was, now = before.get(path, ABSENT), after.get(path, ABSENT)
+        if not was.same(now):
+            yield path, was, now, environment
+
+
+def _file_now(blobs: Blobs, root: Path, path: str, was: Bound, now: Bound, environment: bool) -> FileDiff:
+    seen = sight(root, path_of(path))
+    new: bytes | str = seen.content if seen.content is not None else _unseen(seen.bound)
+    return file_diff(path, was, now, _kept(blobs, was), new, environment=environment)
+
+
+def _unseen(now: Bound) -> bytes | str:
+    if now.mode == "absent":
+        return b""
+    return f"what is there now is not shown: {now.why or f'it has {now.size} bytes'}"
+
+
+def _kept(blobs: Blobs, bound: Bound) -> bytes | str:
+    """The content, or why there is none."""
+    if bound.mode == "absent":
+        return b""
+    if not bound.kept:
+        return why_not_kept(bound)
+    try:
+        return blobs.get(bound.kept)
+    except IntegrityBroken as broken:
+        return f"the kept content cannot be shown: {broken}"
+
+
+def diff_revisions(home: Home, before: Handoff, after: Handoff) -> Difference:
+    """What changed between two revisions: fields, the commit, branch and score, and the files by their kept content."""
+    old, new = before.binding or _UNBOUND, after.binding or _UNBOUND
+    found = [*_differing(old.files, new.files, False), *_differing(old.environment, new.environment, True)]
+    files = [
+        file_diff(path, was, now, _kept(home.blobs, was), _kept(home.blobs, now), environment=environment)
+        for path, was, now, environment in found
+    ]
+    return Difference(
+        anchor=after.anchor,
+        before=_revision(before, after),
+        after=f"revision {after.revision}",
+        files=tuple(files),
+        fields=field_diffs(before, after),
+    )
+
+
+_UNBOUND = Binding(root="", host="")
+
+
+def _revision(one: Handoff, other: Handoff) -> str:
+    of = "" if (one.scope, one.anchor) == (other.scope, other.anchor) else f" of {one.anchor} in {one.scope}"
+    return f"revision {one.revision}{of}"
+
+
+def names_in_words(paths: Sequence[str]) -> str:
+    """Paths in a sentence."""
+    return ", ".join(repr(path) for path in paths)

@@ -1,35 +1,41 @@
-"""Finding handoffs: by anchor, id, file or branch; listing them, and their history.
+"""Finding handoffs: by anchor, id, file or branch; their history; and what a call is about.
 
-Storing is `store.py`, recovering and claiming `recover.py`, settling `settle.py`; what an anchor's entries say
-is `anchor.py`.
+That is an explicit handoff or, when the task's unfinished run has gone on since, what that gives (`compose.py`).
+Storing is `store.py`, recovering and claiming `recover.py`, settling `settle.py`; what an anchor's entries say is
+`anchor.py`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from outlast.clock import moment
-from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
+from outlast.errors import Finished, HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.changes import text
-from outlast.files.git import branch_of, one_look
+from outlast.files.git import branch_of
+from outlast.files.root import Stand, relative_to
+from outlast.files.snapshot import Binding
 from outlast.handoffs import anchor as anchors
+from outlast.handoffs import unfinished
 from outlast.handoffs.anchor import FoundHandoff
-from outlast.handoffs.handoff import Binding, Handoff
+from outlast.handoffs.claim import holder_of
+from outlast.handoffs.handoff import Handoff, HandoffEvent, Near, Standing, anchor_of, task_of
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import HandoffEvent, Listed, Near, Standing
-from outlast.handoffs.task_anchor import anchor_of
+from outlast.handoffs.task_state import Completion, completion
+from outlast.home.claimer import asker
 from outlast.home.place import check_name
-from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, HandoffRow, Reading
 from outlast.values.ambient import notice
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
+    from outlast.handoffs.compose import Composed
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
@@ -88,8 +94,6 @@ def named(caller: Caller, asked: HandoffQuery) -> HandoffQuery:
 
 def _of_run(home: Home, asked: HandoffQuery) -> str:
     """The anchor of a run that is not finished, if its task gives what that run left."""
-    from outlast.handoffs import unfinished
-
     rows = unfinished.tasks_of(home, asked.scope)
     row = next((row for row in rows if row.id == unfinished.run_of(asked.handoff_id)), None)
     if row is None:
@@ -105,9 +109,8 @@ def is_named(asked: HandoffQuery) -> bool:
 def named_place(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
     """Where the handoff of an id or an anchor is; None when an anchor has none. Raises as `place_of`, NameInvalid."""
     if asked.handoff_id is not None:
-        return _by_id(look, asked)
-    assert asked.anchor is not None
-    check_anchor(asked.anchor)
+        return by_id(look, asked)
+    check_anchor(asked.anchor or "")
     return _by_anchor(look, asked)
 
 
@@ -116,7 +119,7 @@ def check_anchor(anchor: str) -> str:
     return check_name("anchor", anchor)
 
 
-def _by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:
+def by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:
     assert asked.handoff_id is not None
     rows = look.handoffs_by_prefix(asked.handoff_id) if asked.handoff_id else []
     rows = [row for row in rows if row.id == asked.handoff_id] or rows
@@ -142,8 +145,6 @@ def _by_anchor(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
 
 def not_found(home: Home, asked: HandoffQuery) -> HandoffNotFound:
     """The error for an anchor that nothing was stored under: it names the nearest ones."""
-    from outlast.handoffs import unfinished
-
     assert asked.anchor is not None
     anchor = asked.anchor
 
@@ -176,16 +177,13 @@ def _share(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
 
 def _of_file(caller: Caller, asked: HandoffQuery) -> str:
     """The one anchor whose newest revision, or whose unfinished run, is about this file. Several are all named."""
-    from outlast.files.root import relative_to
-    from outlast.handoffs import unfinished
-
     assert asked.file_path is not None
     root = observer_of(caller).root(caller, asked.repo_root)
     path = relative_to(root, asked.file_path, "file_path")
     rows = caller.home.store.read(lambda look: look.anchors_of_file(asked.scope, path))
     here = [row.anchor for row in _here(caller, root, (row for row in rows if asked.symbol in (None, row.symbol)))]
     if asked.symbol is None:
-        runs = unfinished.about(caller, asked.scope, path, root if observer_of(caller).looks else None)
+        runs = unfinished.about(caller, asked.scope, path, root if caller.looks else None)
         here = list(dict.fromkeys([*here, *(anchor_of(row.task) for row in runs)]))
     if not here:
         raise HandoffNotFound(asked.words)
@@ -196,15 +194,13 @@ def _of_file(caller: Caller, asked: HandoffQuery) -> str:
 
 def _of_branch(caller: Caller, asked: HandoffQuery) -> str:
     """The newest open anchor of the branch that is checked out here, or the unfinished run that was heard of since."""
-    from outlast.handoffs import unfinished
-
     if asked.symbol is not None:
         raise HandoffInvalid("symbol", "it says where in a file, and no file is named", "give file_path too (--file)")
-    if not observer_of(caller).looks:
+    if not caller.looks:
         return newest_of(caller, asked.scope, asked.branch)
     root = observer_of(caller).root(caller, asked.repo_root)
     branch = branch_of(root) if asked.branch is None else asked.branch
-    rows = _paged(caller.home, partial(_on_branch, asked.scope, branch)) if branch else ()
+    rows = paged(caller.home, partial(_on_branch, asked.scope, branch)) if branch else ()
     rows_of_runs = (
         unfinished.tasks_of(caller.home, asked.scope) if asked.branch is None else []
     )  # a run is of no branch
@@ -223,12 +219,10 @@ def newest_of(caller: Caller, scope: str, branch: str | None = None) -> str:
 
     Raises HandoffNotFound.
     """
-    from outlast.handoffs import unfinished
-
-    page = partial(_of_status, scope, "open") if branch is None else partial(_on_branch, scope, branch)
+    page = partial(of_status, scope, "open") if branch is None else partial(_on_branch, scope, branch)
     rows_of_runs = unfinished.tasks_of(caller.home, scope) if branch is None else []  # a run is of no branch
     runs = (unfinished.near_of(caller, row) for row in rows_of_runs)
-    found = unfinished.meant(chain(runs, map(_near, _paged(caller.home, page))))
+    found = unfinished.meant(chain(runs, map(_near, paged(caller.home, page))))
     if found is None:
         where = f"scope {scope!r}" if branch is None else f"branch {branch!r} in scope {scope!r}"
         raise HandoffNotFound(where, ", ".join(_open_ones(caller.home, scope)))
@@ -237,8 +231,6 @@ def newest_of(caller: Caller, scope: str, branch: str | None = None) -> str:
 
 def _open_ones(home: Home, scope: str, most: int = 10) -> list[str]:
     """The anchors that there are, wherever their work is: what unfinished runs left, then the newest open ones."""
-    from outlast.handoffs import unfinished
-
     rows = home.store.read(lambda look: look.newest_anchors(scope, "open", most))
     runs = [anchor_of(row.task) for row in unfinished.tasks_of(home, scope)]
     return list(dict.fromkeys([*runs, *(row.anchor for row in rows)]))[:most]
@@ -256,9 +248,7 @@ def _on_branch(scope: str, branch: str, last: AnchorRow | None, look: Reading) -
 
 def _here(caller: Caller, root: Path, rows: Iterable[AnchorRow]) -> Iterator[AnchorRow]:
     """The anchors whose files are those of this folder: stored here, or in another clone of its repository."""
-    from outlast.files.root import Stand
-
-    if not observer_of(caller).looks:
+    if not caller.looks:
         yield from rows  # nobody here can tell them apart
         return
     stand = Stand(root)
@@ -272,7 +262,7 @@ def _bound_to(home: Home, row: AnchorRow) -> Binding | None:
     try:
         return read(home, row).handoff.binding
     except IntegrityBroken as broken:
-        _pass_over(home, f"handoff {row.anchor!r}", broken)
+        pass_over(home, f"handoff {row.anchor!r}", broken)
         return None
 
 
@@ -287,7 +277,6 @@ def near(
     before: int = 0,
 ) -> list[Near]:
     """What may be meant on a branch, or by a file, for one who has the files to choose from: runs, then anchors."""
-    from outlast.handoffs import unfinished
 
     def look(reading: Reading) -> list[AnchorRow]:
         last = unfinished.after_runs(before)
@@ -312,7 +301,7 @@ def near(
 _Page = Callable[[AnchorRow | None, Reading], list[AnchorRow]]  # what comes after a row; at first after none
 
 
-def _paged(home: Home, page: _Page, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
+def paged(home: Home, page: _Page, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
     """All rows after the last one seen, read page by page as they are used."""
     while rows := home.store.read(partial(page, last)):
         yield from rows
@@ -356,173 +345,14 @@ def history(home: Home, asked: HandoffQuery) -> list[HandoffEvent]:
 # -- listing -----------------------------------------------------------------------------------------
 
 
-def listed(
-    executor: Executor, scope: str, standing: Standing | None, limit: int, looking: bool, before: str | None = None
-) -> list[Listed]:
-    """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now.
-
-    `before` is the id of the last one of a list that this one continues. One that cannot be read is contested.
-    Raises HandoffInvalid for a limit that is none, HandoffNotFound.
-    """
-    if type(limit) is not int or limit < 1:
-        raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
-    looking = looking or standing == "contested"
-    found = chain(_runs(executor, scope, looking, before), _stored(executor, scope, standing, looking, before))
-    wanted = islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))
-    if not looking:
-        return [*wanted]
-    with one_look():
-        return [*wanted]
-
-
-def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> Iterator[Listed]:
-    """What unfinished runs left, those that began last first, unless somebody handed the task over since."""
-    from outlast.handoffs import unfinished
-    from outlast.handoffs.recover_run import listed_run
-    from outlast.handoffs.subject import subject_of
-
-    last = unfinished.run_of(before)
-    if before is not None and last is None:
-        return  # it goes on among those that were stored
-    rows = unfinished.tasks_of(executor.home, scope)
-    place = next((row.key for row in rows if row.id == last), 0) or _key_of_run(executor.home, last)
-    for row in rows:
-        if place and row.key >= place:
-            continue
-        try:
-            composed = subject_of(executor, HandoffQuery(scope, anchor_of(row.task))).instead
-            listed = listed_run(executor.caller, composed, looking=looking) if composed is not None else None
-        except IntegrityBroken as broken:
-            _pass_over(executor.home, f"run {row.id}", broken)
-            continue
-        if listed is not None:
-            yield listed
-
-
-def _key_of_run(home: Home, run_id: str | None) -> int:
-    """The place of a run where a list ended. Raises RunNotFound."""
-    from outlast.home.find import run_row
-
-    return run_row(home, run_id).key if run_id is not None else 0
-
-
-def _stored(
-    executor: Executor, scope: str, standing: Standing | None, looking: bool, before: str | None
-) -> Iterator[Listed]:
-    """What was stored, but for the anchors of tasks whose run has gone on since."""
-    from outlast.handoffs import unfinished
-
-    last = _last(executor.home, scope, before) if unfinished.run_of(before) is None else None
-    running = {anchor_of(row.task) for row in unfinished.tasks_of(executor.home, scope)}
-    for row in _rows(executor.home, scope, standing, last):
-        if row.anchor not in running or not _has_gone_on(executor, scope, row):
-            yield _one(executor.caller, row, looking)
-
-
-def _has_gone_on(executor: Executor, scope: str, row: AnchorRow) -> bool:
-    """Whether the task's run has gone on since it was handed over. One that cannot be read is passed over, and told."""
-    from outlast.handoffs.subject import subject_of
-
-    try:
-        return subject_of(executor, HandoffQuery(scope, row.anchor)).instead is not None
-    except IntegrityBroken as broken:
-        _pass_over(executor.home, f"the run of {row.anchor!r}", broken)
-        return False
-
-
-def _pass_over(home: Home, what: str, broken: IntegrityBroken) -> None:
+def pass_over(home: Home, what: str, broken: IntegrityBroken) -> None:
     line = f"{what} is passed over: {broken}"
     notice(line)
     home.tell(line)
 
 
-def _last(home: Home, scope: str, handoff_id: str | None) -> AnchorRow | None:
-    """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
-    if handoff_id is None:
-        return None
-    anchor, revision = home.store.read(lambda look: _by_id(look, HandoffQuery("", handoff_id=handoff_id)))
-    if anchor.scope != scope:
-        raise HandoffNotFound(f"id {handoff_id!r} in scope {scope!r}")
-    if anchor.newest == revision.key:
-        return anchor
-    found = home.store.read(lambda look: anchors.find(look, anchor, revision))
-    return anchor._replace(newest=revision.key, expires_at=found.handoff.expires_us)
-
-
-def _rows(home: Home, scope: str, standing: Standing | None, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
-    """The anchors that may stand so, after the last one seen, each read when it is needed."""
-    from heapq import merge
-
-    if standing == "expired":
-        return _paged(home, partial(_expired, scope, home.clock.now()), last)
-    if standing == "claimed":
-        claimed = home.store.read(lambda look: look.claimed_anchors(scope))
-        return (row for row in claimed if last is None or row.newest < last.newest)
-    statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
-    pages = [_paged(home, partial(_of_status, scope, status), last) for status in statuses]
-    return merge(*pages, key=lambda row: row.newest, reverse=True)
-
-
-def _expired(scope: str, now: int, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
-    at, before = (last.expires_at, last.key) if last else (now, 0)
-    return look.expired_anchors(scope, at, _PAGE, before)
-
-
-def _of_status(scope: str, status: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
+def of_status(scope: str, status: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
     return look.newest_anchors(scope, status, _PAGE, last.newest if last else 0)
-
-
-def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
-    from outlast.handoffs.recover import judged, standing_reasons
-
-    try:
-        found = read(caller.home, row)
-    except IntegrityBroken as broken:
-        return _unreadable(caller.home, row, broken)
-    handoff = found.handoff
-    holder = caller.home.store.read(lambda look: anchors.holder_of(caller, look, found))
-    verdict = judged(caller, found, None, ()).verdict if looking and row.status == "open" else None
-    contested = verdict is not None and bool(standing_reasons(verdict, anchors.accepted_since(found)))
-    return Listed(
-        anchor=row.anchor,
-        scope=row.scope,
-        standing=standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
-        handoff_id=handoff.id,
-        revision=row.revision,
-        summary=handoff.summary,
-        next_action=handoff.next_action,
-        score=row.score,
-        outcome=row.outcome,
-        holder=holder.who if holder else "",
-        branch=row.branch,
-        actor=handoff.actor,
-        stored_at=moment(row.stored_at),
-        expires_at=moment(row.expires_at),
-        verdict=verdict,
-    )
-
-
-def _unreadable(home: Home, row: AnchorRow, broken: IntegrityBroken) -> Listed:
-    """What the anchor's row alone says, and that its record is broken."""
-    reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
-    revision = home.store.read(lambda look: look.handoff_at(row.key, row.revision))
-    return Listed(
-        anchor=row.anchor,
-        scope=row.scope,
-        standing=standing_of(row, claimed=False, contested=True, at=home.clock.now()),
-        handoff_id=revision.id if revision else "",
-        revision=row.revision,
-        summary="",
-        next_action=None,
-        score=row.score,
-        outcome=row.outcome,
-        holder="",
-        branch=row.branch,
-        actor="",
-        stored_at=moment(row.stored_at),
-        expires_at=moment(row.expires_at),
-        verdict=judge([reason]),
-    )
 
 
 def standing_of(row: AnchorRow, *, claimed: bool, contested: bool, at: int) -> Standing:
@@ -534,3 +364,113 @@ def standing_of(row: AnchorRow, *, claimed: bool, contested: bool, at: int) -> S
     if contested:
         return "contested"
     return "expired" if row.expires_at <= at else "open"
+
+
+# -- what a call is about ----------------------------------------------------------------------------
+
+
+class Subject(NamedTuple):
+    """What was asked for: an explicit handoff, or what is composed from a run (then `found` is None)."""
+
+    found: FoundHandoff | None
+    composed: Composed | None
+    explicit: FoundHandoff | None  # also when the run has gone on since
+
+    @property
+    def instead(self) -> Composed | None:
+        """What is composed from a run, where that takes the place of what was stored."""
+        return self.composed if self.found is None else None
+
+    @property
+    def handoff(self) -> Handoff:
+        about = self.found or self.composed
+        assert about is not None
+        return about.handoff
+
+
+def subject_of(executor: Executor, asked: HandoffQuery) -> Subject:
+    """The explicit handoff, unless the task's unfinished run has gone on since: then what is composed from that."""
+    asked = named(executor.caller, asked)
+    found, task, done = executor.home.store.read(lambda look: _explicit(look, asked))
+    composed = _composed(executor, asked, task, found, done) if task is not None else None
+    if found is None and composed is None:
+        raise _over(asked, done) if done is not None else not_found(executor.home, asked)
+    if composed is None or found is None:
+        return Subject(found, composed, found)
+    explicit_is_newer = found.anchor.status == "open" and found.handoff.stored_us >= composed.handoff.stored_us
+    is_base = explicit_is_newer or found.broken is not None  # a broken record lends nothing
+    if not is_base and found.anchor.status == "open":
+        composed = replace(composed, beside=found)
+    return Subject(found if is_base else None, composed, found)
+
+
+class _Explicit(NamedTuple):
+    """What was stored, the task it is of if that has a run which is not finished, and how its work was completed."""
+
+    found: FoundHandoff | None
+    task: str | None = None
+    done: Completion | None = None
+
+
+def _explicit(look: Reading, asked: HandoffQuery) -> _Explicit:
+    place = named_place(look, asked)
+    if place is not None and place.anchor.scope != asked.scope:
+        raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
+    found = anchors.find(look, *place) if place else None
+    anchor = found.anchor.anchor if found else asked.anchor
+    task = task_of(anchor) if anchor is not None else None
+    if task is None or asked.revision is not None or asked.handoff_id is not None:
+        return _Explicit(found)
+    done = _completion(look, asked.scope, task, found)
+    return _Explicit(found, task if look.unfinished_of_task(asked.scope, task) else None, done)
+
+
+def _completion(look: Reading, scope: str, task: str, found: FoundHandoff | None) -> Completion | None:
+    """How the work of a task was completed, by settling its handoff or without one; None when something is open."""
+    row = look.task_of(scope, task)
+    if (found is not None and found.anchor.status == "open") or (row is not None and row.state != "completed"):
+        return None
+    return _settled(found) if found is not None else completion(look, scope, task)
+
+
+def _settled(found: FoundHandoff) -> Completion:
+    done = next((one for one in reversed(found.since) if one.name == "settled"), None)
+    return Completion(str(done.facts.get("by", "")), done.at) if done else Completion("", found.handoff.stored_us)
+
+
+def _over(asked: HandoffQuery, done: Completion) -> Finished:
+    """The error for a task that was completed without a handoff."""
+    then = "open it again: outlast.tasks.open(TASK, reopen=True) (`outlast task open TASK --reopen`)"
+    assert asked.anchor is not None
+    return Finished(asked.anchor, done.by, f"{moment(done.at):%Y-%m-%d %H:%M} UTC", then)
+
+
+def claimed_subject(executor: Executor, asked: HandoffQuery, claim_id: str | None, actor: str) -> Subject:
+    """What a claim is about: as recovering chooses, but the explicit handoff while the claim is one on that."""
+    subject = subject_of(executor, asked)
+    explicit = subject.explicit
+    if subject.found is not None or explicit is None or explicit.anchor.status == "finished":
+        return subject
+    if claim_id is not None:
+        return subject._replace(found=explicit) if explicit.lease.holder == claim_id else subject
+    holder = executor.home.store.read(
+        lambda look: holder_of(executor.caller, look, explicit, asker(executor.caller, actor))
+    )
+    return subject._replace(found=explicit) if holder is not None and holder.mine else subject
+
+
+def _composed(
+    executor: Executor, asked: HandoffQuery, task: str, found: FoundHandoff | None, done: Completion | None
+) -> Composed | None:
+    """What the unfinished run of the task gives; None when it has none that could go on here."""
+    from outlast.handoffs.compose import (
+        compose,  # most handoffs are of no unfinished run: its flow is not loaded for them
+    )
+
+    return compose(executor, asked.scope, task, found.handoff if found else None, done.at if done else 0)
+
+
+def finished(found: FoundHandoff) -> Finished:
+    """The error for an anchor whose work was completed."""
+    done = _settled(found)
+    return Finished(found.anchor.anchor, done.by or "somebody", f"{moment(done.at):%Y-%m-%d %H:%M} UTC")

@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import ForeignCommands, HandoffInvalid
-from outlast.handoffs.anchor import written
-from outlast.handoffs.forms import command_of, rule_of
-from outlast.handoffs.handoff import Contract, Handoff
-from outlast.handoffs.observer import observer_of
+from outlast.handoffs.evidence import written
+from outlast.handoffs.handoff import Contract, Handoff, command_of, rule_of
 from outlast.handoffs.verdict import command
 from outlast.home import ours
 from outlast.ledger.verdict import Reason
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.values.codec import digest, encode
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -87,7 +84,7 @@ def foreign_to(caller: Caller, found: FoundHandoff | None) -> str:
     stranger = _stranger(caller, found) if found is not None and has_commands(found.handoff) else None
     if found is None or stranger is None:
         return ""
-    return stands_against(found.handoff, stranger) if observer_of(caller).looks else stranger.why
+    return stands_against(found.handoff, stranger) if caller.looks else stranger.why
 
 
 def _stranger(caller: Caller, found: FoundHandoff) -> Stranger | None:
@@ -99,12 +96,12 @@ def _stranger(caller: Caller, found: FoundHandoff) -> Stranger | None:
 
 
 def _stored_by(caller: Caller, found: FoundHandoff) -> Stranger | None:
-    stored, served = found.handoff, bool(caller.key_id) and observer_of(caller).looks
+    stored, served = found.handoff, bool(caller.key_id) and caller.looks
     if found.arrived:
         return Stranger("they were imported from a file")
     if stored.key_id and (served or stored.actor != caller.actor):  # on a server no key's actor is at home
         return Stranger(f"they were stored by {stored.actor!r}, over HTTP by key {stored.key_id}", stored.actor)
-    if not observer_of(caller).looks:
+    if not caller.looks:
         return Stranger(f"they were stored by {stored.actor!r}") if stored.actor != caller.actor else None
     return Stranger("they are in a home that was not made here") if caller.home.adopted else None
 
@@ -137,7 +134,7 @@ def own(about: Contract) -> Leave:
 
 def leave(caller: Caller, found: FoundHandoff | None, about: Handoff, agree: str | None) -> Leave:
     """Leave for the commands of a recorded handoff. Raises ForeignCommands."""
-    if not observer_of(caller).looks:  # a server runs none
+    if not caller.looks:  # a server runs none
         return own(about)
     return given(about, foreign_to(caller, found), agree)
 

@@ -1,22 +1,29 @@
-"""A handoff: an execution-ready contract for whoever continues. Frozen values only.
+"""A handoff: an execution-ready contract for whoever continues, and what callers are given about one. Frozen values.
 
 Turning what a caller gave into a `Contract` is `contract.py`; what to think of one is `lint.py` and `verdict.py`; how
-it is read, in the one order that every door shares, is `reading.py`.
+it is read, in the one order that every door shares, is `operations/reading.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.values.codec import decode, encode
-from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
+from outlast.files.rules import RULES, FileRule
+from outlast.files.snapshot import Binding as Binding
+from outlast.files.snapshot import Bound
+from outlast.files.snapshot import BoundMode as BoundMode
+from outlast.ledger.verdict import Reason, Verdict
+from outlast.values.codec import decode, encode, identity
+from outlast.values.frozen import Compared
+from outlast.values.text import duration, written_out
 
 MAX_FILES = 200
 MAX_CHECKS = 200
@@ -26,10 +33,32 @@ STALE_SECONDS = 30 * 86_400
 
 Form = str | dict[str, Any]  # a check, a must or a rollback exactly as it was given; `contract.py` reads it
 Packet = Any  # msgspec.Raw with the bytes as they came, or None; msgspec can decode either, and not their union
-Mode = Literal["file", "exec", "link", "absent", "special"]
 Runner = Literal["runner", "client", "self"]  # a process of ours there; who sent a request ran it; it is only said
 Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
+
+
+TASK = "task:"  # what the anchor of a task begins with
+
+
+def anchor_of(task: str) -> str:
+    """What a task's handoffs are stored under."""
+    return TASK + task
+
+
+def task_of(anchor: str) -> str | None:
+    """The task whose anchor this is; None when it is no task's."""
+    return anchor.removeprefix(TASK) if anchor.startswith(TASK) and anchor != TASK else None
+
+
+def label_of(form: Form) -> str:
+    """A check, must or rollback in words."""
+    if isinstance(form, str):
+        return form
+    if "run" in form:
+        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
+    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
+    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"
 
 
 def key_of(form: Form) -> str:
@@ -42,8 +71,35 @@ def must_key(name: str, form: Form) -> str:
     return key_of({"must": name, "text": form} if isinstance(form, str) else form)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
+class CommandCheck(Struct, frozen=True):
+    """A check that the host runs. It passes when the command ends with `exit`."""
+
+    run: str
+    cwd: str = ""  # from the root; "" is the root
+    timeout_seconds: float | None = None
+    exit: int = 0
+
+
+def command_of(form: Form) -> CommandCheck | None:
+    """The command that an acceptance check asks for; None for a file rule."""
+    if isinstance(form, str):
+        return CommandCheck(form)
+    if "run" not in form:
+        return None
+    timeout = duration(form["timeout"]) if "timeout" in form else None
+    return CommandCheck(form["run"], form.get("cwd", ""), timeout, form.get("exit", 0))
+
+
+def rule_of(form: Form) -> FileRule | None:
+    """The file rule of a check, must or rollback; None for prose and commands."""
+    if isinstance(form, str) or "file" not in form:
+        return None
+    rule = next(each for each in RULES if each in form)
+    value = form[rule] if rule in ("sha256", "contains") else ""
+    return FileRule(form["file"], rule, value.lower() if rule == "sha256" else value)
+
+
+class Contract(Struct, frozen=True, kw_only=True):
     """What the caller gave, checked and not changed. Packets are kept as the bytes they came in."""
 
     anchor: str
@@ -99,72 +155,7 @@ class Contract:
         return None if self.execution_packet_v1 is None else decode(bytes(self.execution_packet_v1))
 
 
-CONTRACT_FIELDS = tuple(each.name for each in fields(Contract))
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """One file as it was found. Links are not followed: a link's content is the text of its target."""
-
-    mode: Mode
-    digest: str = ""  # SHA-256 of the bytes
-    blob: str = ""  # git's blob id of the text with LF line ends, so that line ends do not lie; "" unless it is text
-    size: int = 0
-    kept: str = ""  # the blob that holds the content
-    why: str = ""  # why there is none: too_large, over_budget, secret, unreadable, special
-    leads: str = ""  # of a link: where it leads to in the end, and what is there
-
-    def same(self, other: Bound) -> bool:
-        """Whether both are the same file: the same kind, and the same content but for line ends."""
-        if self.mode != other.mode or (self.why == "unreadable") != (other.why == "unreadable"):
-            return False
-        return self.digest == other.digest or (bool(self.blob) and self.blob == other.blob)
-
-    @property
-    def word(self) -> str:
-        """The file in short, as reasons say it: `absent`, or its kind and digest."""
-        if self.mode == "absent":
-            return "absent"
-        return f"{self.mode} {(self.blob or self.digest)[:12] or self.why}"
-
-
-ABSENT = Bound("absent")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """What the files and the repository were when somebody looked."""
-
-    root: str
-    host: str
-    files: dict[str, Bound] = field(default_factory=dict)  # by path from the root; of a folder all that git would add
-    folders: tuple[str, ...] = ()  # the targets that are folders
-    environment: dict[str, Bound] = field(default_factory=dict)
-    musts: dict[str, Bound] = field(default_factory=dict)  # the files that musts are about; never their content
-    commit: str = ""  # "" outside of git, or before the first commit
-    branch: str = ""  # "" when detached
-    dirty: str = ""  # digest of the other files that differ from the commit; "" when there are none
-    dirty_files: tuple[str, ...] = ()  # their names, as many as are kept
-    untracked: tuple[str, ...] = ()  # other files that git does not know, as many: they stay behind
-    patch: str = ""  # the blob that holds the uncommitted changes
-    patch_why: str = ""  # why there is none though something is uncommitted
-    prefix: str = ""  # where the root is in its repository; "" at its top, and outside of git
-    unkept: dict[str, str] = field(default_factory=dict)  # of musts to keep that did not hold, by key: what was wrong
-    known_by: tuple[str, ...] = ()  # the first commits and the remotes of its repository: alike in every clone
-
-    @property
-    def stays_behind(self) -> str:
-        """The new files that no clone will get from the handoff, and what to do about it; "" without any."""
-        names = [path if path.isprintable() else repr(path) for path in self.untracked]
-        more = [f"and {len(names) - 5} more"] if len(names) > 5 else []
-        advice = "git does not know them: `git add` them, or name them as files"
-        return f"{', '.join(names[:5] + more)} ({advice})" if names else ""
-
-    @property
-    def blobs(self) -> tuple[str, ...]:
-        """Every blob that this refers to, each once."""
-        kept = {bound.kept for bound in (*self.files.values(), *self.environment.values())}
-        return tuple(sorted((kept | {self.patch}) - {""}))
+CONTRACT_FIELDS = Contract.__struct_fields__
 
 
 def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]:
@@ -178,8 +169,7 @@ def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]
 _THERE = Bound("file")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """What came of one check."""
 
     check: Form
@@ -204,9 +194,13 @@ class Evidence:
     def key(self) -> str:
         return key_of(self.check)
 
+    @property
+    def label(self) -> str:
+        """The check in words."""
+        return label_of(self.check)
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+class Finding(Struct, frozen=True):
     """One thing that lint found, with a better wording."""
 
     code: str
@@ -215,8 +209,7 @@ class Finding:
     better: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lint:
+class Lint(Struct, frozen=True):
     """How fit a handoff is for being continued from: 100 is execution-ready."""
 
     score: int
@@ -224,8 +217,7 @@ class Lint:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """An earlier revision that somebody else stored, and that the author of this one had not read."""
 
     id: str
@@ -235,8 +227,7 @@ class Unread:
     differs: tuple[str, ...]  # the fields in which the two differ
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handoff(Contract):
+class Handoff(Compared, Contract, frozen=True, kw_only=True):
     """One revision under an anchor, exactly as it was stored."""
 
     id: str
@@ -259,7 +250,7 @@ class Handoff(Contract):
     door: str = ""  # and by which: python, cli, http, mcp, hook
     worker: str = ""  # a print of the process, or of the terminal, that it was stored in
     key_id: str = ""  # of the API key by which the actor stored it; "" when that was done here
-    replayed: bool = field(default=False, compare=False)  # it was stored before, by the same operation_id
+    replayed: bool = False  # it was stored before, by the same operation_id
 
     @property
     def stored_at(self) -> datetime:
@@ -276,8 +267,7 @@ class Handoff(Contract):
         return tuple(sorted({*bound, *(each.output for each in self.baseline if each.output)}))
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffClaim:
+class HandoffClaim(Struct, frozen=True):
     """The exclusive right to continue a handoff. Whoever shows its id is the claimer."""
 
     id: str
@@ -313,3 +303,207 @@ def decode_handoff(raw: bytes | msgspec.Raw) -> Handoff:
     state = None if found.execution_state_v1 is None else raws.execution_state_v1
     packet = None if found.execution_packet_v1 is None else raws.execution_packet_v1
     return replace(found, execution_state_v1=state, execution_packet_v1=packet)
+
+
+# -- what callers are given --------------------------------------------------------------------------
+
+
+Standing = Literal["open", "claimed", "contested", "finished", "expired"]
+STANDINGS: tuple[Standing, ...] = ("open", "claimed", "contested", "finished", "expired")
+
+
+class TaskRun(Struct, frozen=True):
+    """The unfinished run of a handoff's task, and the command that continues it."""
+
+    run_id: str
+    flow: str
+    status: str
+    command: str
+
+
+class Recovered(Struct, frozen=True):
+    """A handoff as it was stored, and how far it may be trusted here and now."""
+
+    verdict: Verdict
+    handoff: Handoff
+    standing: Standing
+    root: str = ""  # where its files were looked at; "" when nobody looked
+    evidence: tuple[Evidence, ...] = ()  # of the checks that were run just now
+    claim: HandoffClaim | None = None
+    resume: Literal["", "attached", "lost"] = ""  # whether the one who asked for the claim got it
+    accepted: tuple[str, ...] = ()  # fingerprints of reasons that somebody took upon himself
+    outcome: str = ""  # how the anchor was last settled
+    run: TaskRun | None = None
+    notes: tuple[str, ...] = ()  # what was asked for and not done
+    diff: str = ""  # how the files differ that were only edited since; of explicit handoffs `diff` tells
+
+    @property
+    def anchor(self) -> str:
+        return self.handoff.anchor
+
+    @property
+    def summary(self) -> str:
+        return self.handoff.summary
+
+    @property
+    def next_action(self) -> str | None:
+        return self.handoff.next_action
+
+    @property
+    def target_files(self) -> tuple[str, ...]:
+        return self.handoff.target_files
+
+    @property
+    def acceptance_checks(self) -> tuple[Form, ...]:
+        return self.handoff.acceptance_checks
+
+    @property
+    def handoff_text(self) -> str:
+        return self.handoff.handoff_text
+
+    @property
+    def musts(self) -> dict[str, tuple[Form, ...]]:
+        """What must be changed, removed and kept, by the name of the field."""
+        stored = self.handoff
+        return {"must_change": stored.must_change, "must_remove": stored.must_remove, "must_keep": stored.must_keep}
+
+    @property
+    def rollback(self) -> tuple[Form, ...]:
+        return self.handoff.rollback
+
+    @property
+    def execution_state(self) -> Any:
+        """What was given as `execution_state_v1`, as a plain value; None when nothing was."""
+        return self.handoff.state
+
+    @property
+    def execution_packet(self) -> Any:
+        """What was given as `execution_packet_v1`, as a plain value; None when nothing was."""
+        return self.handoff.packet
+
+    @property
+    def risk(self) -> str | None:
+        return self.handoff.risk
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.handoff.tags
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """The evidence in the workspace that it rests on."""
+        return self.handoff.refs
+
+    @property
+    def revision(self) -> int:
+        return self.handoff.revision
+
+    @property
+    def actor(self) -> str:
+        """Who stored it."""
+        return self.handoff.actor
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return self.verdict.reasons
+
+    @property
+    def headline(self) -> str:
+        """One line: the verdict, what speaks against it, where to begin and what to do. Long text is shortened."""
+        codes = dict.fromkeys(reason.code for reason in self.reasons if reason.weight != "notes")
+        verdict = f"{self.verdict.word} ({', '.join(codes)})" if codes else self.verdict.word
+        entry = "#".join(filter(None, self.handoff.entry))
+        parts = (f"{self.anchor}@{self.handoff.revision}", entry, self.next_action or "no next action")
+        return " · ".join([verdict, *(_on_one_line(part) for part in parts if part)])
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether nobody stored it: it was composed from a run."""
+        return self.run is not None and self.handoff.revision == 0
+
+    def handoff_with(self, carry: Callable[[str], str]) -> Handoff:
+        """The handoff; what was composed of it through `carry`, since the commands in that are ours."""
+        handoff = self.handoff
+        if not self.is_composed:
+            return handoff
+        action = carry(handoff.next_action or "")
+        return replace(handoff, next_action=action, handoff_text=carry(handoff.handoff_text))
+
+    def __repr__(self) -> str:
+        """In reading order: the verdict and its reasons, then where to begin and what to do."""
+        return f"<Recovered {self.headline}>"
+
+
+def _on_one_line(text: str, length: int = 80) -> str:
+    line = written_out(" ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+class Listed(Struct, frozen=True):
+    """One line of the list of handoffs."""
+
+    anchor: str
+    scope: str
+    standing: Standing
+    handoff_id: str
+    revision: int
+    summary: str
+    next_action: str | None
+    score: int
+    outcome: str
+    holder: str
+    branch: str
+    actor: str
+    stored_at: datetime
+    expires_at: datetime
+    verdict: Verdict | None = None  # only when somebody looked
+
+
+class Near(Struct, frozen=True):
+    """An open handoff that may be meant, and where it was stored: whoever has the files can tell."""
+
+    anchor: str
+    handoff_id: str
+    symbol: str
+    root: str
+    commit: str
+    prefix: str
+    known_by: tuple[str, ...]
+    place: int  # the newest ones have the highest, runs above all others
+    at: datetime  # stored, or heard of last
+    run: str = ""  # how the run stands that it is composed from; "" when it was stored
+
+
+class Settlement(Struct, frozen=True):
+    """How the work under an anchor was settled."""
+
+    anchor: str
+    handoff_id: str
+    revision: int
+    outcome: Ending
+    by: str
+    at: datetime
+    score: int  # of the revision that was settled: beside the outcome it shows what a good handoff is worth
+    evidence: tuple[Evidence, ...] = ()
+    acknowledged: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what the handoff lacked, says who gave it back
+    override: str = ""  # why it counts as completed all the same
+    note: str = ""
+    replayed: bool = False
+
+
+class HandoffEvent(Struct, frozen=True):
+    """One entry of an anchor's history."""
+
+    seq: int
+    kind: str  # stored, claimed, attached, lost, accepted, checked, settled, released
+    at: datetime
+    by: str
+    body: dict[str, Any]
+    host: str = ""  # from which it was done
+    door: str = ""  # and by which: python, cli, http, mcp, hook
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What came of checks, by this event."""
+        return tuple(msgspec.convert(each, Evidence) for each in self.body.get("evidence", ()))

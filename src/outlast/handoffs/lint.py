@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-from posixpath import normpath, relpath
 from typing import Any
 
-from outlast.files import git
-from outlast.files.changes import path_of
-from outlast.handoffs.forms import command_of
-from outlast.handoffs.handoff import Binding, Contract, Finding, Form, Lint, absent_targets, key_of, must_key
-from outlast.handoffs.musts import SINCE, PathRule, rule_of_must
+from msgspec.structs import replace
+
+from outlast.files.snapshot import Binding
+from outlast.handoffs.contract import LONGEST_CHECK, passes_always, run_of
+from outlast.handoffs.handoff import Contract, Finding, Form, Lint, absent_targets, key_of, must_key
+from outlast.handoffs.musts import SINCE, PathRule, each_must, rule_of_must
 from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of, word_set
-from outlast.store.contract import Reading, TaskRow
 from outlast.values.codec import encode
 from outlast.values.text import one_line
 
@@ -49,14 +46,6 @@ _EMPTY = word_set(
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _CONCRETE = re.compile(r"`[^`]+`|\w\(\)|\w\.\w|\w/\w|\w_\w|[a-z][A-Z]|\d")
-# Of commands with one blank between two words, and at most so long.
-_LONGEST = 400
-_PASSES_ALWAYS = re.compile(
-    r"true|:|/bin/true|exit(?: 0)?|(?:echo|printf)\b[^|&;<>]*|test (?:1|true|-n \S+)|\[ 1 \]|sleep \S+"
-    r"|pwd|date|ls|git (?:status|log|diff|branch)|cd(?: \S+)?|(?:sh|bash) -c [\"']?(?:true|exit 0|:)[\"']?"
-)
-_IN_ANY_CASE = re.compile(r"(?:\|\||;) ?(?:true|:|exit 0|(?:echo|printf)\b[^|&;<>]*)\Z")  # whatever came before it
-_PARTS = re.compile(r" ?(?:&&|;) ?")
 _PROSE_CHECK = re.compile(
     r"(?:make sure|check (?:that|whether|if)|verify that|ensure|confirm that|tests? pass(?:es)?|it works"
     r"|tbd|todo|n/a|none|manual(?:ly)?)\b|\W*\Z",
@@ -66,57 +55,15 @@ _PROSE_CHECK = re.compile(
 
 def says_nothing(text: str) -> bool:
     """Whether a text has not one word that says what to do it to."""
-    if len(text) > _LONGEST or _CONCRETE.search(text) or paths_in(text):
+    if len(text) > LONGEST_CHECK or _CONCRETE.search(text) or paths_in(text):
         return False
     return _EMPTY.issuperset(word.lower().replace("’", "'") for word in _WORD.findall(text))
 
 
 def proves_nothing(form: Form) -> bool:
     """Whether a check passes whatever was done, or is a sentence that no shell understands."""
-    run = _run_of(form)
-    return passes_always(form) or bool(run and len(run) <= _LONGEST and _PROSE_CHECK.match(run))
-
-
-def passes_always(form: Form) -> bool:
-    """Whether a check passes whatever was done."""
-    run = _run_of(form)
-    end = _IN_ANY_CASE.search(run[-_LONGEST:])
-    if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
-        return True
-    return 0 < len(run) <= _LONGEST and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
-
-
-def _run_of(form: Form) -> str:
-    """The command of a check with one blank between two words; "" for a rule about a file."""
-    command = command_of(form)
-    return " ".join(command.run.split()) if command is not None else ""
-
-
-def only_opened(look: Reading, row: TaskRow | None) -> bool:
-    """Whether the task was opened, and nothing else happened to it."""
-    return row is not None and row.head == 1 and not look.runs_of_task(row.scope, row.task, 1)
-
-
-def as_committed(root: Path | None, bound: Binding | None) -> bool:
-    """Whether nobody has worked on a file: each is as the commit has it. Where git cannot tell, nobody knows."""
-    if bound is None or not bound.files:
-        return True
-    if not bound.commit or bound.dirty or bound.patch or bound.patch_why:
-        return False
-    return root is None or not _uncommitted(root, bound)
-
-
-def _uncommitted(root: Path, bound: Binding) -> bool:
-    """Whether one of the files is not in the commit: changes of those that are would be in the patch."""
-    from outlast.files.patch import entries
-
-    top = git.top_of(root)
-    if top is None:
-        return False
-    above = relpath(root, top)
-    there = [path for path, each in bound.files.items() if each.mode != "absent"]
-    paths = {normpath(f"{above}/{path_of(path)}") for path in there}
-    return bool(paths - {*entries(top, bound.commit, sorted(paths))})
+    run = run_of(form)
+    return passes_always(form) or bool(run and len(run) <= LONGEST_CHECK and _PROSE_CHECK.match(run))
 
 
 PENALTIES = {
@@ -299,7 +246,7 @@ def _musts(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
     """What of the musts can be told to be wrong when it is stored."""
     if bound is None or not contract.musts:
         return
-    for name, place, form in _each_must(contract):
+    for name, place, form in each_must(contract):
         rule = rule_of_must(name, form, bound)
         wrong = bound.unkept.get(must_key(name, form), "") if name == "must_keep" else ""
         if wrong:
@@ -311,11 +258,6 @@ def _musts(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
         elif isinstance(rule, PathRule) and not rule.of(bound.musts) and form not in contract.creates:
             says = f"{one_line(str(form), 200)!r} is no file that is there: nothing is looked at"
             yield Finding("must_unmatched", f"{name}[{place}]", says, "its right name, from the root; or a sentence")
-
-
-def _each_must(contract: Contract) -> Iterator[tuple[str, int, Form]]:
-    for name in ("must_change", "must_remove", "must_keep"):
-        yield from ((name, place, form) for place, form in enumerate(getattr(contract, name)))
 
 
 def _mentioned(contract: Contract) -> list[str]:

@@ -1,7 +1,7 @@
 """What a must asks for: a rule about files that anybody can look at, or prose that somebody has to acknowledge. Pure.
 
 A text without a blank is a rule if it has a `/` or a sign of a pattern in it, or names a file that was there when the
-handoff was stored; every other text is prose. What the files are is looked at by `must_files.py`.
+handoff was stored; every other text is prose. What the files are is looked at by `binding.py`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
+from msgspec import Struct
+
 from outlast.errors import HandoffInvalid, NameInvalid
 from outlast.files.patterns import Patterns, one
-from outlast.handoffs.forms import FileRule, read_path, refuse, rule_of
-from outlast.handoffs.handoff import ABSENT, Binding, Bound, Contract, Form
-from outlast.values.frozen import dataclass
+from outlast.files.rules import FileRule
+from outlast.files.snapshot import ABSENT, Binding, Bound
+from outlast.handoffs.handoff import Contract, Form, rule_of
 
 MustName = Literal["must_change", "must_remove", "must_keep"]
 MUST_NAMES: tuple[str, ...] = get_args(MustName)
@@ -30,8 +32,7 @@ _SIGNS = "*?["
 _SHOWN = 5  # files that are named
 
 
-@dataclass(frozen=True, slots=True)
-class PathRule:
+class PathRule(Struct, frozen=True):
     """What must have become of the files that a path or pattern means."""
 
     pattern: str
@@ -112,38 +113,27 @@ def _some(names: list[str]) -> str:
 
 
 def refuse_contradictions(contract: Contract) -> None:
-    """Raises HandoffInvalid for a must that looks like a path and is none, and for two that exclude each other."""
-    for name, place, form in _each(contract):
-        if isinstance(form, str):
-            _refuse_odd_path(form, f"{name}[{place}]")
+    """Raises HandoffInvalid for two musts that exclude each other."""
     _refuse_rules(contract)
-    kept = [(place, form) for name, place, form in _each(contract) if name == "must_keep"]
+    kept = [(place, form) for name, place, form in each_must(contract) if name == "must_keep"]
     for place, form in kept:
         for field, other, verb in _moved(contract):
             if _excludes(form, other, verb):
                 why = f"{_name(form)} is to be kept, and {field} has {_name(other)} {verb}"
-                refuse(f"must_keep[{place}]", why, f"leave one of them out; both can never hold ({field})")
+                raise HandoffInvalid(
+                    f"must_keep[{place}]", why, f"leave one of them out; both can never hold ({field})"
+                )
     _refuse_made_and_removed(contract)
 
 
-def _each(contract: Contract) -> Iterator[tuple[str, int, Form]]:
+def each_must(contract: Contract) -> Iterator[tuple[str, int, Form]]:
     for name in MUST_NAMES:
         yield from ((name, place, form) for place, form in enumerate(getattr(contract, name)))
 
 
-def _refuse_odd_path(text: str, path: str) -> None:
-    """A path is refused as every path is; a sentence, an address and a single word are left to be prose."""
-    if "://" in text or any(each.isspace() for each in text) or not is_pattern(text):
-        return
-    try:
-        read_path(text, path)
-    except HandoffInvalid as error:
-        raise HandoffInvalid(error.path, error.why, f"{error.remedy}; or say it in a sentence") from error
-
-
 def _moved(contract: Contract) -> Iterator[tuple[str, Form, str]]:
     """What is to become other than it is."""
-    for name, place, form in _each(contract):
+    for name, place, form in each_must(contract):
         if name != "must_keep":
             yield f"{name}[{place}]", form, "changed" if name == "must_change" else "removed"
     for place, path in enumerate(contract.creates):
@@ -179,13 +169,16 @@ def _refuse_made_and_removed(contract: Contract) -> None:
             pattern = _file_of(form, "removed")
             if pattern and one(pattern).matches(path.removesuffix("/")):
                 why = f"{path!r:.200} is to be made, and must_remove[{number}] has {_name(form)} removed"
-                refuse(f"creates[{place}]", why, "leave one of them out; both can never hold")
+                raise HandoffInvalid(f"creates[{place}]", why, "leave one of them out; both can never hold")
 
 
 def _refuse_rules(contract: Contract) -> None:
     """Rules about one file that exclude each other: all of them, and the checks, must hold in the end."""
     seen: dict[str, tuple[str, FileRule]] = {}
-    forms = [*_each(contract), *(("acceptance_checks", at, form) for at, form in enumerate(contract.acceptance_checks))]
+    forms = [
+        *each_must(contract),
+        *(("acceptance_checks", at, form) for at, form in enumerate(contract.acceptance_checks)),
+    ]
     for name, place, form in forms:
         rule = rule_of(form)
         if rule is None:
@@ -193,7 +186,7 @@ def _refuse_rules(contract: Contract) -> None:
         for other, before in [pair for key, pair in seen.items() if key.partition("\0")[0] == rule.file]:
             if _contradict(rule, before):
                 why = f"{_name(form)}, and {other} has the file {before.rule} {before.value}".rstrip()
-                refuse(f"{name}[{place}]", why, f"leave one of them out; both can never hold ({other})")
+                raise HandoffInvalid(f"{name}[{place}]", why, f"leave one of them out; both can never hold ({other})")
         seen[f"{rule.file}\0{name}{place}"] = (f"{name}[{place}]", rule)
 
 

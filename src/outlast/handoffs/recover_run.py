@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -10,39 +9,43 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.answers import Resume, answer_of, operation_of, remembered
-from outlast.handoffs.compose import Claiming, Composed, give_back, note_checked, take_run
-from outlast.handoffs.counting import weighed
-from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.handoff import Evidence, HandoffClaim
-from outlast.handoffs.recover import (
+from outlast.handoffs.claim import (
+    Asks,
+    Claiming,
     Judged,
     Moved,
     Recovering,
-    foreign_note,
-    holder_of,
-    judged,
-    look_at,
-    place_note,
+    Resume,
+    answer_of,
+    give_back,
+    holder_for,
+    note_checked,
+    operation_of,
     refuse_unmatched,
+    remembered,
     take,
+    take_run,
     unmoved,
 )
-from outlast.handoffs.recovered import Listed, Recovered
-from outlast.handoffs.verdict import HandoffFacts, verdict_of
+from outlast.handoffs.evidence import believed, evidence_since
+from outlast.handoffs.find import HandoffQuery
+from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
 from outlast.home import claimer
 from outlast.home import once as operations
-from outlast.home.once import Operation
+from outlast.home.once import Repeatable
 from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason, Verdict, unaccepted
-from outlast.runs.claim import claimed_by, is_executing
+from outlast.ledger.verdict import Reason, Verdict
 from outlast.store.contract import Reading, Writing
 from outlast.values.ambient import refuse_stopped
-from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.handoffs.compose import Composed
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import holder as holders
+else:
+    holders = late("outlast.runs.holder")  # most handoffs have no run
 
 
 def show(caller: Caller, composed: Composed | None, claim_id: str | None) -> bool:
@@ -59,44 +62,36 @@ def show(caller: Caller, composed: Composed | None, claim_id: str | None) -> boo
     return first
 
 
-def recover(
+def answer(
     caller: Caller,
     composed: Composed,
-    asked: HandoffQuery,
+    now: Judged,
+    beside: Judged | None,
     how: Recovering,
-    operation: Operation,
+    operation: Repeatable,
     ran: tuple[Evidence, ...],
 ) -> Recovered:
-    """What the run gives, with its verdict here and now; claimed if that is asked for. Raises Moved."""
-    handoff = composed.handoff
-    root, seen = look_at(caller, handoff, asked.repo_root, ran)
-    given, beside = reasons_of(caller, composed, how), _beside(caller, composed, asked, how)
-    given += _anchor_held(given, beside)
-    known = HandoffFacts(
-        handoff=handoff, newest=handoff.revision, given=given, composed=True, evidence=_said(caller.home, composed)
-    )
-    known = weighed(caller.home, known)
-    foreign, elsewhere = foreign_note(caller, composed.beside), place_note(caller, handoff, root)
-    known = replace(known, foreign=foreign, elsewhere=elsewhere)
-    verdict = verdict_of(known, seen, caller.home.clock.now())
+    """What the run gives, with its verdict here and now; claimed if that is asked for. Raises Moved.
+
+    `beside`: the verdict on the open handoff under the same anchor, whose claim goes with the run's.
+    """
+    verdict = now.verdict
     refuse_unmatched(verdict, how)
     if how.accept and not how.claim:
         why = "what is composed from a run is accepted on the run's record, by who claims it"
         raise HandoffInvalid("accept", why, "claim it as well: claim=True (--claim)")
-    standing, accepting = _divided(verdict, composed, how)
-    takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
-    asks = _Asks(how, ran, accepting, takes, how.claim and not standing, beside)
-    claim, notes = _written(caller, composed, asks, operation)
+    asks = _asked_for(verdict, composed, how, ran)._replace(beside=beside)
+    claim, notes = _write(caller, composed, asks, operation)
     resume: Resume = ("attached" if claim is not None else "lost") if how.claim else ""
     claim = claim if how.claim or how.claim_id is not None else None
     held = claim is not None or any(one.code == "claimed" for one in verdict.reasons)
-    accepted = (*composed.accepted, *(one.fingerprint for one in accepting if claim is not None))
-    contested = bool(unaccepted(verdict, accepted))
+    accepted = (*composed.accepted, *(one.fingerprint for one in asks.accepting if claim is not None))
+    contested = bool(verdict.unaccepted(accepted))
     return Recovered(
         verdict=verdict,
-        handoff=handoff,
+        handoff=composed.handoff,
         standing="claimed" if held else "contested" if contested else "open",
-        root=root,
+        root=now.root,
         evidence=ran,
         claim=claim,
         resume=resume,
@@ -106,48 +101,12 @@ def recover(
     )
 
 
-def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:
-    """What a run left, as a list has it; with `looking` judged here and now."""
-    handoff, now = composed.handoff, caller.home.clock.now()
-    held = next((one.found for one in composed.reasons if one.code == "claimed"), "")
-    verdict = _looked_at(caller, composed) if looking else None
-    contested = verdict is not None and bool(unaccepted(verdict, composed.accepted))
-    expired = handoff.expires_us <= now
-    return Listed(
-        anchor=handoff.anchor,
-        scope=handoff.scope,
-        standing="claimed" if held else "contested" if contested else "expired" if expired else "open",
-        handoff_id=handoff.id,
-        revision=0,
-        summary=handoff.summary,
-        next_action=handoff.next_action,
-        score=handoff.lint.score,
-        outcome="",
-        holder=held,
-        branch="",
-        actor=handoff.actor,
-        stored_at=handoff.stored_at,
-        expires_at=handoff.expires_at,
-        verdict=verdict,
-    )
-
-
-def _looked_at(caller: Caller, composed: Composed) -> Verdict:
-    handoff = composed.handoff
-    root, seen = look_at(caller, handoff, None, ())
-    said, elsewhere = _said(caller.home, composed), place_note(caller, handoff, root)
-    known = HandoffFacts(
-        handoff=handoff, newest=0, given=composed.reasons, composed=True, evidence=said, elsewhere=elsewhere
-    )
-    return verdict_of(weighed(caller.home, known), seen, caller.home.clock.now())
-
-
-def _said(home: Home, composed: Composed) -> tuple[Evidence, ...]:
+def evidence_of(home: Home, composed: Composed) -> tuple[Evidence, ...]:
     """What came of the checks: at store and since of the handoff that lends them, and on the run's own record."""
     lent = composed.beside
     stored = lent.handoff.baseline if lent is not None and not lent.arrived else ()
-    since = (*(anchors.evidence_since(lent) if lent is not None else ()), *composed.evidence)
-    return anchors.believed(home, (*stored, *sorted(since, key=lambda each: each.at)))
+    since = (*(evidence_since(lent) if lent is not None else ()), *composed.evidence)
+    return believed(home, (*stored, *sorted(since, key=lambda each: each.at)))
 
 
 def reasons_of(caller: Caller, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
@@ -157,18 +116,12 @@ def reasons_of(caller: Caller, composed: Composed | None, how: Recovering | None
     return composed.reasons if how is None else (*composed.reasons, *_held_beside(caller, composed, how))
 
 
-def _beside(caller: Caller, composed: Composed, asked: HandoffQuery, how: Recovering) -> Judged | None:
-    """The verdict on the open handoff under the same anchor, whose claim goes with the run's."""
-    if composed.beside is None:
-        return None
-    return judged(caller, composed.beside, asked.repo_root, (), None, how)
-
-
-def _anchor_held(given: tuple[Reason, ...], beside: Judged | None) -> tuple[Reason, ...]:
-    """Somebody else's claim on the anchor, unless it is told already who holds the run."""
+def reasons_with(caller: Caller, composed: Composed, how: Recovering, beside: Judged | None) -> tuple[Reason, ...]:
+    """The same, and somebody else's claim on the anchor, unless it is told already who holds the run."""
+    given = reasons_of(caller, composed, how)
     if beside is None or any(one.code == "claimed" for one in given):
-        return ()
-    return tuple(one for one in beside.verdict.reasons if one.code == "claimed")
+        return given
+    return (*given, *(one for one in beside.verdict.reasons if one.code == "claimed"))
 
 
 def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[Reason, ...]:
@@ -188,7 +141,7 @@ def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[R
     return (Reason("claimed", name, "free", found, advice),)
 
 
-def _divided(verdict: Verdict, composed: Composed, how: Recovering) -> tuple[list[Reason], tuple[Reason, ...]]:
+def _asked_for(verdict: Verdict, composed: Composed, how: Recovering, ran: tuple[Evidence, ...]) -> Asks:
     """What keeps the run from being claimed, and what is accepted with the claim. One that executes is never taken."""
     contesting = [
         one for one in verdict.contesting if one.code == "claimed" or one.fingerprint not in composed.accepted
@@ -197,24 +150,14 @@ def _divided(verdict: Verdict, composed: Composed, how: Recovering) -> tuple[lis
     executes = is_executed(composed)
     taken = [one for one in contesting if one.code == "claimed" and how.take]
     standing = [one for one in contesting if one not in (*accepting, *taken) or (one.code == "claimed" and executes)]
-    return standing, accepting
-
-
-class _Asks(NamedTuple):
-    """What is to be written into the run's journal."""
-
-    how: Recovering
-    ran: tuple[Evidence, ...] = ()
-    accepting: tuple[Reason, ...] = ()
-    takes: bool = False  # from somebody else
-    claims: bool = False
-    beside: Judged | None = None  # the handoff whose claim goes with it
+    takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
+    return Asks(how, ran, accepting, takes, how.claim and not standing)
 
 
 Done = tuple[HandoffClaim | None, tuple[str, ...]]
 
 
-def _written(caller: Caller, composed: Composed, asks: _Asks, operation: Operation) -> Done:
+def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable) -> Done:
     """The claim on a run, new or ours already, and what could not be kept. Raises Moved when somebody was quicker."""
 
     def work(tx: Writing) -> tuple[Done, str | None]:
@@ -237,7 +180,7 @@ def _written(caller: Caller, composed: Composed, asks: _Asks, operation: Operati
     return claim, notes
 
 
-def _keep(caller: Caller, tx: Writing, composed: Composed, asks: _Asks) -> tuple[str, ...]:
+def _keep(caller: Caller, tx: Writing, composed: Composed, asks: Asks) -> tuple[str, ...]:
     """Put what came of the checks on the run's record; what there is to say when that cannot be."""
     if not asks.ran:
         return ()
@@ -245,7 +188,7 @@ def _keep(caller: Caller, tx: Writing, composed: Composed, asks: _Asks) -> tuple
     return (f"what came of the checks was not kept: {why}",) if why else ()
 
 
-def _taken(caller: Caller, tx: Writing, composed: Composed, asks: _Asks, ours: Beat | None) -> HandoffClaim:
+def _taken(caller: Caller, tx: Writing, composed: Composed, asks: Asks, ours: Beat | None) -> HandoffClaim:
     run_id, how = composed.run.run_id, asks.how
     if ours is None and not asks.takes and _claim_here(caller, tx, composed) is not None:
         raise Moved  # another actor of this process was quicker
@@ -259,7 +202,7 @@ def _taken(caller: Caller, tx: Writing, composed: Composed, asks: _Asks, ours: B
     return _claim_of_run(composed, beat, epoch, how.actor)
 
 
-def _take_anchor(caller: Caller, tx: Writing, composed: Composed, asks: _Asks, token: str) -> None:
+def _take_anchor(caller: Caller, tx: Writing, composed: Composed, asks: Asks, token: str) -> None:
     """Take the lease of the anchor under the same claim. Raises Moved when something happened to it since."""
     found, now, how = composed.beside, asks.beside, asks.how
     if found is None or now is None:
@@ -318,14 +261,14 @@ def our_claim(caller: Caller, look: Reading, composed: Composed, how: Recovering
     lease = look.lease_of_anchor(beside.anchor.id) if beside else None
     if beside is None or lease is None or lease.holder is None:
         return None
-    holder = holder_of(caller, look, beside._replace(lease=lease), how)
+    holder = holder_for(caller, look, beside._replace(lease=lease), how)
     return look.beat_of(lease.holder) if holder is not None and holder.mine else None
 
 
 def _claim_here(caller: Caller, look: Reading, composed: Composed) -> Beat | None:
     """The claim by which somebody of this process, or at this terminal, may resume the run."""
     row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
-    if row is None or lease is None or lease.holder is None or is_executing(row):
+    if row is None or lease is None or lease.holder is None or holders.is_executing(row):
         return None
     beat = look.beat_of(lease.holder)
     return beat if beat is not None and claimer.is_ours(caller, lease.holder, beat) else None
@@ -338,7 +281,7 @@ def _is_of(caller: Caller, beat: Beat, by: str, how: Recovering) -> bool:
 
 def _claimed_by(look: Reading, composed: Composed) -> str:
     row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
-    return claimed_by(look, row, lease) if row is not None and lease is not None else ""
+    return holders.claimed_by(look, row, lease) if row is not None and lease is not None else ""
 
 
 def _claim_of_run(composed: Composed, beat: Beat, epoch: int, actor: str) -> HandoffClaim:
@@ -350,7 +293,7 @@ def renew(caller: Caller, composed: Composed, asked: HandoffQuery, claim_id: str
     """The claim on what is composed from a run, its time begun anew. Raises ClaimLost, HandoffClaimed."""
     how = Recovering(actor=actor, claim_id=claim_id)
     our_claim_on(caller, composed, how)
-    claim, _ = _written(caller, composed, _Asks(how), operation_of(asked, how))
+    claim, _ = _write(caller, composed, Asks(how), operation_of(asked, how))
     if claim is None:
         raise ClaimLost("of yours", composed.handoff.anchor, "you hold no claim on its run now")
     return claim

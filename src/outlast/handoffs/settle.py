@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
+from outlast.files.snapshot import Bound
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import FoundHandoff
-from outlast.handoffs.counting import CountedCheck, content_of
-from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.handoff import ENDINGS, Bound, Ending, Evidence, Handoff, key_of
+from outlast.handoffs.anchor import FoundHandoff, was_looked_at
+from outlast.handoffs.claim import (
+    Moved,
+    Recovering,
+    give_back,
+    holder_of,
+    is_known_to_claimer,
+    refuse_lost,
+    refused_error,
+)
+from outlast.handoffs.contract import passes_always
+from outlast.handoffs.evidence import CountedCheck, believed, content_of, reported, shows_nothing
+from outlast.handoffs.find import HandoffQuery, claimed_subject, finished
+from outlast.handoffs.handoff import ENDINGS, Ending, Evidence, Handoff, Settlement, key_of, label_of, task_of
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.reads import was_looked_at
-from outlast.handoffs.recover import Moved, Recovering
-from outlast.handoffs.recovered import Settlement
-from outlast.handoffs.store import refuse_lost
-from outlast.handoffs.subject import claimed_subject, finished
-from outlast.handoffs.verdict import Holder, Observed, command, counted_of, label_of, rival_of, unread_rival
+from outlast.handoffs.recover_run import our_claim_on, release
+from outlast.handoffs.verdict import Holder, Observed, command, counted_of, rival_of, unread_rival
 from outlast.home import once as operations
 from outlast.home.claimer import asker, print_of, renewal
-from outlast.home.once import Operation, check_id
+from outlast.home.once import Repeatable, check_id
 from outlast.store.contract import LeaseRow, Reading, Writing
-from outlast.tasks.task import task_of
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, jsonable, pack_json
+from outlast.values.text import last_lines
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
@@ -48,8 +56,7 @@ NOTHING_SHOWS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settling:
+class Settling(Struct, frozen=True, kw_only=True):
     """How the work ended, and what shows it."""
 
     outcome: Ending
@@ -66,8 +73,7 @@ class Settling:
     task: bool = False  # it is a task's completion, for a session whose claims are its own
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     """What was found before the transaction."""
 
     evidence: tuple[Evidence, ...]
@@ -84,7 +90,7 @@ def settle(executor: Executor, asked: HandoffQuery, how: Settling) -> Settlement
     check(executor.home, how)
     said = [how.acknowledged, how.missing, how.override, how.note, how.run_checks]
     content = [list(asked), how.outcome, how.actor, list(how.evidence), *said, *(["task"] if how.task else [])]
-    operation = Operation(how.operation_id, "handoff_settle", content)
+    operation = Repeatable(how.operation_id, "handoff_settle", content)
     before = executor.home.store.read(operation.answered)
     if before is not None:
         return _again(before)
@@ -97,7 +103,7 @@ def settle(executor: Executor, asked: HandoffQuery, how: Settling) -> Settlement
 
 
 def _settle_found(
-    executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, operation: Operation
+    executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, operation: Repeatable
 ) -> Settlement:
     """Raises Moved when the anchor is not as it was when the checks were run."""
     mine = _refuse(executor.caller, found, how)
@@ -139,12 +145,10 @@ def _not_settled(home: Home, found: FoundHandoff, shown: _Shown) -> NotSettled:
 
 def note_printed(home: Home, error: NotSettled, evidence: Iterable[Evidence]) -> None:
     """Add a note to the error for each failed check: what it printed last."""
-    from outlast.handoffs.reading import failed_of, last_lines
-
-    for each in failed_of(evidence):
-        if each.output and home.blobs.has(each.output):
+    for each in evidence:
+        if not each.passed and each.output and home.blobs.has(each.output):
             printed = last_lines(home.blobs.get(each.output))
-            error.add_note("\n".join([f"{label_of(each.check)} printed:", *(f"  {line}" for line in printed)]))
+            error.add_note("\n".join([f"{each.label} printed:", *(f"  {line}" for line in printed)]))
 
 
 def _again(answer: str) -> Settlement:
@@ -165,12 +169,10 @@ def check(home: Home, how: Settling) -> None:
         for number, text in enumerate(getattr(how, name)):
             if not isinstance(text, str) or not text.strip():
                 raise HandoffInvalid(f"{name}[{number}]", "it is no text, or empty", "say it in words")
-    from outlast.secrets import find as secrets
-
     pack_json(list(how.evidence), "evidence")
     for name in ("evidence", "acknowledged", "missing", "override", "note"):
         given = getattr(how, name)
-        secrets.check(given if isinstance(given, str) else list(given), name, home.secrets.rules)
+        home.secrets.check(given if isinstance(given, str) else list(given), name)
 
 
 def _subject(executor: Executor, asked: HandoffQuery, how: Settling) -> FoundHandoff | Composed:
@@ -191,13 +193,11 @@ def _subject(executor: Executor, asked: HandoffQuery, how: Settling) -> FoundHan
     return found
 
 
-def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Operation) -> Settlement:
+def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Repeatable) -> Settlement:
     """What is composed from a run ends with the run, and can be released before.
 
     Raises HandoffInvalid, HandoffClaimed, ClaimLost.
     """
-    from outlast.handoffs.recover_run import our_claim_on, release
-
     handoff, run = composed.handoff, composed.run
     if how.outcome != "released":
         why = f"{handoff.anchor!r} is composed from run {run.run_id}, and is over when that run is"
@@ -233,24 +233,22 @@ def _refuse(caller: Caller, found: FoundHandoff, how: Settling) -> bool:
     refuse_lost(caller, found, how.claim_id)
     holder = caller.home.store.read(lambda look: _holder(caller, look, found, how))
     if holder is not None and not holder.mine:
-        raise anchors.refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
+        raise refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
     return holder is not None
 
 
 def _holder(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -> Holder | None:
-    return anchors.holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
+    return holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
 
 
 # -- what shows it -----------------------------------------------------------------------------------
 
 
 def _show(executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
-    from outlast.handoffs import checks as checking
-
     handoff, eyes = found.handoff, observer_of(executor.caller)
     root = eyes.place(executor.caller, handoff, repo_root)
     at, where = executor.home.clock.now(), executor.caller.whence["host"]
-    said = checking.reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
+    said = reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
         between = renewal(executor.home, found.lease.holder if mine else None)
@@ -285,7 +283,7 @@ def _lacking(
     known = _ran(caller.home, ran) if how.run_checks else _recorded(caller.home, found, seen)
     why = "could not be run here: the files are not here" if root is None else ""
     checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
-    disproved = [f"check {label_of(each.check)!r} failed, says {each.by}" for each in said if not each.passed]
+    disproved = [f"check {each.label!r} failed, says {each.by}" for each in said if not each.passed]
     wrong = musts_lacking(caller, found.handoff, root, how.acknowledged)
     unmade = _unmade(found.handoff, seen.binding.files if seen else None)
     return tuple(each for each in (*checks, *disproved, *wrong, *unmade) if each)
@@ -293,9 +291,6 @@ def _lacking(
 
 def _unshown_work(look: Reading, found: FoundHandoff, root: Path | None, said: Iterable[Evidence]) -> tuple[str, ...]:
     """That one without a check that can fail has nothing else to show: no report, no files that tell, no run."""
-    from outlast.handoffs.checks import shows_nothing
-    from outlast.handoffs.lint import passes_always
-
     handoff = found.handoff
     if not shows_nothing(handoff) or any(each.passed and not passes_always(each.check) for each in said):
         return ()
@@ -330,7 +325,7 @@ def _rival(home: Home, found: FoundHandoff, mine: bool) -> str:
         return f"{unread.subject} is a rival, {unread.found}: {unread.advice}"
     if rival is not None and rival.fingerprint not in anchors.accepted_since(found):
         return f"{rival.subject} is a rival, {rival.found}: {rival.advice}"
-    if mine and not anchors.is_known_to_claimer(found):
+    if mine and not is_known_to_claimer(found):
         again = "read it and take it upon you: recover it with claim=True (--claim)"
         return f"revision {handoff.revision} was stored by {handoff.actor} after your claim: {again}"
     return ""
@@ -338,7 +333,7 @@ def _rival(home: Home, found: FoundHandoff, mine: bool) -> str:
 
 def _ran(home: Home, ran: list[Evidence]) -> dict[str, Evidence]:
     """What was run just now, by one whose word counts here."""
-    return {each.key: each for each in anchors.believed(home, ran) if each.runner != "self"}
+    return {each.key: each for each in believed(home, ran) if each.runner != "self"}
 
 
 def _recorded(home: Home, found: FoundHandoff, seen: Observed | None) -> dict[str, Evidence]:
@@ -414,8 +409,6 @@ def _write(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how:
 
 def _finish_runs(caller: Caller, tx: Writing, found: FoundHandoff, how: Settling) -> None:
     """Raises NotSettled for a run that began since somebody looked; our claims on runs end."""
-    from outlast.handoffs.compose import give_back
-
     running = _running(caller, tx, found) if how.outcome == "completed" else ()
     if running and not how.override.strip():
         raise NotSettled(found.anchor.anchor, "; ".join(running))
@@ -455,7 +448,7 @@ def _unmoved(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, ho
     refuse_lost(caller, now, how.claim_id)
     holder = _holder(caller, tx, now, how)
     if holder is not None and not holder.mine:
-        raise anchors.refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
+        raise refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
     if shown.mine and lease.epoch != found.lease.epoch:
         raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
     if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):

@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import ClaimLost, HandoffNotFound, HandoffWeak, RevisionConflict
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HandoffWeak, LeaseLost, RevisionConflict, Severed
 from outlast.files.changes import path_of
+from outlast.files.snapshot import SMALL_BYTES, Binding, ContentKeeper
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import foreign, reads
+from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import FoundHandoff
-from outlast.handoffs.anchor import refuse_lost as refuse_lost
-from outlast.handoffs.anchor_journal import row_of
+from outlast.handoffs.anchor import FoundHandoff, _read_by, is_author, was_looked_at, worker_of
+from outlast.handoffs.binding import as_committed, changed_since, kept_since
+from outlast.handoffs.claim import claimed_error, holder_of, refuse_lost
 from outlast.handoffs.contract import contract_of, expiry
-from outlast.handoffs.counting import content_of
+from outlast.handoffs.difference import field_diffs
+from outlast.handoffs.evidence import content_of, reported
 from outlast.handoffs.find import HandoffQuery, get
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Binding, Contract, Evidence, Handoff, Lint
+from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Evidence, Handoff, Lint, Unread, anchor_of, task_of
+from outlast.handoffs.journal import Noted, row_of
+from outlast.handoffs.lint import lint
 from outlast.handoffs.observer import observer_of
 from outlast.home import once as operations
 from outlast.home.claimer import asker, named, print_of, renew
-from outlast.home.once import Operation, check_id
+from outlast.home.home import run_row
+from outlast.home.once import Repeatable, check_id
 from outlast.ledger.journal import genesis_of_anchor
-from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
-from outlast.tasks.task import task_of
+from outlast.runs.holder import refuse_lost as refuse_lost_run
+from outlast.store.contract import AnchorRow, LeaseRow, Reading, TaskRow, Writing
 from outlast.values.ambient import refuse_stopped
-from outlast.values.frozen import dataclass
+from outlast.values.codec import encode, identity
+from outlast.workspace import refs
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs.attempt import Attempt, Frame
+    from outlast.runs.call import Call
+    from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
-    from outlast.secrets.rules import SecretRule
+    from outlast.secrets import SecretRules
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
+class Storing(Struct, frozen=True, kw_only=True):
     """How a handoff is stored, beside what it says."""
 
     scope: str
@@ -57,8 +68,7 @@ class Storing:
 _SAID = tuple(name for name in CONTRACT_FIELDS if name not in ("repo_root", "supersedes", "expires"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """All of a revision but its number."""
 
     contract: Contract
@@ -66,6 +76,7 @@ class _Prepared:
     binding: Binding | None
     lint: Lint  # unless nothing was done since the last revision
     idle: bool  # of a task that was only opened: no file was worked on
+    contents: Mapping[str, bytes]  # small ones, to be committed with it
     baseline: tuple[Evidence, ...] = ()
 
 
@@ -75,15 +86,15 @@ def store(executor: Executor, given: Mapping[str, Any], how: Storing) -> Handoff
     Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, IntegrityBroken.
     """
     check_id(how.operation_id)
-    contract, masked = _without_secrets(contract_of(**given), how.redact, executor.home.secrets.rules)
+    contract, masked = _without_secrets(contract_of(**given), how.redact, executor.home.secrets)
     said = _said(executor.caller, contract, how)
-    operation = Operation(how.operation_id, "handoff_store", _content(contract, how))
+    operation = Repeatable(how.operation_id, "handoff_store", _content(contract, how))
     before = executor.home.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
         return _again(executor.home, before)
     prepared = _prepare(executor, contract, masked, said, how)
     refuse_stopped()
-    if executor.home.adopted and observer_of(executor.caller).looks:
+    if executor.home.adopted and executor.caller.looks:
         foreign.stored_here(contract)  # what was in such a home before is not ours; this is
     return operations.once(
         executor.home,
@@ -104,17 +115,13 @@ def _again(home: Home, handoff_id: str) -> Handoff:
     return replace(get(home, HandoffQuery("", handoff_id=handoff_id)), replayed=True)
 
 
-def _without_secrets(
-    contract: Contract, redact: bool, rules: tuple[SecretRule, ...]
-) -> tuple[Contract, tuple[str, ...]]:
+def _without_secrets(contract: Contract, redact: bool, secrets: SecretRules) -> tuple[Contract, tuple[str, ...]]:
     """The contract, masked where it holds secrets and that was asked for. Raises SecretFound otherwise."""
-    from outlast.secrets import find as secrets
-
     given = {name: value for name in CONTRACT_FIELDS if (value := getattr(contract, name))}
     if not redact:
-        secrets.check(given, "", rules)
+        secrets.check(given, "")
         return contract, ()
-    changed, masked = secrets.masked(given, "", rules)
+    changed, masked = secrets.masked(given, "")
     return (replace(contract, **changed) if masked else contract), tuple(masked)
 
 
@@ -124,14 +131,14 @@ def _without_secrets(
 def _prepare(
     executor: Executor, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
 ) -> _Prepared:
-    from outlast.handoffs.lint import lint
-
     if contract.refs:
         contract = _with_whole_refs(executor.home, contract, how.scope)
     caller, observer = executor.caller, observer_of(executor.caller)
     root = observer.root(caller, contract.repo_root) if how.bind or how.baseline is True else None
-    bound = observer.bind(caller, contract, root) if how.bind and root else None
-    prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), _is_idle(caller, contract, how, bound))
+    with ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
+        bound = observer.bind(caller, contract, root, keeper) if how.bind and root else None
+    idle = _is_idle(caller, contract, how, bound)
+    prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, keeper.small)
     if how.strict:  # a weak one is refused before any check is run
         executor.home.store.read(
             lambda look: _following(look, prepared, how, _before(look, _anchor(look, contract, how)))
@@ -152,16 +159,12 @@ def _is_idle(caller: Caller, contract: Contract, how: Storing, bound: Binding | 
     task = task_of(contract.anchor)
     if task is None:
         return False
-    from outlast.handoffs.lint import as_committed, only_opened
-
     opened = caller.home.store.read(lambda look: only_opened(look, look.task_of(how.scope, task)))
-    return opened and as_committed(Path(path_of(bound.root)) if bound and observer_of(caller).looks else None, bound)
+    return opened and as_committed(Path(path_of(bound.root)) if bound and caller.looks else None, bound)
 
 
 def _with_whole_refs(home: Home, contract: Contract, scope: str) -> Contract:
     """With refs that each name something. Raises ValueRefused, NotFound."""
-    from outlast.workspace import refs
-
     whole = home.store.read(lambda look: refs.all_whole(look, contract.refs, scope))
     return replace(contract, refs=whole)
 
@@ -170,12 +173,9 @@ def _said(caller: Caller, contract: Contract, how: Storing) -> tuple[Evidence, .
     """What somebody reports of the checks. Raises HandoffInvalid, SecretFound."""
     if isinstance(how.baseline, bool):
         return ()
-    from outlast.handoffs import checks as checking
-    from outlast.secrets import find as secrets
-
     at, where, given = caller.home.clock.now(), caller.whence["host"], how.baseline
-    found = checking.reported(given, contract, when="store", by=how.actor, at=at, where=where, path="baseline")
-    secrets.check(list(given), "baseline", caller.home.secrets.rules)
+    found = reported(given, contract, when="store", by=how.actor, at=at, where=where, path="baseline")
+    caller.home.secrets.check(list(given), "baseline")
     return tuple(found)
 
 
@@ -201,8 +201,6 @@ def _before(look: Reading, anchor: AnchorRow | None) -> FoundHandoff | None:
 
 def _following(look: Reading, prepared: _Prepared, how: Storing, before: FoundHandoff | None) -> _Prepared:
     """The same as what follows the revision before, with what lint says of that. Raises HandoffWeak."""
-    from outlast.handoffs.lint import lint
-
     bound, contract = _kept_since(prepared, before), prepared.contract
     unchanged = _unchanged(look, prepared, how.scope, before)
     if unchanged or bound is not prepared.binding:
@@ -220,8 +218,6 @@ def _kept_since(prepared: _Prepared, before: FoundHandoff | None) -> Binding | N
         return bound
     if not {*map(str, prepared.contract.must_keep)} & {*map(str, before.handoff.must_keep)}:
         return bound
-    from outlast.handoffs.kept import kept_since
-
     return kept_since(prepared.contract, before.handoff, bound, anchors.accepted_since(before))
 
 
@@ -274,6 +270,7 @@ def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tu
         anchor = tx.add_anchor(anchor_id, how.scope, contract.anchor, start)
     handoff = _handoff(caller, tx, prepared, how, anchor, before, *held)
     _append(tx, anchor, handoff, before.lease if before and not how.pause else tx.lease_of_anchor(anchor.id))
+    tx.keep_contents(prepared.contents)
     task_states.stored(caller.home, tx, handoff, pause=how.pause)
     return handoff, handoff.id
 
@@ -288,12 +285,12 @@ def _held(caller: Caller, tx: Writing, found: FoundHandoff | None, how: Storing)
         raise found.broken.as_error()
     refuse_lost(caller, found, how.claim_id)
     actor = asker(caller, how.actor, alone=how.pause)
-    holder = anchors.holder_of(caller, tx, found, actor, claim_id=how.claim_id)
+    holder = holder_of(caller, tx, found, actor, claim_id=how.claim_id)
     if holder is None:
         return "", ""
     if not holder.mine:
         if how.pause:
-            raise anchors.claimed_error(found.anchor.anchor, holder)
+            raise claimed_error(found.anchor.anchor, holder)
         return "", holder.who
     token = str(found.lease.holder)
     renew(caller.home, tx, token)
@@ -344,10 +341,10 @@ def _handoff(
         rival=rival,
         rival_id=rival_id,
         reopened=anchor.status == "finished",
-        worker="" if how.guard is not None else reads.worker_of(caller),  # a run stores in whatever process it is in
+        worker="" if how.guard is not None else worker_of(caller),  # a run stores in whatever process it is in
         key_id=caller.key_id,
     )
-    unread = None if rival else reads.unread_by(caller, tx, before, new, how)
+    unread = None if rival else unread_by(caller, tx, before, new, how)
     return replace(new, unread=unread) if unread is not None else new
 
 
@@ -357,8 +354,6 @@ def _as_asked_for(prepared: _Prepared, before: FoundHandoff | None) -> Binding |
     contract, bound = prepared.contract, prepared.binding
     if before is None or bound is None or before.anchor.status == "finished" or not contract.must_change:
         return bound
-    from outlast.handoffs.kept import changed_since
-
     return changed_since(contract, before.handoff, bound)
 
 
@@ -389,3 +384,89 @@ def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff, lease: LeaseRow | 
     hold = anchors.hold_of(anchor, lease)
     tx.append(hold, [anchors.told("stored", handoff, at=handoff.stored_us, epoch=lease.epoch, blobs=handoff.blobs)])
     tx.add_handoff(anchor.key, hold.head, row_of(handoff))
+
+
+def only_opened(look: Reading, row: TaskRow | None) -> bool:
+    """Whether the task was opened, and nothing else happened to it."""
+    return row is not None and row.head == 1 and not look.runs_of_task(row.scope, row.task, 1)
+
+
+# -- a rival -----------------------------------------------------------------------------------------
+
+
+def unread_by(caller: Caller, tx: Writing, before: FoundHandoff | None, new: Handoff, how: Storing) -> Unread | None:
+    """The revision before, if who stores this one had not read it and they differ; or the one that it is a rival of."""
+    if before is None or before.anchor.status == "finished" or new.claim or how.source:
+        return None
+    was = before.handoff
+    knows = how.expected_revision == was.revision or new.supersedes == was.id
+    if knows or was.source or _has_read(caller, tx, before, new):
+        return _carried(tx, was, new)
+    differs = _differing(was, new)
+    return Unread(was.id, was.revision, was.actor, was.host, differs) if differs else _carried(tx, was, new)
+
+
+def _carried(tx: Writing, was: Handoff, new: Handoff) -> Unread | None:
+    """What the revision before is a rival of stays named until somebody looks, or says what supersedes it."""
+    if was.unread is None or new.supersedes == was.unread.id or was_looked_at(tx, was):
+        return None
+    return was.unread
+
+
+def _has_read(caller: Caller, look: Reading, before: FoundHandoff, new: Handoff) -> bool:
+    """Whether its author has, under this name or under that of his process, which stores in any name."""
+    if is_author(before.handoff, new.actor, new.worker):
+        return True
+    names = {new.actor, caller.actor}
+    if any(isinstance(one.said, Noted) and one.said.by in names for one in before.since):
+        return True  # he claimed, checked or settled it
+    marks = {_read_by(before.handoff.id, name, worker) for name in names for worker in ("", new.worker)}
+    return any(look.operation(mark) is not None for mark in marks)
+
+
+def _differing(was: Handoff, new: Handoff) -> tuple[str, ...]:
+    return tuple(each.field for each in field_diffs(was, new) if each.field not in ("score", "supersedes"))
+
+
+# -- stored by a run ---------------------------------------------------------------------------------
+
+
+_OPTIONS = ("strict", "baseline", "redact", "bind", "expected_revision")
+
+
+def store_from_run(
+    execution: Execution, frame: Frame, summary: str, text: str, anchor: str | None, fields: Mapping[str, Any]
+) -> Handoff:
+    """The handoff that this call stored. Killed between storing and remembering it, the call finds it by its own id.
+
+    When another worker has taken the run over nothing is stored, and the body ends.
+    """
+    executor = execution.executor
+    run = run_row(executor.home, execution.id)
+    given = {"anchor": anchor or anchor_of(run.task), "summary": summary, "handoff_text": text, **fields}
+    options = {name: given.pop(name) for name in _OPTIONS if name in given}
+    for name in ("scope", "actor", "tenant_id", "operation_id", "claim_id"):
+        if name in given:
+            raise HandoffInvalid(name, "a run stores as itself", "leave it out, or use outlast.handoff.store")
+
+    def make(call: Call | None) -> str:
+        place = identity(encode(call)) if call is not None else _in_step(execution, frame)
+        operation, guard = f"run:{run.id}:{place}", partial(refuse_lost_run, hold=execution.hold)
+        how = Storing(scope=run.scope, actor=run.actor, operation_id=operation, guard=guard, **options)
+        try:
+            return store(executor, given, how).id
+        except LeaseLost as lost:
+            execution.writer.sever(lost)
+
+    stored = execution.value_of_call(frame, "run.handoff", make)
+    return get(executor.home, HandoffQuery(run.scope, handoff_id=stored))
+
+
+def _in_step(execution: Execution, frame: Frame) -> str:
+    """Which call of which attempt it is. Raises Severed when the run is not this worker's any more."""
+    if execution.writer.severed is not None:
+        raise Severed from execution.writer.severed
+    attempt: Attempt | None = frame.attempt
+    assert attempt is not None
+    attempt.handoffs += 1
+    return f"{identity(encode(attempt.asked.call))}:{execution.hold.epoch}:{attempt.number}:{attempt.handoffs}"

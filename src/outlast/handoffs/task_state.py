@@ -1,30 +1,70 @@
 """A task moves with its handoff, in the same transaction: both are as they were, or both have moved.
 
 Whoever uses handoffs directly moves a task that was opened just as the bridge does. Only the bridge makes the task's
-row if need be, and refuses a move that the table of states does not have.
+row if need be, and refuses a move that the table of states, which is here, does not have. CHECKs and docs/tasks.md
+repeat that table.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from outlast.clock import moment
 from outlast.errors import HandoffClaimed, TaskRefused
+from outlast.handoffs.handoff import anchor_of, task_of
 from outlast.home import claimer
 from outlast.ledger.journal import link
-from outlast.runs.claim import holder_of, is_executing
-from outlast.runs.look import record_in
-from outlast.sessions.session import digest_of
 from outlast.store.contract import Hold, NewTask, Reading, RunRow, TaskEventRow, TaskRow, Writing
-from outlast.tasks.task import FIRST, STATE_AFTER, State, anchor_of, event_header, genesis_of_task, may_move, task_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import Settlement
+    from outlast.handoffs.handoff import Handoff, Settlement
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import holder as holders
+    from outlast.runs import look as looks
+else:  # most tasks that are looked at have no run
+    holders, looks = late("outlast.runs.holder"), late("outlast.runs.look")
+
+State = Literal["active", "paused", "resumed", "completed"]
+STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
+FIRST: State = "active"
+
+# A task moves to its own state again when it is paused anew, or taken over from somebody.
+MOVES: dict[State, tuple[State, ...]] = {
+    "active": ("paused", "resumed", "completed"),
+    "paused": ("paused", "resumed", "completed"),
+    "resumed": ("paused", "resumed", "completed"),
+    "completed": ("active",),
+}
+
+# What is written down about a task: each move under its own name, and what a host records.
+KINDS = ("opened", "paused", "resumed", "completed", "reopened", "event")
+STATE_AFTER: dict[str, State] = {
+    "opened": "active",
+    "paused": "paused",
+    "resumed": "resumed",
+    "completed": "completed",
+    "reopened": "active",
+}
+
+
+def may_move(before: State, after: State) -> bool:
+    """Whether a task may go from one state to another."""
+    return after in MOVES[before]
+
+
+def genesis_of_task(scope: str, task: str) -> bytes:
+    """The hash before the first event: it ties the chain to its task."""
+    return sha256(b"outlast task\n" + encode([scope, task])).digest()
+
+
+def event_header(seq: int, kind: str, name: str, digest: bytes, masked: int, actor: str, at: int) -> bytes:
+    """What the chain proves about an event."""
+    return encode([seq, kind, name, masked, actor, at, digest.hex()])
 
 
 class TaskEntry(NamedTuple):
@@ -47,7 +87,7 @@ def made(tx: Writing, scope: str, task: str, entry: TaskEntry, at: int, session:
 def write(tx: Writing, row: TaskRow, entry: TaskEntry, at: int, session: str | None = None) -> TaskRow:
     """The next event of a task, and the state that follows from it. Gives the task as it is then."""
     body = encode(entry.body).decode()
-    digest, seq = digest_of(body), row.head + 1
+    digest, seq = sha256(body.encode()).digest(), row.head + 1
     hash_ = link(row.hash, event_header(seq, entry.kind, entry.name, digest, entry.masked, entry.actor, at))
     event = TaskEventRow(seq, entry.kind, entry.name, body, digest, entry.masked, entry.actor, at, hash_)
     state = STATE_AFTER.get(entry.kind, row.state) if entry.kind != "opened" or row.head == 0 else row.state
@@ -128,9 +168,9 @@ def give_back_runs(caller: Caller, tx: Writing, scope: str, task: str) -> None:
     for row in unfinished(tx, scope, task):
         lease = tx.lease_of(row.id)
         beat = tx.beat_of(lease.holder) if lease and lease.holder else None
-        if lease is None or lease.holder is None or beat is None or is_executing(row):
+        if lease is None or lease.holder is None or beat is None or holders.is_executing(row):
             continue
-        holder = holder_of(caller, tx, row.id, lease)
+        holder = holders.holder_of(caller, tx, row.id, lease)
         if holder:
             raise HandoffClaimed(anchor_of(task), holder, f"{moment(claimer.until(beat)):%Y-%m-%d %H:%M} UTC")
         tx.release_lease(Hold(row.key, row.id, lease.key, lease.epoch, lease.head, lease.hash))
@@ -139,4 +179,24 @@ def give_back_runs(caller: Caller, tx: Writing, scope: str, task: str) -> None:
 
 def words_of(caller: Caller, look: Reading, rows: list[RunRow]) -> tuple[str, ...]:
     """Unfinished runs, each as a reason why the task is not completed."""
-    return tuple(f"run {row.id} of it is {record_in(caller, look, row.id).status}" for row in rows)
+    return tuple(f"run {row.id} of it is {looks.record_in(caller, look, row.id).status}" for row in rows)
+
+
+_LAST_EVENTS = 50  # a completed task takes only that it was opened by other sessions
+
+
+class Completion(NamedTuple):
+    """Who said that the work of a task is done, and when."""
+
+    by: str
+    at: int
+
+
+def completion(look: Reading, scope: str, task: str) -> Completion | None:
+    """How a task was completed, by whatever way; None when it is not, or was opened again since."""
+    row = look.task_of(scope, task)
+    if row is None or row.state != "completed":
+        return None
+    events = look.task_events_after(row.key, max(row.head - _LAST_EVENTS, 0), _LAST_EVENTS)
+    done = next((event for event in reversed(events) if event.kind == "completed"), None)
+    return Completion(done.actor, done.at) if done else Completion(row.actor, row.updated_at)

@@ -1,7 +1,7 @@
 """Unfinished runs that nobody handed over: found without knowing the name of their task.
 
 Each task counts once, by its run that was heard of last. Left out are children, which go on with their parents, what
-moved away, and what was part of a task that was completed since.
+moved away, and what was part of a task that was completed since. What is told of one is `compose.py`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.files import git
-from outlast.flows.loading import path_of
-from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import Near
-from outlast.handoffs.run_summary import files_of_run
-from outlast.handoffs.subject import completion
-from outlast.handoffs.task_anchor import anchor_of
-from outlast.runs.look import record_now
-from outlast.runs.same_flow import worktree_of
+from outlast.handoffs.handoff import Near, anchor_of
+from outlast.handoffs.task_state import completion
 from outlast.store.contract import Reading, RunRow
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.flows import loading
     from outlast.handoffs.handoff import Handoff
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import look as looks
+    from outlast.runs import same_flow
+    from outlast.runs.live import Executor
+else:  # most who look find no run
+    loading, looks, same_flow = map(late, ("outlast.flows.loading", "outlast.runs.look", "outlast.runs.same_flow"))
 
 PREFIX = "run:"  # of the id that what is composed from a run has
 _FIRST = 1 << 53  # no anchor has such a place: runs come before all of them
@@ -72,15 +73,17 @@ def about(caller: Caller, scope: str, path: str, root: Path | None = None) -> li
 
 
 def _is_about(caller: Caller, row: RunRow, path: str, root: Path | None) -> bool:
+    from outlast.handoffs.compose import files_of_run  # who asks by a file has the runs' side loaded
+
     place = os.path.realpath(os.path.join(root or _folder_of(caller.home, row) or os.curdir, path))
     return any(os.path.realpath(each) == place for each in files_of_run(caller, row))
 
 
 def is_here(caller: Caller, root: Path, row: RunRow) -> bool:
     """Whether a run works in this folder: in the same work tree, of the same project. Who cannot look cannot tell."""
-    if not observer_of(caller).looks:
+    if not caller.looks:
         return True
-    if row.worktree or worktree_of(str(root)):
+    if row.worktree or same_flow.worktree_of(str(root)):
         return os.path.realpath(row.worktree or os.sep) == os.path.realpath(root)
     folders, here = _folders_of(caller.home, row), root.resolve()
     return not folders or any(each == here or each in here.parents or here in each.parents for each in folders)
@@ -105,7 +108,7 @@ def _is_within(home: Home, row: RunRow, here: Path) -> bool:
 
 def _folders_of(home: Home, row: RunRow) -> list[Path]:
     """Where a run may work: in the project, and where its flow lies if the home is elsewhere."""
-    file = path_of(row.source, home.project)
+    file = loading.path_of(row.source, home.project)
     flow = [Path(file).resolve().parent] if file else []
     return [*flow, *([home.project] if home.project is not None else [])]
 
@@ -114,7 +117,7 @@ def _folder_of(home: Home, row: RunRow) -> Path | None:
     """The folder that a run works in, if that is known."""
     if row.worktree or home.project is not None:
         return Path(row.worktree or str(home.project)).resolve()
-    file = path_of(row.source, None)
+    file = loading.path_of(row.source, None)
     return Path(file).resolve().parent if file else None
 
 
@@ -130,7 +133,7 @@ def near(caller: Caller, scope: str, path: str | None, *, before: int = 0) -> It
 def near_of(caller: Caller, row: RunRow) -> Near:
     """A run as one of what may be meant."""
     root = _folder_of(caller.home, row)
-    told = (_FIRST + row.key, moment(row.updated_at), record_now(caller, row).status)
+    told = (_FIRST + row.key, moment(row.updated_at), looks.record_now(caller, row).status)
     return Near(anchor_of(row.task), f"{PREFIX}{row.id}", "", str(root) if root else "", "", "", (), *told)
 
 
@@ -149,3 +152,20 @@ def meant(found: Iterable[Near]) -> Near | None:
             break
     stopped = [each for each in runs if each.run != "running"]
     return max(stopped + stored or runs, key=lambda each: each.at, default=None)
+
+
+# -- what is told of one -----------------------------------------------------------------------------
+
+
+def command_of(executor: Executor, row: RunRow, status: str) -> str:
+    """What to type to go on; or what else has to be done, where nothing can be typed. One that runs is looked at."""
+    place, _, name = row.source.rpartition(":")
+    if status == "running":
+        return f"outlast show {row.id}"
+    if place == "script":
+        return f"run the script that opens {name!r} again"
+    if row.parent:
+        return f"outlast resume {row.parent}"  # a child goes on with its parent
+    if not same_flow.is_found(executor, row):
+        return f"put {place} back, then outlast resume {row.id}; or outlast resume {row.id} --flow PATH"
+    return f"outlast resume {row.id}"

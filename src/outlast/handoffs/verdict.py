@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from posixpath import dirname
 from shlex import join, quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.files.changes import path_of
+from outlast.files.snapshot import ABSENT, Binding, Bound
+from outlast.files.snapshot import Relation as Relation
+from outlast.handoffs.evidence import content_of, counted
 from outlast.handoffs.handoff import (
-    ABSENT,
-    Binding,
-    Bound,
-    Contract,
     Evidence,
     Form,
     Handoff,
     Unread,
     absent_targets,
     key_of,
+    label_of,
     must_key,
 )
 from outlast.ledger.verdict import Reason, Verdict, judge
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
-    from outlast.handoffs.counting import CountedCheck
+    from outlast.handoffs.evidence import CountedCheck
 
-Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one
 JUST_NOW = "just now"  # stands for content of which nothing was looked at: only what was run just now ran on it
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What was seen when somebody looked: the files and the repository now, and what came of checks that were run."""
 
     binding: Binding
@@ -45,8 +44,7 @@ class Observed:
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of bound files that are gone: where now
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Who holds the claim."""
 
     who: str  # actor and process, in words
@@ -54,8 +52,7 @@ class Holder:
     mine: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWork:
+class ClaimWork(Struct, frozen=True):
     """A claim since the revision was stored: what the files were when it began and, once it was settled, at its end."""
 
     by: str
@@ -63,8 +60,7 @@ class ClaimWork:
     ended: Mapping[str, Bound] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffFacts:
+class HandoffFacts(Struct, frozen=True, kw_only=True):
     """The recorded facts about one revision."""
 
     handoff: Handoff
@@ -433,8 +429,6 @@ def counted_of(known: HandoffFacts, seen: Observed | None) -> dict[str, CountedC
     """What counts of each check, by key: of all that was recorded, and of what was run just now; nothing without."""
     if not (known.handoff.baseline or known.evidence or (seen and seen.checks)):
         return {}
-    from outlast.handoffs.counting import content_of, counted
-
     words: dict[str, list[Evidence]] = {key_of(form): [] for form in known.handoff.acceptance_checks}
     now = seen.checks.values() if seen else ()
     content = None if seen is None else JUST_NOW
@@ -505,22 +499,3 @@ def _all_passed(handoff: Handoff, counts: Mapping[str, CountedCheck]) -> bool:
     if any(finding.code == "empty_check" for finding in handoff.lint.findings):
         return False  # they pass whatever was done
     return bool(counts) and all(each.came == "passed" for each in counts.values())
-
-
-def must_label(contract: Contract, name: str, form: Form) -> str:
-    """A must in words, and what a text is taken for: files that are looked at, or prose."""
-    if name == "rollback" or not isinstance(form, str):
-        return label_of(form)
-    from outlast.handoffs.musts import SAYS, meaning_of
-
-    return f"{form}  [{SAYS[meaning_of(name, form, getattr(contract, 'binding', None))]}]"
-
-
-def label_of(form: Form) -> str:
-    """A check, must or rollback in words."""
-    if isinstance(form, str):
-        return form
-    if "run" in form:
-        return f"{form['run']} (in {form['cwd']})" if form.get("cwd") else str(form["run"])
-    rule = next((name for name in ("exists", "absent", "contains", "sha256") if name in form), "exists")
-    return f"{form.get('file')} {rule} {form[rule]}" if rule in ("contains", "sha256") else f"{form.get('file')} {rule}"

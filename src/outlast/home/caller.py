@@ -1,4 +1,4 @@
-"""Who acts on a home: in whose name, in which scope, by which door, with which claims.
+"""Who acts on a home: in whose name, in which scope, by which door, with which claims, and what they accept.
 
 It is made for one program, or for one request that a server answers. What is open belongs to the home, and is shared;
 what makes up a claimer is not: whoever wants to use a claim over HTTP shows its id each time.
@@ -6,22 +6,46 @@ what makes up a claimer is not: whoever wants to use a claim over HTTP shows its
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+import pwd
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from outlast.errors import NameInvalid, TenantNotFound
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.home.place import check_name
 from outlast.ledger.lease import Process
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.store.contract import Reading, Writing
 
 Door = Literal["python", "cli", "http", "mcp", "hook"]
 
+ACTOR = "OUTLAST_ACTOR"  # who acts, where nothing else says it
+LOCAL = "local"  # somebody at this machine, whose name nobody gave
+
 _NOBODY = nobody()
+
+
+def usual_actor() -> str:
+    """Who acts where no name is given: OUTLAST_ACTOR, else the login name, else the user's number.
+
+    Raises NameInvalid.
+    """
+    return check_name("actor", os.environ.get(ACTOR) or _login_name())
+
+
+def _login_name() -> str:
+    number = os.geteuid()
+    try:
+        name = pwd.getpwuid(number).pw_name
+    except KeyError:
+        name = ""
+    return name if name.strip() and name.isprintable() else f"uid-{number}"
 
 
 class Observer(Protocol):
@@ -38,7 +62,7 @@ class Caller(msgspec.Struct, eq=False):
     home: Home
     actor: str
     scope: str
-    observer: Observer  # of a server none: the files are where its clients are
+    observer: Observer | None = None  # who looks at files for him; None: this process does
     tokens: set[str] = msgspec.field(default_factory=set)  # of the claims that he may use
     claimer: Process | None = None  # in whose name he claims: that one's claims are his own too
     scopes: frozenset[str] = frozenset()  # those that he sees; none: all
@@ -54,12 +78,17 @@ class Caller(msgspec.Struct, eq=False):
         """From which host and by which door he came, for the record."""
         return {"host": self.came_from or self.home.process.host, "door": self.door}
 
+    @property
+    def looks(self) -> bool:
+        """Whether files can be looked at for him, to tell one place of work from another."""
+        return self.observer is None or self.observer.looks
+
     def acting(
         self,
         *,
         actor: str | None,
         scope: str | None,
-        observer: Observer,
+        observer: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Caller:
@@ -88,6 +117,12 @@ class Caller(msgspec.Struct, eq=False):
     def is_acting(self) -> bool:
         """Whether somebody else acts here than who opened the home."""
         return self.claimer is _NOBODY
+
+    def refuse_other_tenant(self, tenant: str | None) -> None:
+        """A tenant may be named, and is only ever the one that the home was opened for. Raises TenantNotFound."""
+        if tenant not in (None, self.home.tenant):
+            own = f"the home was opened for {self.home.tenant!r}"
+            raise TenantNotFound(str(tenant), f"{own}; open Outlast(tenant={tenant!r})")
 
     def with_tokens(self, tokens: Collection[str]) -> Caller:
         """The same, who may use these claims only."""
@@ -126,3 +161,27 @@ def _note_sent(tx: Writing, digest: str, at: int) -> None:
 def _is_of_handoff(look: Reading, digest: str) -> bool:
     """Whether a handoff that can be seen refers to it: an anchor has the key of its chain."""
     return any(look.anchor_by_key(key) is not None for key in look.chains_of_blob(digest))
+
+
+# -- what they accept --------------------------------------------------------------------------------
+
+
+class Acceptance(NamedTuple):
+    """What somebody says for a resume: contested reasons they accept (`code` or `code:subject`), and why."""
+
+    codes: tuple[str, ...] = ()
+    why: str = ""
+    partial: str = ""  # keep, restore: what to do with partial work; empty: as the steps declare
+
+    def takes(self, code: str, subject: str) -> bool:
+        return code in self.codes or f"{code}:{subject}" in self.codes
+
+
+NOTHING_ACCEPTED = Acceptance()
+
+
+def supposed(accept: Iterable[str], partial: str | None) -> Acceptance:
+    """What a resume would take upon itself: for who only asks what it would do. Raises NameInvalid."""
+    if partial not in (None, "keep", "restore"):
+        raise NameInvalid("partial", str(partial), "use keep or restore")
+    return Acceptance((accept,) if isinstance(accept, str) else tuple(accept), "", partial or "")

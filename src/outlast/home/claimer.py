@@ -22,7 +22,7 @@ import msgspec
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Beat, Process
 from outlast.store.contract import Writing
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

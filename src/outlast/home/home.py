@@ -1,6 +1,7 @@
 """A home, opened: what is kept there for one tenant, and what this process has of it.
 
-Who acts on it is a `Caller` (`home/caller.py`), what executes runs in this process is `Live` (`runs/live.py`).
+Who acts on it is a `Caller` (`home/caller.py`), what executes runs in this process is `Live` (`runs/live.py`). A run
+or a wait of it is found here by its id.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any, cast
 
 import msgspec
 
-from outlast.clock import Clock, SystemClock
-from outlast.errors import OutlastError, SyncInLoop
+from outlast.clock import Clock, SharedClock, SystemClock, moment
+from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, RunNotFound, RunRemoved, SyncInLoop
 from outlast.home.place import FoundHome, look_up, make_folders, marker_of, project_of, tenant_folder
 from outlast.home.process import this_process
 from outlast.home.settings import Settings, settings_in
 from outlast.ids import Ids, random_id
 from outlast.ledger.lease import Beat, Process
-from outlast.secrets.own import SecretRules, read_own
+from outlast.secrets import SecretRules, read_own
+from outlast.store import OpenedStore, url_of
 from outlast.store import open as open_store
-from outlast.store import url_of
-from outlast.store.contract import Store
+from outlast.store.contract import InterruptRow, Reading, RunRow, Store
 from outlast.store.contract.blobs import Blobs
 
 
@@ -53,6 +54,7 @@ class Home(msgspec.Struct, eq=False):
     process: Process
     secrets: SecretRules
     adopted: bool = False  # it was found, and not made here
+    database: str = ""  # the URL of its ledger, where that is no file in the folder
     held: HeldRuns = msgspec.field(default_factory=HeldRuns)
     recall_due: dict[str, int] = msgspec.field(default_factory=dict)  # by scope: where its index is looked at next
     tell: Callable[[str], None] = nobody  # is told what people at a terminal should know
@@ -95,15 +97,11 @@ def open_home(
     store_options: Mapping[str, Any] | None = None,
 ) -> Home:
     """The home of that name, or the one that is found from here; its files are made when they are first needed."""
-    path, adopted = look_up(home)
+    found = look_up(home)
+    path, adopted = found.path, found.adopted
     chosen, folder = settings or settings_in(path), tenant_folder(path, tenant)
     secrets = SecretRules(read_own(path, chosen.secret_patterns))
-    store, blobs = open_store(
-        url_of(folder / "outlast.db"),
-        marker=marker_of(path, tenant),
-        make=lambda: make_folders(path, folder),
-        **(store_options or {}),
-    )
+    store, blobs = _open_store(found, tenant, folder, store_options or {})
     opened = Home(
         path=path,
         tenant=tenant,
@@ -111,15 +109,25 @@ def open_home(
         project=project_of(path),
         store=store,
         blobs=blobs,
-        clock=clock or SystemClock(),
+        clock=clock or (SharedClock(store.ahead) if store.ahead else SystemClock()),
         ids=ids,
         settings=chosen,
         process=this_process(ids),
         secrets=secrets,
         adopted=adopted,
+        database=found.database,
     )
     store.listen(lambda line: opened.tell(line))
     return opened
+
+
+def _open_store(found: FoundHome, tenant: str, folder: Path, options: Mapping[str, Any]) -> OpenedStore:
+    """The ledger and its content: in the folder, or in a database that many machines share."""
+    if found.database:
+        make_folders(found.path, folder)
+        return open_store(found.database, tenant=tenant, **{"blobs": folder / "blobs", **options})
+    made = {"marker": marker_of(found.path, tenant), "make": lambda: make_folders(found.path, folder)}
+    return open_store(url_of(folder / "outlast.db"), **made, **options)
 
 
 def refuse_loop(what: str) -> None:
@@ -131,3 +139,40 @@ def refuse_loop(what: str) -> None:
     except RuntimeError:
         return
     raise SyncInLoop(what)
+
+
+# -- runs and waits by their ids, or by a unique prefix of one ----------------------------------------
+
+
+def run_row(home: Home, run_id: str) -> RunRow:
+    """A run by its id or a unique prefix of it. Raises RunNotFound, RunRemoved, AmbiguousPrefix."""
+    rows = home.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
+    if run_id and not rows:
+        _refuse_removed(home, run_id)
+    found: RunRow = _only(rows, run_id, RunNotFound(run_id))
+    return found
+
+
+def interrupt_row(look: Reading, interrupt_id: str) -> InterruptRow:
+    """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
+    rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
+    found: InterruptRow = _only(rows, interrupt_id, InterruptNotFound(interrupt_id))
+    return found
+
+
+def _refuse_removed(home: Home, prefix: str) -> None:
+    """Raises RunRemoved when the run that is asked for was there once."""
+    for stone in home.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
+        at = f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC"
+        raise RunRemoved(stone.id, stone.status, stone.removed_by, at)
+
+
+def _only(rows: list[Any], prefix: str, missing: Exception) -> Any:
+    exact = [row for row in rows if row.id == prefix]
+    if exact:
+        return exact[0]
+    if not rows:
+        raise missing
+    if len(rows) > 1:
+        raise AmbiguousPrefix(prefix, ", ".join(row.id for row in rows))
+    return rows[0]

@@ -16,14 +16,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, cast
 
+from msgspec import Struct
+
 from outlast.clock import Clock, SystemClock, micros, moment
 from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenticated
-from outlast.home.place import check_name, check_tenant, keep_out_of_git
+from outlast.home.place import FoundHome, check_name, check_tenant, keep_out_of_git
 from outlast.ids import Ids, random_id
 from outlast.store import open_keys
 from outlast.store.contract.keys import KeyRow
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import dataclass
 from outlast.values.text import duration
 
 Role = Literal["read", "write", "approve", "admin"]
@@ -32,8 +33,7 @@ UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove i
 _KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 
 
-@dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True):
     """A key as lists show it: all but its secret."""
 
     id: str
@@ -47,11 +47,11 @@ class ApiKey:
     scopes: tuple[str, ...] = ()  # those that it is bound to; without any it is of the whole tenant
 
     def usable(self, now: datetime) -> bool:
+        """Whether it opens anything at that time: it is neither revoked nor over."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-@dataclass(frozen=True, slots=True)
-class NewKey:
+class NewKey(Struct, frozen=True):
     """A key that was just made, with the text that opens the door: it is never shown again."""
 
     key: ApiKey
@@ -98,9 +98,10 @@ USED_US = 60_000_000  # that a key was used is written once a minute at most
 class Keys:
     """The keys of a home, for every tenant."""
 
-    def __init__(self, home: Path, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
-        self.home = home
-        self._file = open_keys(home)
+    def __init__(self, home: Path | FoundHome, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
+        self._found = home if isinstance(home, FoundHome) else FoundHome(home)
+        self.home = self._found.path
+        self._file = open_keys(self.home, self._found.database)
         self._clock = clock or SystemClock()
         self._ids = ids
         self._any = False  # once there was one, there is
@@ -132,7 +133,8 @@ class Keys:
             revoked_at=0,
         )
         self._file.add(row)
-        keep_out_of_git(self.home)
+        if not self._found.database:
+            keep_out_of_git(self.home)
         return NewKey(_key(row), text_of(row.id, secret))
 
     def list(self) -> list[ApiKey]:
@@ -164,7 +166,7 @@ class Keys:
         """End a key, at once and for good. Raises KeyNotFound, or IntegrityBroken for one that ended by damage."""
         row = self._file.find(key_id)
         if row is None:
-            raise KeyNotFound(key_id, str(self.home))
+            raise KeyNotFound(key_id, self._found.name)
         if not row.is_sound():
             raise IntegrityBroken(f"key {key_id}", "its record was changed, and nobody can use it")
         self._file.revoke(row, self._clock.now())
@@ -195,6 +197,27 @@ class Keys:
             raise Unauthenticated(f"the key {key.id} has expired")
         return key
 
+    def token(self, key_id: str, purpose: str, seconds: int) -> str:
+        """What stands for a key for one purpose and for a while, without its secret. Raises Unauthenticated.
+
+        It is made of what is kept of the secret, so that it ends with the key and nothing has to be kept of it.
+        """
+        row = self._file.find(key_id)
+        if row is None:
+            raise Unauthenticated(f"the key {key_id} is not known here any more")
+        until = self._clock.now() // 1_000_000 + seconds
+        return f"{key_id}.{until}.{_seal(row.print, purpose, until)}"
+
+    def check_token(self, text: str, purpose: str) -> ApiKey:
+        """Whose token this is. Raises Unauthenticated."""
+        key_id, until, seal = (*text.split("."), "", "")[:3]
+        row = self._file.find(key_id) if until.isascii() and until.isdigit() and len(until) < 16 else None
+        if row is None or not hmac.compare_digest(_seal(row.print, purpose, int(until)), seal):
+            raise Unauthenticated("the token is not known here")
+        if int(until) * 1_000_000 < self._clock.now():
+            raise Unauthenticated("the token is over")
+        return self._usable(row)
+
     def used(self, key: ApiKey) -> None:
         """Note that a key was used now, unless that was noted a moment ago."""
         if self.is_noted(key):
@@ -206,7 +229,12 @@ class Keys:
         return key.last_used_at is not None and self._clock.now() - _micros(key) < USED_US
 
     def close(self) -> None:
+        """No key can be made, listed or asked for any more."""
         self._file.close()
+
+
+def _seal(kept: str, purpose: str, until: int) -> str:
+    return hmac.new(kept.encode(), f"{purpose} {until}".encode(), hashlib.sha256).hexdigest()
 
 
 def _micros(key: ApiKey) -> int:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from outlast.errors import OperationConflict
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, Writing
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -23,6 +23,12 @@ def check_id(operation_id: str | None) -> None:
         check_name("operation_id", operation_id)
 
 
+class DoneBefore(NamedTuple):
+    """What was remembered of a write that was done before. It is read when the transaction is over."""
+
+    answer: str
+
+
 class Repeated(Exception):
     """Raised inside a write that was done before, for a caller who gives the first answer his own way."""
 
@@ -31,7 +37,7 @@ class Repeated(Exception):
         self.answer = answer
 
 
-class Operation:
+class Repeatable:
     """One write by its id (None: it can be repeated freely), with a print of what was asked for."""
 
     def __init__(self, operation_id: str | None, kind: str, content: Any) -> None:
@@ -54,7 +60,7 @@ class Operation:
 
 
 def once(
-    home: Home, operation: Operation, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
+    home: Home, operation: Repeatable, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
 ) -> T:
     """Do `work` in one transaction and give its value; it says what to remember, and `again` makes the value of that.
 

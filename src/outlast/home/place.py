@@ -8,19 +8,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
-from outlast.errors import EmbeddedOnly, HomeNotFound, NameInvalid, StoreReadOnly
+from outlast.errors import EmbeddedOnly, HomeNotFound, Invalid, NameInvalid, StoreReadOnly, ValueRefused
 from outlast.files.repository import nearest
 from outlast.home import ours
 from outlast.home.settings import close_home
-from outlast.store.sqlite.file import inspect
+from outlast.store import inspect, tenants_in
 from outlast.values import private
 from outlast.values.frozen import NamedTuple
-from outlast.values.plain import read_plain
-from outlast.values.private import make_folder, open_file, write_file
+from outlast.values.private import make_folder, open_file, read_plain, write_file
 
 FILE = "restored.json"
 
@@ -51,6 +52,11 @@ def write_restoration(home: Path, what: Restoration) -> None:
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 FOLDER = ".outlast"
+IN_DATABASE = (
+    "this works on the folder of a home, and its ledger is in PostgreSQL: copy that with pg_dump or a backup of the"
+    " server, and the folder of its content after it; or take the home into a folder, `outlast move --to DIR`"
+)
+DATABASES = ("postgresql://", "postgres://")  # how the name of a home begins whose ledger is in one
 MADE = ".made"  # in a home: what was made in it
 OWN = ("runs", "keys", "hooks", "settings", "config", "secrets", "flows", "blobs", "work", "cache", "backups")
 _OF_FILES = re.compile(r".*\.(db|db-wal|db-shm|db-journal|ya?ml|json|toml|log|lock|tmp|part|bak)")
@@ -61,6 +67,12 @@ class FoundHome(NamedTuple):
 
     path: Path
     adopted: bool = False
+    database: str = ""  # its URL, where that is not a file in the folder
+
+    @property
+    def name(self) -> str:
+        """By which another command finds it: its folder, or its URL without a password."""
+        return without_password(self.database) if self.database else str(self.path)
 
 
 def find_home(
@@ -71,7 +83,9 @@ def find_home(
     One that nobody named and that is not known yet is adopted, and `tell` is told so.
     Raises HomeNotOurs for one that nobody named and that is not ours, HomeNotFound.
     """
-    home = look_up(given, tell=tell).path
+    home, _, database = look_up(given, tell=tell)
+    if database:
+        raise Invalid(detail=IN_DATABASE)
     if must_exist and not home.is_dir():
         raise HomeNotFound(str(home))
     return home
@@ -86,10 +100,56 @@ def look_up(
     named = given or os.environ.get("OUTLAST_HOME")
     if str(named).startswith(("http://", "https://")):
         raise EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
+    if str(named).startswith(DATABASES):
+        return FoundHome(folder_beside(str(named)), database=str(named))
     if named:
         return FoundHome(Path(named).expanduser().absolute())
     home = near()
     return FoundHome(home, ours.check_found(str(home), (tell or _warn) if adopt else None))
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown and written down: who connects finds the password in PGPASSWORD or ~/.pgpass."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
+def tenants_of(home: FoundHome) -> list[str]:
+    """Every tenant that a home has a ledger of."""
+    names = (
+        tenants_in(home.database) if home.database else [path.parent.name for path in home.path.glob("*/outlast.db")]
+    )
+    return sorted(name for name in names if _is_tenant(name))
+
+
+def _is_tenant(name: str) -> bool:
+    try:
+        check_tenant(name)
+    except NameInvalid:  # a folder that is none of a tenant
+        return False
+    return True
+
+
+def has_tenant(home: FoundHome, tenant: str) -> bool:
+    """Whether a tenant has a ledger there."""
+    if home.database:
+        return tenant in tenants_in(home.database)
+    return (tenant_folder(home.path, tenant) / "outlast.db").is_file()
+
+
+def folder_beside(url: str) -> Path:
+    """The folder on this machine of a home whose ledger is in a database: OUTLAST_FOLDER, else one of its own.
+
+    Content, work folders and the index of recall are there. A password is no part of where that is.
+    """
+    if given := os.environ.get("OUTLAST_FOLDER"):
+        return Path(given).expanduser().absolute()
+    parts = urlsplit(url)
+    named = parts._replace(netloc=f"{parts.username or ''}@{parts.hostname or ''}:{parts.port or ''}").geturl()
+    share = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(share).expanduser() / "outlast" / sha256(named.encode()).hexdigest()[:32]
 
 
 def near() -> Path:
@@ -166,6 +226,12 @@ def keep_out_of_git(home: Path) -> None:
     ignore = home / ".gitignore"
     if not ignore.exists():
         write_file(ignore, b"*\n")
+
+
+def check_text(field: str, value: object) -> None:
+    """Raises ValueRefused for what is no text."""
+    if not isinstance(value, str):
+        raise ValueRefused(field, f"{value!r:.100} is no text", "give it as text")
 
 
 def check_name(kind: str, name: str) -> str:

@@ -50,9 +50,15 @@ def is_alive(holder: Process, me: Process) -> bool | None:
 
 
 def started_at(pid: int) -> int | None:
-    """When the kernel started that pid; None when it is gone or only waits to be reaped."""
+    """When the kernel started that pid; None when it is gone, or only waits to be reaped.
+
+    A process that is killed ends thread by thread, and its first one may be gone while another is still in the middle
+    of a write: until the last of them has ended it lives.
+    """
     fields = _stat(pid)
-    return None if not fields or fields[0] in ("Z", "X") else int(fields[19])
+    if not fields or (fields[0] in ("Z", "X") and int(fields[17]) <= 1):
+        return None
+    return int(fields[19])
 
 
 def is_stopped(holder: Process, me: Process) -> bool:

@@ -16,18 +16,18 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from outlast.errors import HomeSettingsInvalid
-from outlast.values.frozen import dataclass
 from outlast.values.private import FOLDER, SHARED_FOLDER
 from outlast.values.text import duration
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Defaults fit nearly everyone; tests shorten the times."""
 
     lease_seconds: float = 30.0  # silence after which another worker may take over

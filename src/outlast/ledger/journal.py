@@ -15,17 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
 NOTES = ("interrupt", "artifact")  # kinds that tell who watches, and steer nothing
+# Types of interrupts that no flow may call its own questions: answers to the first decide about a call of the run, of
+# the next no person is asked.
+OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")
+BY_THEMSELVES = ("timer", "child", "signal")
+RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")
 TESTIMONY = "testimony"  # kind and mark of what others wrote: shown beside receipts, never taken for one
 
 
@@ -80,6 +85,7 @@ class Payload(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     artifacts: list[str] = []
     facts: Any = None
     masked: int = 0  # of an event: how many secrets were masked in what it says
+    inputs: dict[str, Any] | None = msgspec.field(default=None, name="in")  # of a receipt (`runs/step_inputs.py`)
 
 
 class JournalEntry(NamedTuple):
@@ -90,13 +96,49 @@ class JournalEntry(NamedTuple):
     blobs: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
-    """An entry as stored."""
+class Later(Protocol):
+    """Where the payloads of a long journal are read when somebody asks for one: as they are stored now."""
+
+    of: str  # whose journal it is, in the names of its entries
+
+    def stored(self, seq: int) -> bytes | None: ...
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """An entry as stored. A long payload that was looked at may have been left where it is (`leave`)."""
 
     seq: int
     header: bytes
     hash: bytes
-    payload: bytes | None
+    kept: bytes | Later | None  # the payload, or where it was left
+
+    @property
+    def payload(self) -> bytes | None:
+        """What it carries. Raises IntegrityBroken when it was left, and is not any more what it was then."""
+        kept = self.kept
+        if kept is None or type(kept) is bytes:
+            return kept
+        found = self.stored
+        if found is None or self.header[-66:-2] != sha256(found).hexdigest().encode():
+            record = f"entry {kept.of}{self.seq}"  # type: ignore[union-attr]
+            raise IntegrityBroken(record, "its payload was changed or removed while it was looked at")
+        return found
+
+    @property
+    def stored(self) -> bytes | None:
+        """The same, whatever its header says of it."""
+        kept = self.kept
+        return kept if kept is None or type(kept) is bytes else kept.stored(self.seq)  # type: ignore[union-attr]
+
+    @property
+    def told(self) -> bytes | None:
+        """What it carries beside a result that was left: then nothing."""
+        return self.kept if type(self.kept) is bytes else None
+
+    def says(self, mark: bytes) -> bool:
+        """Whether what it carries has this in it; what was left has nothing that anyone looks for (`leave`)."""
+        told = self.told
+        return told is not None and mark in told
 
 
 encode_header = msgspec.json.Encoder().encode
@@ -151,13 +193,14 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
     """
     before, expected = start, first
     try:
-        for seq, header, entry_hash, payload in rows:
+        for row in rows:
+            seq, header, entry_hash, payload = row.seq, row.header, row.hash, row.kept
             if seq != expected:
                 return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {seq})")
             if link(before, header) != entry_hash:
                 return Break(f"entry {run_id}/{seq}", "its header or its place in the chain was changed")
             if payload is not None:
-                if header[-66:-2] != sha256(payload).hexdigest().encode():
+                if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
                     return Break(f"entry {run_id}/{seq}", "its payload was changed")
             elif not header.endswith(b',""]'):  # the header names one
                 return Break(f"entry {run_id}/{seq}", "its payload is missing")
@@ -218,7 +261,7 @@ def _flaw(row: Row, place: int, prefix: int, suffix: int, *, is_after_gap: bool)
     if is_first_of_end and place == prefix and not is_after_gap:  # what is before it is sound
         return Flaw(ENTRY, NO_PLACE)
     if not _has_its_payload(row):
-        why = "its payload is missing" if row.payload is None else "its payload was changed"
+        why = "its payload is missing" if row.stored is None else "its payload was changed"
         return Flaw(ENTRY if is_first_of_end else PAYLOAD, why)
     return Flaw(UNTIED) if is_first_of_end else None
 
@@ -265,9 +308,32 @@ def _first(found: Sequence[bool], wanted: bool) -> int:
 def _has_its_payload(row: Row) -> bool:
     header = read_header(row.header)
     try:
-        return header.kind != LOST and header.payload == (digest(row.payload) if row.payload is not None else "")
+        found = row.stored
+        return header.kind != LOST and header.payload == (digest(found) if found is not None else "")
     except TypeError:
         return False
+
+
+def leave(row: Row, later: Later) -> Row:
+    """The same row, its payload left where it is, if that is a result with its inputs and nothing else.
+
+    What the work reported is left too, but for its phase. Whatever steers a resume, or is looked for among entries,
+    stays in hand.
+    """
+    payload = row.payload
+    is_event = row.header.startswith(b'["emit"') and not row.header.startswith(b'["emit","phase"')
+    if payload is None or not _is_plain(payload, is_event):
+        return row
+    return Row(row.seq, row.header, row.hash, later)
+
+
+def _is_plain(raw: bytes, is_event: bool) -> bool:
+    try:
+        said = decode_payload(raw)
+    except msgspec.DecodeError:
+        return False
+    told = said.place or said.blob or said.error or said.wrote or said.state or said.artifacts or said.done or said.next
+    return not told and (is_event or (said.facts is None and said.result is not msgspec.UNSET))
 
 
 def read_header(raw: bytes) -> Header:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from outlast.values.codec import encode
-from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from outlast.values.codec import encode, identity
 
 CONTESTS = (
     "integrity_broken",
@@ -65,8 +66,7 @@ WEIGHTS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One fact that bears on the verdict, and the command that clears it."""
 
     code: str
@@ -78,7 +78,7 @@ class Reason:
 
     def __post_init__(self) -> None:
         if not self.weight:
-            object.__setattr__(self, "weight", WEIGHTS[self.code])
+            force_setattr(self, "weight", WEIGHTS[self.code])
         elif self.weight not in ("contests", "weakens", "notes"):
             raise ValueError(f"{self.weight!r} is no weight")
 
@@ -88,6 +88,7 @@ class Reason:
         return identity(encode([self.code, self.subject, self.found]))
 
     def to_dict(self) -> dict[str, Any]:
+        """Its facts, as every door shows them."""
         return {
             "code": self.code,
             "weight": self.weight,
@@ -98,8 +99,7 @@ class Reason:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """`trusted`, `candidate` or `contested`, with the reasons."""
 
     word: str
@@ -108,6 +108,11 @@ class Verdict:
     @property
     def contesting(self) -> tuple[Reason, ...]:
         return tuple(reason for reason in self.reasons if reason.weight == "contests")
+
+    def unaccepted(self, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
+        """The contesting reasons that nobody has accepted as they are found now."""
+        accepted = set(fingerprints)
+        return tuple(reason for reason in self.contesting if reason.fingerprint not in accepted)
 
     def __str__(self) -> str:
         return self.word
@@ -119,9 +124,3 @@ def judge(reasons: Iterable[Reason]) -> Verdict:
     weights = {reason.weight for reason in ordered}
     word = "contested" if "contests" in weights else "candidate" if "weakens" in weights else "trusted"
     return Verdict(word, ordered)
-
-
-def unaccepted(verdict: Verdict, fingerprints: Iterable[str]) -> tuple[Reason, ...]:
-    """The contesting reasons that nobody has accepted as they are found now."""
-    accepted = set(fingerprints)
-    return tuple(reason for reason in verdict.contesting if reason.fingerprint not in accepted)

@@ -7,16 +7,20 @@ An answer goes on: the run that was answered is continued where it was answered,
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Awaitable, Callable, Generator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from outlast.errors import OutlastError, RunHeld
+from outlast.python import rooms
 from outlast.runs.run import Outcome
 from outlast.values.ambient import STOP, begin
 
 if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
+    from outlast.home.caller import Caller
     from outlast.python.shared import Shared
     from outlast.runs.run import RunRecord
 
@@ -25,7 +29,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Awaitable[T]]:
+def signed_like(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
+    """Give a method that passes on what it is given the signature of the one that it passes it to."""
+
+    def signed(passing: Callable[..., T]) -> Callable[Concatenate[Any, P], T]:
+        vars(passing)["__wrapped__"] = method
+        return passing
+
+    return signed
+
+
+def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """The same in a thread: hashing files, running checks and synced writes would hold the loop up.
 
     Cancelling it asks the work to stop and waits until it has: either it was done whole, or nothing was written.
@@ -33,17 +49,14 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
     async def waits(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         found: Callable[P, T] = getattr(self.blocking, method.__name__)  # of a client it is another one
-        return await _to_its_end(lambda: found(*args, **kwargs))
+        return await to_its_end(lambda: found(*args, **kwargs))
 
-    waits.__name__, waits.__doc__ = method.__name__, method.__doc__
-    return waits
+    return functools.update_wrapper(waits, method)
 
 
-async def _to_its_end(work: Callable[[], T]) -> T:
-    import asyncio
-    import threading
-
-    from outlast.runs.call_async import in_thread
+async def to_its_end(work: Callable[[], T]) -> T:
+    """What blocking work gives, done in a thread; who cancels it waits until it has stopped."""
+    import asyncio  # late: a plain program never loads it
 
     cancelled = threading.Event()
 
@@ -51,7 +64,7 @@ async def _to_its_end(work: Callable[[], T]) -> T:
         STOP.set(cancelled.is_set)  # the thread has a context of its own
         return work()
 
-    under_way: asyncio.Task[T] = asyncio.ensure_future(in_thread(stoppable))
+    under_way: asyncio.Task[T] = asyncio.ensure_future(rooms.call_async.in_thread(stoppable))
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
@@ -96,6 +109,33 @@ class Started(Generic[T]):
             self._done.set()
             for tell in self._told:
                 tell()
+
+
+class Queued(Started[T]):
+    """A run that waits in a queue, or goes on where a worker has taken it."""
+
+    def __init__(self, caller: Caller, run_id: str, spec: FlowSpec) -> None:
+        super().__init__(run_id)
+        self._caller, self._spec = caller, spec
+
+    def outcome(self, timeout: float | None = None) -> Outcome[T]:
+        """Wait until a worker has ended it, or it waits. Raises TimeoutError."""
+        awaited = rooms.outcomes.Awaited(self._caller, self.run_id, timeout, self._spec, takes=False)
+        found = rooms.outcomes.await_end(awaited)
+        assert isinstance(found, Outcome)
+        return found
+
+
+class AwaitedRun(Generic[T]):
+    """The same on an event loop: it is looked at while somebody awaits it, and not before."""
+
+    def __init__(self, caller: Caller, run_id: str, spec: FlowSpec) -> None:
+        self._caller, self._run_id, self._spec = caller, run_id, spec
+
+    def __await__(self) -> Generator[Any, None, Outcome[T]]:
+        awaited = rooms.outcomes.Awaited(self._caller, self._run_id, None, self._spec, takes=False)
+        found: Any = rooms.outcomes.await_end_async(awaited).__await__()
+        return cast(Generator[Any, None, Outcome[T]], found)
 
 
 class AsyncStarted(Generic[T]):

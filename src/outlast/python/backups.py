@@ -10,15 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.care.backup import make_backup
-from outlast.care.restore import restore_backup, restore_mirror
-from outlast.files.git import why_refused
+from outlast.care import backup as backups
+from outlast.care import move as moves
+from outlast.care import restore as restores
+from outlast.files.ask_git import why_refused
 from outlast.files.repository import top_of
-from outlast.home.place import FOLDER, find_home, near
+from outlast.home import place
+from outlast.home.place import FOLDER, find_home, look_up, near
 from outlast.home.settings import too_open
 
 if TYPE_CHECKING:
     from outlast.care.backup import BackedUp as BackedUp
+    from outlast.care.move import MovedHome as MovedHome
     from outlast.care.restore import Rebuilt as Rebuilt
     from outlast.care.restore import RestoredHome as RestoredHome
     from outlast.care.restore import SetAside as SetAside
@@ -32,9 +35,17 @@ def nobody(done: int, total: int) -> None:
     """Stands for who watches while nobody does."""
 
 
+def folder_of(home: str | Path | None, tell: Callable[[str], None] | None = None) -> Path:
+    """The folder of a home, there or not, also of one whose ledger is in a database. Raises HomeNotOurs, EmbeddedOnly.
+
+    `tell` is told of one that is adopted.
+    """
+    return look_up(home, tell=tell).path
+
+
 def backup(home: str | Path | None, path: str | Path, *, mirror: bool = False, progress: Progress = nobody) -> BackedUp:
     """Everything of a home in one new file; see `Outlast.backup`. Nothing of the home is run or changed."""
-    return make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)
+    return backups.make_backup(find_home(home), Path(path), mirror=mirror, progress=progress)
 
 
 def restore(path: str | Path, home: str | Path | None = None, *, progress: Progress = nobody) -> RestoredHome:
@@ -43,46 +54,44 @@ def restore(path: str | Path, home: str | Path | None = None, *, progress: Progr
     What happened after the backup is not known there: do not let the home that it was taken of go on as well. Raises
     ArchiveInvalid, HomeNotEmpty, DiskFull.
     """
-    return restore_backup(Path(path), place_for(home), progress=progress)
+    return restores.restore_backup(Path(path), place_for(home), progress=progress)
 
 
 def restore_from_mirror(mirror: str | Path, home: str | Path | None = None, *, tenant: str = "default") -> Rebuilt:
     """A home made of the files of a mirror: sealed runs, testimony, never trusted. Raises HomeNotEmpty, Invalid."""
-    return restore_mirror(Path(mirror), place_for(home), tenant=tenant)
+    return restores.restore_mirror(Path(mirror), place_for(home), tenant=tenant)
+
+
+def move(home: str | Path | None, to: str | Path, *, progress: Callable[[str, int], None] | None = None) -> MovedHome:
+    """A home taken elsewhere, to a folder or a database, and sealed where it was; see `outlast move`.
+
+    Killed anywhere, it is repeated. Raises HomeNotFound, HomeNotEmpty, IntegrityBroken, Invalid.
+    """
+    return moves.move_home(look_up(home), look_up(to), progress=progress or moves.nobody)
 
 
 def begin_anew(home: str | Path | None, tenant: str, why: str) -> SetAside:
     """Set what is left of a lost database aside, on the record, so that the next command begins a new one."""
-    from outlast.care.restore import begin_anew
-
-    return begin_anew(find_home(home, must_exist=True), tenant, why)
+    return restores.begin_anew(find_home(home, must_exist=True), tenant, why)
 
 
 def tenants_of(home: str | Path) -> list[str]:
     """Every tenant of a home that has a database, or had one."""
-    from outlast.care.backup import tenants_of
-
-    return tenants_of(Path(home))
+    return backups.tenants_of(Path(home))
 
 
 def restoration_of(home: str | Path) -> Restoration | None:
     """Of which backup a home was made; None for one that was not."""
-    from outlast.home.place import restoration_of
-
-    return restoration_of(Path(home))
+    return place.restoration_of(Path(home))
 
 
 def set_aside(home: str | Path) -> list[dict[str, Any]]:
     """What was set aside in a home when a lost database was given up."""
-    from outlast.care.restore import set_aside
-
-    return set_aside(Path(home))
+    return restores.set_aside(Path(home))
 
 
 def place_for(home: str | Path | None) -> Path:
     """Where a home is made: the one named or OUTLAST_HOME, else the repository's; outside of git `.outlast` here."""
-    import os
-
     named = home or os.environ.get("OUTLAST_HOME")
     if named:
         return find_home(named)

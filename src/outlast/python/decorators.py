@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import FlowInvalid, NotDone
+from outlast.errors import FlowInvalid, NotDone, StepInvalid
+from outlast.flows.limits import NO_LIMITS, FlowLimits
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
@@ -17,17 +18,22 @@ from outlast.flows.spec import (
     FlowSpec,
     Inject,
     Retry,
-    StepSpec,
     flow_spec,
     seconds,
     types_of,
 )
+from outlast.flows.spec import (
+    place_of as written_at,
+)
+from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.call_plain import call_plain, outside_arguments, place_of
-from outlast.values.text import duration
+from outlast.runs.step import StepSpec, Work
+from outlast.values.text import duration, nearest
 
 if TYPE_CHECKING:
-    from outlast.flows.yaml.flow import RecipeSpec
+    from outlast.care.audit.flow import Audit
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.python.steps import FlowSteps
 
 P = ParamSpec("P")
@@ -74,11 +80,7 @@ class Step(Generic[P, T]):
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:
-        if not self.spec.is_async:
-            return call_plain
-        from outlast.runs.call_async import call_async  # late: a plain program never loads asyncio
-
-        return call_async
+        return rooms.call_async.call_async if self.spec.is_async else call_plain
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"
@@ -103,6 +105,8 @@ def step(
     on_partial: str = "keep",
     ignore: Iterable[str] = (),
     crashes: int | None = None,
+    limit: str = "",
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -114,7 +118,9 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     attempt, `ignore` parameters that are no part of the call's identity. A step in which its
     process died `crashes` times (3), alone under way, is not tried again before a person says so. `writes` declares
     files (patterns, from the project's folder): what an unfinished attempt left in them is shown to the next one as
-    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person.
+    `current().previous`, and `on_partial` says what becomes of it: `keep`, `restore`, or `ask` a person. Receipts keep
+    inputs, masked: up to 2 KiB each, all of them with `record_inputs=True`, none with `record_inputs=False`. A `limit`
+    is shared with every step that names it, over all runs: how many at once, and how many in a while.
     """
     return _decorated(function, "step", options)
 
@@ -137,6 +143,8 @@ def effect(
     timeout: float | str | None = None,
     agent: str = "",
     ignore: Iterable[str] = (),
+    limit: str = "",
+    record_inputs: bool | None = None,
 ) -> Callable[[Callable[P, T]], Step[P, T]]: ...
 
 
@@ -161,7 +169,8 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
     function = function.spec.function if isinstance(function, Step) else function
     given = dict(options)
     name = given.pop("name", None) or getattr(function, "__name__", "")
-    timeout = given.pop("timeout", None)
+    _refuse_unknown(function, name, kind, given)
+    timeout, writes = given.pop("timeout", None), _all_of(given.pop("writes", ()))
     return StepSpec(
         function,
         name,
@@ -170,11 +179,33 @@ def make_spec(function: Callable[..., Any], kind: str, options: dict[str, Any]) 
         backoff=seconds(given.pop("backoff", BACKOFF_SECONDS), name),
         max_delay=seconds(given.pop("max_delay", MAX_DELAY_SECONDS), name),
         retry_on=types_of(given.pop("retry_on", ())),
-        writes=_all_of(given.pop("writes", ())),
+        writes=writes,
+        work=_declared_files() if writes else None,
         ignore=_all_of(given.pop("ignore", ())),
         not_done=(NotDone, *given.pop("not_done", ())),
         **given,
     )
+
+
+def _declared_files() -> Work:
+    """The work around a step that declares files; loaded with the first of those."""
+    from outlast.commands.leftovers import DeclaredFiles
+
+    return DeclaredFiles()
+
+
+_OPTIONS = (
+    *("name", "retries", "retry_on", "backoff", "max_delay", "jitter", "timeout", "agent", "writes", "on_partial"),
+    *("ignore", "crashes", "limit", "record_inputs", "confirm", "not_done"),
+)
+
+
+def _refuse_unknown(function: Callable[..., Any], name: str, kind: str, given: Mapping[str, Any]) -> None:
+    """Raises StepInvalid for an option that a step or an effect does not have."""
+    for option in given:
+        if option not in _OPTIONS:
+            told = f"there is no option {option!r} of @{kind} ({written_at(function)})"
+            raise StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -198,10 +229,11 @@ class Flow(Generic[P, T]):
         name: str | None,
         deadline: float | None = None,
         retry: Retry = NO_RETRY,
+        limits: FlowLimits = NO_LIMITS,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self._options = (name, deadline, retry)
+        self._options = (name, deadline, retry, limits)
 
     @functools.cached_property
     def spec(self) -> FlowSpec:
@@ -211,6 +243,10 @@ class Flow(Generic[P, T]):
     def steps(self) -> FlowSteps:
         """The steps that its code shows. Nothing is run."""
         return _steps_of(self.spec)
+
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from its code. Nothing is run."""
+        return rooms.audit.audit_flow(self.spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -247,6 +283,13 @@ def flow(
     backoff: float | str = 0.5,
     max_delay: float | str = 60.0,
     jitter: float = 0.5,
+    queue: str = "",
+    concurrency: int = 0,
+    per: str = "",
+    rate: str = "",
+    schedule: str = "",
+    timezone: str = "UTC",
+    queue_timeout: float | str = 0,
 ) -> MakesFlow: ...
 
 
@@ -261,6 +304,13 @@ def flow(
     backoff: float | str = BACKOFF_SECONDS,
     max_delay: float | str = MAX_DELAY_SECONDS,
     jitter: float = JITTER,
+    queue: str = "",
+    concurrency: int = 0,
+    per: str = "",
+    rate: str = "",
+    schedule: str = "",
+    timezone: str = "UTC",
+    queue_timeout: float | str = 0,
 ) -> Any:
     """Make a function a flow: a recipe whose body runs again from the top on resume.
 
@@ -269,15 +319,24 @@ def flow(
     `deadline`: by when, after its start, a run is to be done, over all stops and resumes; then it fails with
     `run_timed_out`. `retries`: how often a run that failed goes on at the failure by itself; `retry_on`, `backoff`,
     `max_delay` and `jitter` as for a step.
+
+    `queue`: `start` puts its runs into this queue, out of which workers take them. Of those at most `concurrency` go on
+    at once, and at most `rate` ("30/m") begin, over all workers; with `per`, an input or a tag, for each value of it.
+    One that nobody took within `queue_timeout` ends.
+
+    `schedule`: a line of cron ("0 7 * * *"), in a `timezone`: workers that are given the flow run it at these times.
     """
     within = None if deadline is None else _time(deadline, "deadline")
     waits = _time(backoff, "backoff"), _time(max_delay, "max_delay")
     retry = Retry(retries, *waits, jitter, types_of(retry_on))
     if wrong := retry.wrong():
         raise FlowInvalid("what is decorated", wrong, "see docs/retries.md")
+    limits = FlowLimits(queue, concurrency, per, rate, schedule, timezone, queue_timeout)
+    if wrong := limits.wrong():
+        raise FlowInvalid("what is decorated", wrong, "see docs/queues.md")
     if function is not None:
-        return Flow(function, name, within, retry)
-    return lambda decorated: Flow(decorated, name, within, retry)
+        return Flow(function, name, within, retry, limits)
+    return lambda decorated: Flow(decorated, name, within, retry, limits)
 
 
 def _time(value: Any, option: str) -> float:
@@ -291,7 +350,7 @@ def _time(value: Any, option: str) -> float:
 class FlowFile:
     """A flow that a file of commands describes. Run it by `outlast.run(flow_file(path), name=value, …)`."""
 
-    def __init__(self, spec: RecipeSpec) -> None:
+    def __init__(self, spec: FlowFileSpec) -> None:
         self.spec = spec
 
     def inputs(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
@@ -301,6 +360,10 @@ class FlowFile:
     def steps(self) -> FlowSteps:
         """Its steps, with those of the flow files that it runs. Nothing is run."""
         return _steps_of(self.spec)
+
+    def audit(self) -> Audit:
+        """The six acceptance questions, answered from the file. Nothing is run."""
+        return rooms.audit.audit_flow(self.spec)
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
@@ -314,6 +377,4 @@ def _steps_of(spec: FlowSpec) -> FlowSteps:
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:
     """The flow of a `flow.yaml`, read and checked whole. Raises RecipeInvalid, naming every mistake with its line."""
-    from outlast.flows.yaml.flow import find_recipe
-
-    return FlowFile(find_recipe(str(path), *folders))
+    return FlowFile(rooms.flow.find_flow_file(str(path), *folders))

@@ -1,32 +1,56 @@
-"""Handoffs in Python: `outlast.handoff`, blocking, and its twin on an event loop."""
+"""Handoffs in Python: `outlast.handoff`, blocking, and its twin on an event loop.
+
+The inbox as callers get it: every open wait and, looked at only when it is asked for, what is contested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import HandoffInvalid, HandoffNotFound, NameInvalid
-from outlast.handoffs.contract import draft_of
-from outlast.handoffs.find import HandoffQuery, get, history, listed
-from outlast.handoffs.forms import kind_of
-from outlast.handoffs.handoff import Ending, Evidence, Form, Handoff, HandoffClaim, Lint
+from outlast.errors import HandoffInvalid, HandoffNotFound
+from outlast.files.root import relative_to
+from outlast.handoffs.anchor import note_looked
+from outlast.handoffs.claim import Recovering
+from outlast.handoffs.contract import draft_of, kind_of
+from outlast.handoffs.find import HandoffQuery, get, history, near
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    STANDINGS,
+    Ending,
+    Evidence,
+    Form,
+    Handoff,
+    HandoffClaim,
+    HandoffEvent,
+    Lint,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+    Standing,
+)
+from outlast.handoffs.list import list_handoffs
 from outlast.handoffs.musts import is_pattern
-from outlast.handoffs.observer import observer_of
-from outlast.handoffs.reads import note_looked
-from outlast.handoffs.recover import Recovering, claim, recover, renew
-from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Recovered, Settlement, Standing
+from outlast.handoffs.observer import observer_of, refused, root_of
+from outlast.handoffs.recover import claim, recover, renew
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
+from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
+from outlast.python import rooms
 from outlast.python.awaited import awaited
+from outlast.runs.look import InboxItem
 
 if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled
-    from outlast.handoffs.carry import Applied
     from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.difference import Difference
+    from outlast.handoffs.difference import Applied, Difference
+    from outlast.ledger.verdict import Reason
     from outlast.runs.live import Executor
 
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
@@ -83,8 +107,7 @@ class Handoffs:
         are not there yet: another target that is absent weakens the verdict.
         Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
         """
-        given = dict(locals())
-        fields = {name: given[name] for name in _FIELDS}
+        fields = {name: value for name, value in locals().items() if name in CONTRACT_FIELDS}
         how = Storing(
             scope=self._scope(scope, tenant_id),
             actor=self._actor(actor),
@@ -272,8 +295,7 @@ class Handoffs:
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
         if found.scope != self._scope(scope, None):
             raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
@@ -282,6 +304,29 @@ class Handoffs:
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
         """Everything that happened under an anchor, oldest first."""
         return history(self._executor.home, self._asked(anchor, scope=scope))
+
+    def evidence(self, handoff: Handoff) -> tuple[Evidence, ...]:
+        """What came of a revision's checks since it was stored, oldest first."""
+        events = self.history(handoff.anchor, scope=handoff.scope)
+        stored = [at for at, event in enumerate(events) if event.kind == "stored"]
+        begin = next((at for at in stored if events[at].body["id"] == handoff.id), len(events))
+        end = next((at for at in stored if at > begin), len(events))
+        return tuple(each for event in events[begin:end] for each in event.evidence)
+
+    def rivals(self, handoff: Handoff) -> tuple[Reason, ...]:
+        """Who else stored under the anchor, and was not read by who stored this revision: as its verdict names them."""
+        return tuple(rivals_of(handoff))
+
+    def not_kept(self, handoff: Handoff) -> str:
+        """The files of a handoff whose content is not kept, how many, the first by name, and why; "" without any."""
+        return rooms.difference.not_kept(handoff.binding)
+
+    def _open_about(
+        self, branch: str | None, file_path: str | None, symbol: str | None, *, limit: int, before: int
+    ) -> list[Near]:
+        """The open handoffs of a branch or about a file, and unfinished runs: who has the files says which is meant."""
+        caller = self._executor.caller
+        return list(near(caller, caller.scope, branch, file_path, symbol, limit=limit, before=before))
 
     def output(self, evidence: Evidence) -> bytes:
         """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
@@ -300,15 +345,11 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
-        return listed(self._executor, self._scope(scope, None), standing, _limit(limit), look, before)
+        return list_handoffs(self._executor, self._scope(scope, None), _standing(standing), _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
-        from outlast.handoffs.lint import lint
-
-        return lint(draft_of(anchor=anchor, summary=summary, handoff_text=handoff_text, **fields))
+        return lint_fields({"anchor": anchor, "summary": summary, "handoff_text": handoff_text, **fields})
 
     def diff(
         self,
@@ -319,13 +360,11 @@ class Handoffs:
         scope: str | None = None,
     ) -> Difference:
         """What changed since a handoff was stored; or between two of its revisions."""
-        from outlast.handoffs import carry as carrying
-
         if revisions is not None:
             before, after = (self.get(anchor=anchor, revision=number, scope=scope) for number in revisions)
-            return carrying.diff_revisions(self._executor.home, before, after)
+            return rooms.difference.diff_revisions(self._executor.home, before, after)
         handoff = self.get(anchor=anchor, scope=scope)
-        return carrying.diff(self._executor.home, handoff, self._place(handoff, repo_root))
+        return rooms.difference.diff(self._executor.home, handoff, self._place(handoff, repo_root))
 
     def apply(
         self,
@@ -344,54 +383,40 @@ class Handoffs:
         What was changed here too is merged. `force` puts the handoff's in place of what later commits have changed;
         `leave_conflicts` writes files that do not merge with the conflicts in them. Raises NotApplicable, OtherPlace.
         """
-        from outlast.handoffs import carry as carrying
-
         handoff, eyes = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
         root = eyes.place(self._executor.caller, handoff, repo_root)
         if root is None:
-            from outlast.handoffs.renames import refused
-
             raise refused(handoff, eyes.elsewhere(self._executor.caller, handoff))
-        return carrying.apply(
+        return rooms.carry.apply(
             self._executor.home, handoff, root, dry_run=dry_run, force=force, leave_conflicts=leave_conflicts
         )
 
     def step(self, run_id: str, step: str) -> StepHandoff:
         """What a step of a run hands over: its envelope. Raises RunNotFound, StepNotFound, StepAmbiguous."""
-        from outlast.handoffs.compose import step_handoff
-
-        return step_handoff(self._executor.home, run_id, step)
+        return rooms.compose.step_handoff(self._executor.home, run_id, step)
 
     def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
         """An anchor with its history, evidence, content and patch as one verified file."""
-        from outlast.care.travel.handoff import export_handoff
-
-        return export_handoff(self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force)
+        return rooms.handoff.export_handoff(
+            self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force
+        )
 
     def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
         """Bring in a file that `export` wrote. It keeps its scope: naming another one is refused.
 
         Raises ArchiveInvalid, HandoffExists, HandoffClaimed.
         """
-        from outlast.care.travel.handoff import import_handoff
-
-        return import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
+        return rooms.handoff.import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
 
     def relative(
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
     ) -> Sequence[str]:
         """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
-        import os
-
-        from outlast.handoffs.binding import relative_to, root_of
-
         root = root_of(self._executor.caller, repo_root) if paths else Path()
         return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
 
     def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:
         """A must whose path is from the current folder as handoffs name it: from the root; prose stays as it is."""
-        import os
-
         is_prose = "://" in text or any(map(str.isspace, text))
         if is_prose or not (is_pattern(text) or os.path.lexists(text)):
             return text
@@ -425,9 +450,7 @@ class Handoffs:
         )
 
     def _scope(self, scope: str | None, tenant_id: str | None) -> str:
-        if tenant_id is not None and tenant_id != self._executor.home.tenant:
-            why = f"this home was opened for tenant {self._executor.home.tenant!r}; open Outlast(tenant={tenant_id!r})"
-            raise NameInvalid("tenant_id", str(tenant_id), why)
+        self._executor.caller.refuse_other_tenant(tenant_id)
         return self._executor.caller.scope if scope is None else check_name("scope", scope)
 
     def _actor(self, actor: str | None) -> str:
@@ -441,36 +464,26 @@ class Handoffs:
         return root
 
 
-_FIELDS = (
-    "anchor",
-    "summary",
-    "handoff_text",
-    "target_files",
-    "next_action",
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "rollback",
-    "execution_state_v1",
-    "execution_packet_v1",
-    "handoff_kind",
-    "repo_root",
-    "file_path",
-    "symbol",
-    "risk",
-    "tags",
-    "environment",
-    "expires",
-    "supersedes",
-    "refs",
-    "creates",
-)
+def lint_fields(fields: Mapping[str, Any]) -> Lint:
+    """What would make a handoff of these fields better; this needs no home. Raises HandoffInvalid."""
+    return rooms.lint.lint(draft_of(**fields))
 
 
 def _number(name: str, value: int | None) -> int | None:
     if value is not None and (type(value) is not int or value < 0):
         raise HandoffInvalid(name, f"{value!r} is no revision", "revisions count from 1; 0: there is none yet")
+    return value
+
+
+def _refuse_both(handoff_id: str | None, anchor: str | None) -> None:
+    """Raises HandoffInvalid unless one of them is named."""
+    if (handoff_id is None) == (anchor is None):
+        raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+
+
+def _standing(value: Standing | None) -> Standing | None:
+    if value is not None and value not in STANDINGS:
+        raise HandoffInvalid("standing", f"{value!r} is none", f"use one of {', '.join(STANDINGS)}")
     return value
 
 
@@ -509,11 +522,39 @@ def _refuse_two(**names: Any) -> None:
         raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
 
 
+MOST = 50  # so many of the newest handoffs are judged
+
+
+class Inbox(list[InboxItem]):
+    """The open waits: questions for people first. `contested` has the handoffs that something contests."""
+
+    def __init__(self, waits: Iterable[InboxItem], look: Callable[[], list[Listed]] = list) -> None:
+        super().__init__(waits)
+        self._look = look
+
+    @cached_property
+    def contested(self) -> list[Listed]:
+        """Of the newest handoffs those that something contests here and now: checks, files, rivals.
+
+        They are judged when this is read first; none where only some waits were asked for.
+        """
+        return self._look()
+
+
+def inbox_of(waits: Iterable[InboxItem], handoffs: Handoffs, *asked_for: str | None) -> Inbox:
+    """The waits, with what is contested unless only some of them were asked for."""
+
+    def look() -> list[Listed]:
+        return [*handoffs.list("contested", limit=MOST)]
+
+    return Inbox(waits) if any(each is not None for each in asked_for) else Inbox(waits, look)
+
+
 class AsyncHandoffs:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, executor: Executor) -> None:
-        self.blocking = Handoffs(executor)
+    def __init__(self, blocking: Handoffs) -> None:
+        self.blocking = blocking
 
     store = awaited(Handoffs.store)
     recover = awaited(Handoffs.recover)

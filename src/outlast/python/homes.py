@@ -1,15 +1,24 @@
-"""Homes as doors and hooks ask about them. Hooks load this at every event: it imports next to nothing.
+"""Homes as doors and hooks ask about them, and one opened for a short use in which nothing runs.
 
-What gets past a gate: where work waits for a person, these let it go on. Doors ask for the right to use them.
+Hooks load this at every event: it imports next to nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from outlast.home.ours import check_found, remember, why_not
 from outlast.values import private
+
+if TYPE_CHECKING:
+    from outlast.home.caller import Caller as Caller
+    from outlast.home.home import Home as Home
+    from outlast.runs.live import Executor as Executor
+
+BUSY_SECONDS = 30.0  # that is waited for others who write
 
 
 def why_unused(home: str) -> str:
@@ -29,7 +38,21 @@ def make_home(home: str) -> None:
         remember(home, "made")
 
 
-# Fields of a call, by whatever door, that take something upon oneself which stopped the work. Calls that do so by
-# themselves (answer, cancel, skip, rewind, and retry of an effect) say so in the tables of the doors.
-GATES = ("accept", "take", "override", "again", "fork")
-GATES_OF_RESUME = (*GATES, "flow")  # another flow that the run goes on with may ask nobody
+@contextmanager
+def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[Executor]:
+    """The home, for one short use; nothing runs here, so there is nothing to end. Raises OutlastError."""
+    from outlast.home.caller import Caller
+    from outlast.home.home import open_home
+    from outlast.home.place import DATABASES, check_name
+    from outlast.python.rooms import load_commands
+    from outlast.runs.live import Executor, Live
+
+    who = check_name("actor", actor)
+    named = os.environ.get("OUTLAST_HOME", "")
+    place = open_home(named if named.startswith(DATABASES) else home, store_options={"busy_seconds": busy_seconds})
+    claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
+    try:
+        caller = Caller(place, who, "default", tokens=claims, door="hook")
+        yield Executor(caller, Live(place, load_commands=load_commands))
+    finally:
+        place.store.close()

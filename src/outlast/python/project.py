@@ -18,9 +18,14 @@ from typing import IO, TYPE_CHECKING, Any
 from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInvalid, NoFlows, ValueRefused
 from outlast.files import git, repository
 from outlast.files.patterns import never
-from outlast.files.staging import folder_at
-from outlast.flows.loading import here, is_recipe, lasting, load_module
-from outlast.home.place import project_of
+from outlast.files.place import folder_at
+from outlast.flows.loading import here, is_flow_file, lasting, load_module
+from outlast.home.place import FoundHome as FoundHome
+from outlast.home.place import check_tenant as check_tenant
+from outlast.home.place import has_tenant as has_tenant
+from outlast.home.place import look_up as look_up
+from outlast.home.place import near, project_of
+from outlast.home.place import tenants_of as tenants_of
 from outlast.python.decorators import Flow, FlowFile, flow_file
 from outlast.secrets.find import is_secret_file
 
@@ -138,7 +143,7 @@ class Flows:
     def _of(self, place: str) -> Iterator[Served]:
         """Every flow of a module, a `file.py` or a `flow.yaml`. Raises FlowNotFound, RecipeInvalid."""
         folders = [here(), *([self._project] if self._project else [])]
-        if is_recipe(place):
+        if is_flow_file(place):
             yield flow_file(place, *folders)
             return
         found = [each for each in vars(load_module(place, *folders)).values() if isinstance(each, Flow)]
@@ -177,6 +182,13 @@ class Flows:
 
     def _given(self) -> str:
         return f"the flows {', '.join(self.names)}" if self._by_name else "no flows"
+
+
+def flows_of(places: tuple[str, ...], home: str | None) -> Flows | None:
+    """The flows of these modules and files, looked for from the home too; None without any. Raises FlowNotFound."""
+    named = home or os.environ.get("OUTLAST_HOME")
+    at = Path(named).absolute() if named and "://" not in named else near()
+    return Flows(places, at) if places else None
 
 
 def inputs_of(flow: Served, given: dict[str, Any]) -> dict[str, Any]:

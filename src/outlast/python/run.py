@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
-from outlast.flows.spec import seconds
+from outlast.flows.spec import seconds, spec_of
+from outlast.home.home import run_row
 from outlast.ids import chance
+from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
 from outlast.runs import map as waiting
 from outlast.runs.attempt import CURRENT, Frame, StepCall
@@ -18,6 +22,7 @@ from outlast.runs.call_plain import call_plain, drive_plain
 from outlast.runs.child import Child, spawn
 from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT
+from outlast.values.codec import decode
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,8 +30,9 @@ if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
     from outlast.handoffs.handoff import Handoff
     from outlast.python.workspace import RunWorkspace
-    from outlast.runs.item import Failed, Ok
+    from outlast.runs.map import Failed, Ok
     from outlast.runs.waits.ask import Deadline
+    from outlast.store.contract import RunRow
     from outlast.workspace.checkpoint import Checkpoint
 
 NAME_LENGTH = 200
@@ -34,7 +40,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
 Key = Callable[[I], str | int] | None
+Later = Coroutine[Any, Any, T]
+Probe = Callable[..., Any] | None
 OnError = Literal["stop", "collect"]
+Answer = type[T]  # what an answer comes back as
+
+
+class MapOptions(TypedDict, Generic[I], total=False):
+    """What `run.map` takes besides."""
+
+    key: Key[I]
+    concurrency: int
+
+
+class PauseOptions(TypedDict, total=False):
+    """What `run.pause_for` takes besides."""
+
+    deadline: Deadline
+    default: Any
+    assignee: str
 
 
 class _Run:
@@ -47,6 +71,51 @@ class _Run:
     def id(self) -> str:
         """The run's id."""
         return self._execution.id
+
+    @property
+    def task(self) -> str:
+        """The task that this run is of, named by who started it or made of the flow and its inputs."""
+        return self._row.task
+
+    @property
+    def trace_id(self) -> str:
+        """What the caller traces the run by; empty when nothing was given."""
+        return self._row.trace_id
+
+    @property
+    def session_id(self) -> str:
+        """The session that it was started for; empty when there is none."""
+        return self._row.session
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What was given with it as `meta`: a copy."""
+        return dict(decode(self._row.meta))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it was tagged with at its start."""
+        home, key = self._execution.executor.home, self._row.key
+        return tuple(home.store.read(lambda look: look.tags_of(key)))
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose home it runs in."""
+        return self._execution.executor.home.tenant
+
+    @property
+    def scope(self) -> str:
+        """The scope that it was started in."""
+        return self._row.scope
+
+    @property
+    def actor(self) -> str:
+        """Who started it, however often it was resumed by others."""
+        return self._row.actor
+
+    @cached_property
+    def _row(self) -> RunRow:
+        return run_row(self._execution.executor.home, self._execution.id)
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -97,7 +166,7 @@ class _Run:
 
     def uuid(self) -> UUID:
         """A random UUID, the same on replay."""
-        import uuid
+        import uuid  # late: few flows ask for one
 
         return uuid.UUID(self._execution.value(self._frame(), "run.uuid", lambda: str(uuid.uuid4())))
 
@@ -130,9 +199,7 @@ class _Run:
 
         It takes what `outlast.handoff.store` takes. In the body it is stored once: on replay it gives that revision.
         """
-        from outlast.handoffs.from_run import store_from_run
-
-        return store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
+        return rooms.store.store_from_run(self._execution, self._frame(), summary, handoff_text, anchor, fields)
 
     @property
     def workspace(self) -> RunWorkspace:
@@ -146,9 +213,7 @@ class _Run:
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        from outlast.workspace.checkpoint import pin_from_run
-
-        return pin_from_run(self._execution, self._frame(), name, summary, refs)
+        return rooms.workspace.pin_from_run(self._execution, self._frame(), name, summary, refs)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""
@@ -178,15 +243,13 @@ class _Run:
 
         return bound
 
-    def spawn(self, flow: Flow[..., T], *args: Any, **kwargs: Any) -> Child[T]:
+    def spawn(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Child[T]:
         """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
-        return spawn(self._frame(), flow.spec, args, kwargs)
+        return spawn(self._frame(), spec_of(flow), args, kwargs)
 
     def _frame(self) -> Frame:
         frame = CURRENT.get()
         if frame is None or frame.execution is not self._execution:
-            import threading
-
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
 
@@ -198,7 +261,7 @@ class _Run:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
-        return execution.ask_all(inner, spec, items, key)
+        return waiting.ask_all(execution, inner, spec, items, key)
 
 
 def _kind(function: Any) -> str:
@@ -218,44 +281,43 @@ class Run(_Run):
     """A run as a plain flow sees it: everything blocks until it is durable."""
 
     @overload
-    def step(
-        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> T: ...
+    def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
     @overload
-    def step(self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any) -> T: ...
+    def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
-    def step(self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any) -> Any:
+    @overload
+    def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def step(  # type: ignore[misc]  # no input of a step is called `id`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Any:
         """Call any function as a step. `id` names the call, whatever its inputs."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> T: ...
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> T: ...
+    def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
 
-    def effect(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
+    @overload
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    @overload
+    def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
     ) -> Any:
         """Call any function as an effect."""
         options = {"confirm": confirm} if confirm else {}
@@ -270,23 +332,21 @@ class Run(_Run):
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
+        **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
+        **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
 
     @overload
@@ -295,9 +355,8 @@ class Run(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
+        **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
 
     @overload
@@ -306,9 +365,8 @@ class Run(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
+        **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
 
     def map(
@@ -331,6 +389,16 @@ class Run(_Run):
         asked = self._asked(function, items, key)
         return waiting.map_plain(self._execution, asked, concurrency, drive_plain, collect=collect)
 
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
+    ) -> T: ...
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
+    ) -> Any: ...
+
     def pause_for(
         self,
         type: str,
@@ -347,18 +415,16 @@ class Run(_Run):
         `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
         Raises DeadlinePassed without one, WaitCancelled.
         """
-        from outlast.runs.waits.ask import ask_plain, question
-
-        return ask_plain(self._frame(), question(type, payload, schema, deadline, default, assignee))
+        return rooms.ask.ask_plain(
+            self._frame(), rooms.ask.question(type, payload, schema, deadline, default, assignee)
+        )
 
     def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
         """The body of the next signal of that name to this run or its task; one that came before counts.
 
         Raises DeadlinePassed, WaitCancelled.
         """
-        from outlast.runs.waits import ask as questions
-
-        return questions.ask_plain(self._frame(), questions.signal(signal, deadline, default))
+        return rooms.ask.ask_plain(self._frame(), rooms.ask.signal(signal, deadline, default))
 
     def sleep(self, duration: float | str) -> None:
         """Wait, also over restarts. Short sleeps wait in place; long ones end this process's part."""
@@ -369,88 +435,77 @@ class AsyncRun(_Run):
     """A run as an async flow sees it: what may take time is awaited."""
 
     @overload
-    def step(
-        self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
+    def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
     @overload
-    def step(
-        self, function: Callable[..., T], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
+    def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
-    def step(
-        self, function: Callable[..., Any], *args: Any, id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, Any]:
+    @overload
+    def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    @overload
+    def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    def step(  # type: ignore[misc]  # no input of a step is called `id`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
+    ) -> Later[Any]:
         """Call any function as a step; a plain one runs in a thread."""
         return self._call(as_step(function, "step", {}), args, kwargs, id)
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, T]: ...
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
     @overload
-    def effect(
-        self,
-        function: Callable[..., T],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, T]: ...
+    def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
 
-    def effect(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        id: str | None = None,
-        confirm: Callable[..., Any] | None = None,
-        **kwargs: Any,
-    ) -> Coroutine[Any, Any, Any]:
+    @overload
+    def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    @overload
+    def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
+
+    def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
+        self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
+    ) -> Later[Any]:
         """Call any function as an effect; a plain one runs in a thread."""
         options = {"confirm": confirm} if confirm else {}
         return self._call(as_step(function, "effect", options), args, kwargs, id)
 
-    def _call(
-        self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None
-    ) -> Coroutine[Any, Any, Any]:
+    def _call(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call_id: str | None) -> Later[Any]:
         frame = self._frame()
         if frame.attempt is not None:
             return _plain_call(spec, args, kwargs)
-        from outlast.runs.call_async import call_async
+        return rooms.call_async.call_async(frame, spec, args, kwargs, call_id, depth=4)
 
-        return call_async(frame, spec, args, kwargs, call_id, depth=4)
-
-    def _noted(self, made: Coroutine[Any, Any, T], what: str) -> Coroutine[Any, Any, T]:
+    def _noted(self, made: Later[T], what: str) -> Later[T]:
         """What is to be awaited: the run fails, naming the line, if it never is."""
         return self._execution.made.add(made, f"run.{what}", 3)
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
-    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[Ok[T] | Failed]]: ...
 
     @overload
     def map(
         self,
-        function: Callable[[I], Coroutine[Any, Any, T]],
+        function: Callable[[I], Later[T]],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
-    ) -> Coroutine[Any, Any, list[T]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[T]]: ...
 
     @overload
     def map(
@@ -458,10 +513,9 @@ class AsyncRun(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["collect"],
-    ) -> Coroutine[Any, Any, list[Ok[T] | Failed]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[Ok[T] | Failed]]: ...
 
     @overload
     def map(
@@ -469,10 +523,9 @@ class AsyncRun(_Run):
         function: Callable[[I], T],
         items: Iterable[I],
         *,
-        key: Key[I] = None,
-        concurrency: int = 8,
         on_error: Literal["stop"] = "stop",
-    ) -> Coroutine[Any, Any, list[T]]: ...
+        **how: Unpack[MapOptions[I]],
+    ) -> Later[list[T]]: ...
 
     def map(
         self,
@@ -482,18 +535,28 @@ class AsyncRun(_Run):
         key: Key[I] = None,
         concurrency: int = 8,
         on_error: OnError = "stop",
-    ) -> Coroutine[Any, Any, list[Any]]:
+    ) -> Later[list[Any]]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items. See Run.map."""
         return self._noted(self._map(function, items, key, concurrency, on_error), "map")
 
     async def _map(
         self, function: Callable[[I], Any], items: Iterable[I], key: Key[I], concurrency: int, on_error: OnError
     ) -> list[Any]:
-        from outlast.runs.call_async import drive_async
-
         collect = _check_map(concurrency, on_error)
         asked = self._asked(function, items, key)
-        return await waiting.map_async(self._execution, asked, concurrency, drive_async, collect=collect)
+        return await waiting.map_async(
+            self._execution, asked, concurrency, rooms.call_async.drive_async, collect=collect
+        )
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
+    ) -> Later[T]: ...
+
+    @overload
+    def pause_for(
+        self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
+    ) -> Later[Any]: ...
 
     def pause_for(
         self,
@@ -504,27 +567,21 @@ class AsyncRun(_Run):
         deadline: Deadline = None,
         default: Any = NO_DEFAULT,
         assignee: str = "",
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Later[Any]:
         """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
         return self._noted(self._pause_for(type, payload, schema, deadline, default, assignee), "pause_for")
 
     async def _pause_for(self, *asked: Any) -> Any:
-        from outlast.runs.waits.ask import ask_async, question
+        return await rooms.ask.ask_async(self._frame(), rooms.ask.question(*asked))
 
-        return await ask_async(self._frame(), question(*asked))
-
-    def wait_for(
-        self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT
-    ) -> Coroutine[Any, Any, Any]:
+    def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Later[Any]:
         """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
         return self._noted(self._wait_for(signal, deadline, default), "wait_for")
 
     async def _wait_for(self, signal: str, deadline: Deadline, default: Any) -> Any:
-        from outlast.runs.waits import ask as questions
+        return await rooms.ask.ask_async(self._frame(), rooms.ask.signal(signal, deadline, default))
 
-        return await questions.ask_async(self._frame(), questions.signal(signal, deadline, default))
-
-    def sleep(self, duration: float | str) -> Coroutine[Any, Any, None]:
+    def sleep(self, duration: float | str) -> Later[None]:
         """Wait, also over restarts; other branches go on meanwhile."""
         return self._noted(self._sleep(duration), "sleep")
 
@@ -541,7 +598,5 @@ def current() -> Run | AsyncRun:
     """The run that the calling code belongs to, anywhere below its body. Raises StepOutsideRun."""
     frame = CURRENT.get()
     if frame is None:
-        import threading
-
         raise StepOutsideRun("current", threading.current_thread().name)
     return Run(frame.execution) if frame.execution.branches is None else AsyncRun(frame.execution)

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import TokenizerInvalid
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
-from outlast.sessions import drafts as session_drafts
 from outlast.sessions import sessions
-from outlast.sessions.drafts import number
-from outlast.sessions.session import Memo, Message, Session, Window
+from outlast.sessions.session import (
+    Memo,
+    Message,
+    Session,
+    Window,
+    number,
+    read_memo,
+    read_message,
+    read_messages,
+    read_meta,
+)
 from outlast.sessions.sessions import SessionCall
 
 if TYPE_CHECKING:
@@ -41,7 +49,7 @@ class Sessions:
         Raises SessionExists when it was made with other meta, NameInvalid, OperationConflict.
         """
         asked = self._asked(session_id, scope, actor) if session_id is not None else self._new(scope, actor)
-        raw = None if meta is None else session_drafts.meta_of(meta)
+        raw = None if meta is None else read_meta(meta)
         return sessions.open_(self._caller.home, asked, raw, operation_id)
 
     def append(
@@ -61,7 +69,7 @@ class Sessions:
         `content` is text or any JSON value that comes back equal, at most 1 MiB; it is never cut and never edited.
         Raises ValueRefused, NameInvalid, OperationConflict.
         """
-        draft = session_drafts.draft(role, content, meta, run_id)
+        draft = read_message(role, content, meta, run_id)
         (message,) = sessions.append(self._caller.home, self._asked(session_id, scope, actor), [draft], operation_id)
         return message
 
@@ -75,7 +83,7 @@ class Sessions:
         actor: str | None = None,
     ) -> list[Message]:
         """Append messages (`role`, `content`, and if you like `meta` and `run_id`) one after another, all or none."""
-        asked, drafts = self._asked(session_id, scope, actor), session_drafts.drafts(messages)
+        asked, drafts = self._asked(session_id, scope, actor), read_messages(messages)
         return sessions.append(self._caller.home, asked, drafts, operation_id) if drafts else []
 
     def set_memo(
@@ -94,7 +102,7 @@ class Sessions:
         With `expected`, only if the memo is at that version (0: there was none yet). An empty text takes the memo away.
         Raises SessionNotFound, MemoConflict, ValueRefused, OperationConflict.
         """
-        asked, raw = self._asked(session_id, scope, actor), session_drafts.memo_of(text)
+        asked, raw = self._asked(session_id, scope, actor), read_memo(text)
         stands_for = None if upto is None else number("upto", upto)
         version = None if expected is None else number("expected", expected)
         return sessions.set_memo(self._caller.home, asked, raw, stands_for, version, operation_id)
@@ -158,8 +166,8 @@ class Sessions:
 class AsyncSessions:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.blocking = Sessions(caller)
+    def __init__(self, blocking: Sessions) -> None:
+        self.blocking = blocking
 
     open = awaited(Sessions.open)
     append = awaited(Sessions.append)

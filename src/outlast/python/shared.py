@@ -6,29 +6,39 @@ None of it runs user code, and all of it takes only a moment.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+
+from msgspec.structs import replace
 
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
-from outlast.flows.spec import FlowSpec, Signature
-from outlast.handoffs.observer import HERE, Eyes
-from outlast.home.acceptance import supposed
-from outlast.home.caller import Caller
-from outlast.home.find import run_row
-from outlast.home.home import Home, nobody, open_home
-from outlast.home.place import FoundHome, check_name
-from outlast.home.settings import Settings
+from outlast.flows.spec import FlowSpec, Signature, spec_of
+from outlast.home.caller import Caller, Observer, supposed, usual_actor
+from outlast.home.home import Home, nobody, open_home, run_row
+from outlast.home.place import IN_DATABASE, FoundHome, check_name, check_text
+from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
-from outlast.resources.resources import NOTHING
+from outlast.python import rooms
+from outlast.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.live import Executor, Guard, Live
-from outlast.runs.look import home_facts, list_runs, open_interrupts, outcome_now, record_now, run_receipts
-from outlast.runs.options import Options as Options
-from outlast.runs.options import checked
-from outlast.runs.run import Outcome, RunRecord
+from outlast.runs.find import Time, find_runs, run_query
+from outlast.runs.live import Executor, Live
+from outlast.runs.look import (
+    home_facts,
+    open_interrupts,
+    outcome_now,
+    record_now,
+    record_with_state,
+    run_attempts,
+    run_receipts,
+)
+from outlast.runs.run import UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus
+from outlast.runs.run import Options as Options
+from outlast.runs.run import check_options as check_options
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
@@ -39,23 +49,29 @@ if TYPE_CHECKING:
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
     from outlast.commands.logs import CommandLog
+    from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
-    from outlast.python.inbox import Inbox
+    from outlast.python.handoffs import Inbox
     from outlast.python.project import Flows
     from outlast.python.run import AsyncRun, Run
-    from outlast.runs.await_end import Awaited
+    from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
-    from outlast.runs.displaced import Displaced
-    from outlast.runs.dry_run import DryRun
-    from outlast.runs.due import Due
     from outlast.runs.execution import Execution
-    from outlast.runs.outputs import Output
+    from outlast.runs.find import Due
+    from outlast.runs.home_events import HomeEvents
+    from outlast.runs.look import Displaced
+    from outlast.runs.outcomes import Awaited
+    from outlast.runs.outputs.files import Output
+    from outlast.runs.outputs.restore import RestoredOutputs
     from outlast.runs.plan import Plan
-    from outlast.runs.receipt import Event, Receipt
-    from outlast.runs.restored_outputs import RestoredOutputs
+    from outlast.runs.queues.limit import Limit as Limit
+    from outlast.runs.queues.queue import Queue as Queue
+    from outlast.runs.queues.workers import WorkerRecord as WorkerRecord
+    from outlast.runs.receipt import Attempts, Event, Receipt
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal
+    from outlast.store.contract import NewRun, RunRow
 
 T = TypeVar("T")
 JsonMap = Mapping[str, Any]
@@ -80,17 +96,8 @@ def make_run(execution: Execution, is_async: bool) -> Run | AsyncRun:
     return AsyncRun(execution) if is_async else Run(execution)
 
 
-def make_guard(home: Home) -> Guard:
-    """Ends the commands of this process should it die."""
-    from outlast.commands.guard import Guard
-
-    return Guard(home.settings.patience_seconds)
-
-
 class Shared:
     """What both surfaces share: everything that takes no user code and only a moment."""
-
-    _goes_on_here = False  # whether an answer can go on with its run before it returns
 
     def __init__(
         self,
@@ -99,7 +106,7 @@ class Shared:
         key: str | None = None,
         tenant: str = "default",
         scope: str = "default",
-        actor: str = "local",
+        actor: str | None = None,
         clock: Clock | None = None,
         ids: Ids = random_id,
         settings: Settings | None = None,
@@ -109,25 +116,41 @@ class Shared:
             raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
         if key is not None:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
-        where, who = check_name("scope", scope), check_name("actor", actor)
+        where, who = check_name("scope", scope), usual_actor() if actor is None else check_name("actor", actor)
         opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
-        live = Live(opened, facade=make_run, make_guard=lambda: make_guard(opened), mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where, HERE), live)
+        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
+        self._executor = Executor(Caller(opened, who, where), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
 
     @property
+    def _home(self) -> Home:
+        return self._executor.home
+
+    @property
+    def _caller(self) -> Caller:
+        return self._executor.caller
+
+    _url = ""  # of the server that a client asks
+
+    def _show_claims(self, claims: Iterable[str]) -> None:
+        self._caller.tokens.update(claims)
+
+    def _row(self, run_id: str) -> RunRow:
+        return run_row(self._home, run_id)
+
+    @property
     def home(self) -> Path:
         """The folder everything is kept in."""
-        return self._executor.home.path
+        return self._home.path
 
     def _acting(
         self,
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Eyes = HERE,
+        eyes: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:
@@ -136,7 +159,7 @@ class Shared:
         `key_id`: of the API key that says who he is; `scopes`: those that it is bound to.
         """
         view = object.__new__(type(self))
-        caller = self._executor.caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
+        caller = self._caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
         view._executor = self._executor.acting_as(caller)
         return view
 
@@ -152,6 +175,7 @@ class Shared:
         self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
     ) -> RunRecord:
         """Let the next resume take `result` as the step's outcome without running it."""
+        check_text("why", why)
         if not why.strip():
             raise NameInvalid("why", why, "say why the step is skipped; it is on the record")
         return self._ask(run_id, "skip", step, {"result": result, "why": why}, operation_id)
@@ -179,25 +203,18 @@ class Shared:
         on. Effects that it would repeat are refused unless `yes`, or `effects` names them; `reuse_effects` keeps their
         results. Raises StepNotFound, StepAmbiguous, RepeatsEffects, InputsInvalid, RunSealed, IntegrityBroken.
         """
-        from outlast.runs import fork as forks
-
-        named = Options(**checked({"yes": yes, "effects": effects}))
-        changes = forks.Changes(inputs or {}, state or {}, reuse_effects, named, why)
-        return forks.fork(self._executor, run_row(self._executor.home, run_id).id, from_step, changes, operation_id)
+        named = Options(**check_options({"yes": yes, "effects": effects}))
+        changes = rooms.fork.Changes(inputs or {}, state or {}, reuse_effects, named, why)
+        return rooms.fork.fork(self._executor, self._row(run_id).id, from_step, changes, operation_id)
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""
-        from outlast.runs import decisions
-
-        row = run_row(self._executor.home, run_id)
-        return decisions.abort(self._executor.caller, row.id, why, operation_id)
+        check_text("why", why)
+        return rooms.decisions.abort(self._caller, self._row(run_id).id, why, operation_id)
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
         """Ask a running run to stop at its next step; it ends `interrupted`."""
-        from outlast.runs import decisions
-
-        row = run_row(self._executor.home, run_id)
-        return decisions.pause(self._executor.caller, row.id, operation_id)
+        return rooms.decisions.pause(self._caller, self._row(run_id).id, operation_id)
 
     def answer(
         self,
@@ -214,11 +231,7 @@ class Shared:
         home is, if it can: here before this returns, at a server in its background. Raises AlreadyAnswered,
         AnswerInvalid.
         """
-        from outlast.runs import decisions
-
-        if resume and not self._goes_on_here:
-            raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
-        answered = decisions.answer(self._executor.caller, interrupt_id, answer, operation_id, shown)
+        answered = rooms.decisions.answer(self._caller, interrupt_id, answer, operation_id, shown)
         if resume:
             self._go_on(answered.run_id)
         return answered
@@ -228,9 +241,7 @@ class Shared:
 
     def cancel(self, interrupt_id: str, why: str, *, operation_id: str | None = None) -> Interrupt:
         """End a wait of a flow without an answer: its `pause_for` raises WaitCancelled, with the reason."""
-        from outlast.runs import decisions
-
-        return decisions.cancel(self._executor.caller, interrupt_id, why, operation_id)
+        return rooms.decisions.cancel(self._caller, interrupt_id, why, operation_id)
 
     def signal(
         self,
@@ -242,9 +253,7 @@ class Shared:
         operation_id: str | None = None,
     ) -> Signal:
         """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
-        from outlast.runs.waits.signal import send
-
-        return send(self._executor.caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
+        return rooms.signal.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
         self,
@@ -256,120 +265,208 @@ class Shared:
         *,
         effects: bool = True,
     ) -> RunRecord:
-        from outlast.runs import decisions
-
-        row = run_row(self._executor.home, run_id)
-        return decisions.ask(self._executor.caller, row.id, kind, step, body, operation_id, effects=effects)
+        check_text("step", step)
+        return rooms.decisions.ask(self._caller, self._row(run_id).id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
 
-    def get(self, run_id: str) -> RunRecord:
-        """A run by its id or a unique prefix of it. Raises RunNotFound, AmbiguousPrefix."""
-        return record_now(self._executor.caller, run_row(self._executor.home, run_id))
+    def get(self, run_id: str, *, state: bool = True) -> RunRecord:
+        """A run by its id or a unique prefix of it, with its `state`, also once it has finished.
+
+        Without `state` the journal is not read: that takes a moment however long the run is. Raises RunNotFound,
+        AmbiguousPrefix.
+        """
+        found = self._row(run_id)
+        return record_with_state(self._caller, found) if state else record_now(self._caller, found)
 
     def _outcome(self, run_id: str) -> Outcome[Any]:
         """How a run stands, without running anything."""
-        return outcome_now(self._executor.caller, run_row(self._executor.home, run_id))
+        return outcome_now(self._caller, self._row(run_id))
 
-    def runs(self, *, status: str | None = None, limit: int = 50, before: str | None = None) -> list[RunRecord]:
-        """The newest runs first; `before`, the id of the last one, gives those that come after it."""
-        return list_runs(self._executor.caller, status, limit, before)
+    def runs(
+        self,
+        *,
+        status: RunStatus | None = None,
+        flow: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        session: str | None = None,
+        trace: str | None = None,
+        actor: str | None = None,
+        since: Time | None = None,
+        until: Time | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        scope: str | None = None,
+    ) -> list[RunRecord]:
+        """The newest runs first, of those that are all that is asked for; of every scope, unless one is named.
+
+        `flow` is its name, or the whole source that a run says. `since` and `until` are when the run began: a datetime,
+        ISO text, or how long ago (`"90m"`, `"7d"`). `text` stands somewhere in its id, flow, task, phase, tags, inputs,
+        meta or error, in whatever case. `cursor`, the id of the last one, gives the next page.
+        Raises ValueRefused for a status, a time or a number that is none.
+        """
+        named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
+        named["scope"] = scope
+        asked = run_query(self._home.clock.now(), status=status, since=since, until=until, text=text, **named)
+        return find_runs(self._caller, asked, limit, cursor)
+
+    def resumable(self) -> list[RunRecord]:
+        """The runs that nobody has finished and nobody holds here, the one touched last first.
+
+        A child goes on with its parent, and is not among them; nor is a run that was sealed.
+        """
+        unfinished = [status for status in UNFINISHED if status != "running"]
+        found = [run for status in unfinished for run in self.runs(status=status, limit=10_000)]
+        own = [run for run in found if not (run.parent or run.seal)]
+        return sorted(own, key=lambda run: run.updated_at, reverse=True)
+
+    def flow_folder(self, run_id: str) -> Path:
+        """The folder that the paths of a run's flow file start from; of Python code the project's."""
+        return rooms.named_flows.folder_of_flow(self.get(run_id).source, self._project() or Path.cwd())
+
+    def _project(self) -> Path | None:
+        return self._executor.home.project
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""
-        return run_receipts(self._executor.home, run_id)
+        return run_receipts(self._home, run_id)
+
+    def _attempts(self, run_id: str) -> Attempts:
+        """The same one by one: each is made of what the store has when it is asked for."""
+        return run_attempts(self._home, run_id)
+
+    def _whole(self, run_id: str) -> tuple[RunRecord, Attempts]:
+        """`get` and these, of one reading of its journal. Raises IntegrityBroken where they cannot be read."""
+        return rooms.look.record_with_attempts(self._caller, self._row(run_id))
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        from outlast.runs.events import read
-        from outlast.sessions.drafts import number
-
-        return read(
-            self._executor.home, run_row(self._executor.home, run_id), number("after", after), number("limit", limit)
+        return rooms.timeline.read(
+            self._home,
+            self._row(run_id),
+            rooms.session.number("after", after),
+            rooms.session.number("limit", limit),
         )
+
+    def all_events(
+        self,
+        *,
+        after: int | None = None,
+        limit: int = 1000,
+        scope: str | None = None,
+        flow: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        name: str | None = None,
+        inbox: bool = False,
+    ) -> HomeEvents:
+        """The events of all runs after a number, in the order in which they were written: those that are all of that.
+
+        Of every scope, unless one is named. `name` may have `*` (`run.*`); `inbox`: what waits, was answered, or has
+        failed. The answer's `upto` is the number to go on after: nothing comes in below it any more. Without `after`
+        there is only that number: what happens from now on comes after it. Raises ValueRefused, NameInvalid.
+        """
+        asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return rooms.home_events.read(self._home, asked, after, limit)
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
-        from outlast.runs.events import timeline
-
-        return timeline(self._executor.caller, run_id)
+        return rooms.timeline.timeline(self._caller, run_id)
 
     def outputs(self, run_id: str) -> list[Output]:
         """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""
-        from outlast.runs.outputs import outputs
-
-        return outputs(self._executor.caller, run_id)
+        return rooms.files.outputs(self._caller, run_id)
 
     def restore_outputs(self, run_id: str, *, step: str | None = None, paths: Iterable[str] = ()) -> RestoredOutputs:
         """Put back from what was kept: files of finished steps that are missing, or `paths`, also if they were changed.
 
         What gives way is kept (`displaced`). Raises OutputNotFound, OutputNotKept, NotRestorable, RunHeld.
         """
-        from outlast.runs.restored_outputs import restore_outputs
-
-        return restore_outputs(self._executor.caller, run_id, step, tuple(paths))
+        return rooms.restore.restore_outputs(self._caller, run_id, step, tuple(paths))
 
     def displaced(self, run_id: str, *, path: str | None = None, seq: int | None = None) -> list[Displaced]:
         """What gave way when files were put back, the oldest first, each with its content: all, or of a path or entry.
 
         Raises DisplacedNotFound for a path or an entry of which nothing did.
         """
-        from outlast.runs.displaced import displaced
-
-        return displaced(self._executor.home, run_id, path, seq)
+        return rooms.look.displaced(self._home, run_id, path, seq)
 
     def logs(self, run_id: str, step: str | None = None, *, attempt: int | None = None) -> list[CommandLog]:
         """What the commands of a run printed, in order; with `step` only that one. Python steps leave none."""
-        from outlast.commands.logs import logs
-
-        return logs(self._executor.caller, run_id, step, attempt)
+        return rooms.logs.logs(self._caller, run_id, step, attempt)
 
     def follow_logs(
         self, run_id: str, step: str | None = None, *, attempt: int | None = None
     ) -> Iterator[tuple[CommandLog, bytes]]:
         """The same piece by piece, as it is printed, until the run ends or waits; an empty piece ends an attempt."""
-        from outlast.commands.logs import follow
-
-        return follow(self._executor.caller, run_id, step, attempt)
+        return rooms.logs.follow(self._caller, run_id, step, attempt)
 
     def mirror(self, run_id: str, *, write: bool = True) -> Path:
         """Write receipts and handoffs of a run as files, and give their folder. Raises OSError if the disk is full."""
-        from outlast.commands import mirror
-
-        row = run_row(self._executor.home, run_id)
+        row = self._row(run_id)
         if write:
-            return mirror.write_mirror(self._executor.home, row.id)
-        return mirror.folder_of(self._executor.home, row.id, row.flow)
+            return rooms.mirror.write_mirror(self._home, row.id)
+        return rooms.mirror.folder_of(self._home, row.id, row.flow)
 
     def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
         """Every open wait, or those of one run."""
-        return open_interrupts(self._executor.home, run_id)
+        return open_interrupts(self._home, run_id)
 
     def interrupt(self, interrupt_id: str) -> Interrupt:
         """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
-        from outlast.runs.inbox import interrupt
+        return rooms.look.interrupt(self._home, interrupt_id)
 
-        return interrupt(self._executor.home, interrupt_id)
-
-    def inbox(self, *, assignee: str | None = None, type: str | None = None) -> Inbox:
+    def inbox(self, *, assignee: str | None = None, type: str | None = None, scope: str | None = None) -> Inbox:
         """Every open wait of every run, with whose it is: questions for people first, each kind the oldest first.
+
+        Of every scope, unless one is named.
 
         Its `contested` has the handoffs that something contests; they are looked at when that is read.
         """
-        from outlast.python.handoffs import Handoffs
-        from outlast.python.inbox import inbox_of
-        from outlast.runs.inbox import inbox
+        from outlast.python.handoffs import Handoffs, inbox_of
 
-        return inbox_of(inbox(self._executor.home, assignee, type), Handoffs(self._executor), assignee, type)
+        found = [one for one in rooms.look.inbox(self._home, assignee, type) if scope in (None, one.scope)]
+        return inbox_of(found, Handoffs(self._executor), assignee, type)
 
     def due(self, *, all: bool = False) -> list[Due]:
         """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.
 
         Resume each of them. Those that were left more than a week ago are only there with `all`.
         """
-        from outlast.runs.due import due
+        return rooms.find.due(self._caller, all=all)
 
-        return due(self._executor.caller, all=all)
+    def queues(self) -> list[Queue]:
+        """Every queue that a run ever waited in: how many wait, since when, and how many go on."""
+        return rooms.queue.queues(self._home)
+
+    def pause_queue(self, queue: str, *, operation_id: str | None = None) -> Queue:
+        """Let no run out of a queue any more; those that go on do so. Raises QueueNotFound."""
+        return rooms.queue.pause(self._caller, queue, operation_id, paused=True)
+
+    def resume_queue(self, queue: str, *, operation_id: str | None = None) -> Queue:
+        """Let runs out of a queue again. Raises QueueNotFound."""
+        return rooms.queue.pause(self._caller, queue, operation_id, paused=False)
+
+    def workers(self) -> list[WorkerRecord]:
+        """Every worker that is at work: what it runs, since when, of which flows. Those that died are not there."""
+        return rooms.workers.workers(self._home)
+
+    def limits(self) -> list[Limit]:
+        """Every limit that steps share, with those that hold it and those that wait for it."""
+        return rooms.limit.limits(self._home)
+
+    def set_limit(self, limit: str, *, concurrency: int = 0, rate: str = "", operation_id: str | None = None) -> Limit:
+        """How many steps that name this `limit` run at once, and how many begin in a while (`30/m`), over all runs.
+
+        0 and empty: however many. One that is there has these numbers from the next step on. Raises NameInvalid.
+        """
+        return rooms.limit.set_limit(self._caller, limit, concurrency, rate, operation_id)
+
+    def remove_limit(self, limit: str, *, operation_id: str | None = None) -> Limit:
+        """Forget a limit: steps that name it are refused from then on. Raises LimitNotFound."""
+        return rooms.limit.remove_limit(self._caller, limit, operation_id)
 
     def plan(
         self, run_id: str, *, from_step: str | None = None, accept: Iterable[str] = (), partial: str | None = None
@@ -379,29 +476,31 @@ class Shared:
         `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
         RunFinished, StepNotFound, StepAmbiguous.
         """
-        from outlast.runs.planning import plan
+        return rooms.outlook.plan(self._executor, self._row(run_id), from_step or "", supposed(accept, partial))
 
-        return plan(self._executor, run_row(self._executor.home, run_id), from_step or "", supposed(accept, partial))
+    def _plan_of_rest(self, run_id: str) -> Plan:
+        """The same without the calls whose outcome is only given again."""
+        return rooms.outlook.plan(self._executor, self._row(run_id), reused=False)
+
+    def _look_once(self) -> None:
+        """For a program of one short look: what was read of a run is not read again."""
+        self._home.store.remember()
 
     def check_writable(self) -> None:
         """Nothing, if the ledger can be read and written now. Raises Unavailable."""
-        self._executor.home.store.write(lambda tx: tx.beat_of(self._executor.home.process.id))
+        self._home.store.write(lambda tx: tx.beat_of(self._home.process.id))
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
-        return home_facts(self._executor.home)
+        return home_facts(self._home)
 
     def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
         """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
-        from outlast.care.travel.export_run import export_run
-
-        return export_run(self._executor.caller, run_id, Path(path), move=move, force=force)
+        return rooms.export_run.export_run(self._caller, run_id, Path(path), move=move, force=force)
 
     def import_(self, path: str | Path, *, flow: str | None = None) -> Imported:
         """Bring in a file that `export` wrote; or a folder of receipts that others wrote, as testimony."""
-        from outlast.care.travel.import_run import import_any
-
-        return import_any(self._executor.caller, Path(path), flow)
+        return rooms.import_run.import_any(self._caller, Path(path), flow)
 
     def backup(
         self,
@@ -414,25 +513,23 @@ class Shared:
 
         It is there whole or not at all, and never replaces a file. `outlast.restore` makes a home of it.
         """
-        from outlast.care.backup import make_backup
-
-        home = self._executor.home
-        return make_backup(home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids)
+        home = self._home
+        if home.database:
+            raise Invalid(detail=IN_DATABASE)
+        return rooms.backup.make_backup(
+            home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids
+        )
 
     def audit(self, flow_or_run: Flow[..., Any] | FlowFile | str) -> Audit:
         """The six acceptance questions, answered from facts: of a flow (itself, or its name) or of a run (by its id).
 
         Nothing of it is run. Raises FlowNotFound, RunNotFound.
         """
-        from outlast.care.audit.audit import audit
-
-        return audit(self._executor, flow_or_run)
+        return rooms.audit.audit(self._executor, flow_or_run)
 
     def verify(self, run_id: str | None = None) -> Verification:
         """Check every record of a run, or of the whole store."""
-        from outlast.care.verify import verify
-
-        return verify(self._executor.caller, run_row(self._executor.home, run_id).id if run_id else None)
+        return rooms.verify.verify(self._caller, self._row(run_id).id if run_id else None)
 
     def gc(
         self,
@@ -452,10 +549,8 @@ class Shared:
         each other, and without any of them no run goes. With `artifacts` also old versions of artifacts that nothing
         needs. An unfinished run, a pinned record, an open handoff and what they need are never touched.
         """
-        from outlast.care.gc.gc import sweep
-
-        return sweep(
-            self._executor.caller,
+        return rooms.gc.sweep(
+            self._caller,
             older_than=older_than,
             keep=keep,
             max_bytes=max_bytes,
@@ -486,7 +581,7 @@ class Shared:
     def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
         """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
         self._executor.live.sink = output
-        self._executor.home.tell = notes or nobody
+        self._home.tell = notes or nobody
 
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """The maps of a run that is executed here, by the path of their calls: all items, and those done before."""
@@ -495,19 +590,18 @@ class Shared:
 
     def _labels(self, run_id: str) -> Callable[[str], str]:
         """What people call the calls of a run, by their ids."""
-        from outlast.runs.labels import Labels
-
-        return Labels(self._executor.home.store, run_row(self._executor.home, run_id).key).of_id
+        return rooms.journal.Labels(self._home.store, self._row(run_id).key).of_id
 
     def act_for_terminal(self, *claims: str) -> None:
         """For a program of one short call: claims are bound to whoever sits at this terminal, and outlive the program.
 
         What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
         """
-        from outlast.home.claimer import nobody, terminal_leader
-
-        self._executor.caller.claimer, self._executor.caller.door = terminal_leader() or nobody(), "cli"
-        self._executor.caller.tokens.update(claims)
+        self._caller.claimer, self._caller.door = (
+            rooms.claimer.terminal_leader() or rooms.claimer.nobody(),
+            "cli",
+        )
+        self._caller.tokens.update(claims)
 
     def signals(self) -> signals.OsSignals:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
@@ -525,27 +619,28 @@ class Shared:
 
     def probing(self) -> dict[str, tuple[str, float]]:
         """The runs of this process that only ask a probe whether an effect happened: its step, and for how long."""
-        import time
-
         now, live = time.monotonic(), list(self._executor.live.executions.items())
         asked = {run_id: found for run_id, execution in live if (found := execution.only_asks()) is not None}
         return {run_id: (step, now - since) for run_id, (step, since) in asked.items()}
 
-    def with_options(self, **options: Any) -> Self:
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """The same home, whose `run`, `start` and `open` are asked for with these options besides their own.
 
         They are named here because each keyword of `run` that is not an option of its own is an input of the flow.
 
         - `again=True`: a finished named task happens once more; `effects=[STEP, …]` or `yes=True` agrees to what is
           repeated by that.
+        - `tags=["nightly"]`: words by which a new run is found.
         - `operation_id="…"`: the same id again gives what it began, whatever became of it.
+        - `queue="agents"`: a new run waits in this queue until a worker takes it; `priority=5`: before those with less;
+          `delay="10m"`: not before that time. See `docs/queues.md`.
         - `wait=True`, or seconds: while somebody else runs it, wait for its end instead of raising RunHeld.
 
         Raises OptionInvalid.
         """
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._bound = {**self._bound, **checked(options)}
+        view._bound = {**self._bound, **check_options(options)}
         return view
 
     # -- shared by run, start, open --------------------------------------------------------------
@@ -564,22 +659,18 @@ class Shared:
 
     def _receive_when(self, when: Literal["returned", "printed", "never"]) -> None:
         """When an outcome counts as received: once `run` or `resume` returned it, or by `_receive`, or not at all."""
-        self._executor.caller.received_when = when
+        self._caller.received_when = when
 
     def _receive(self, outcome: Outcome[Any]) -> None:
         """An outcome was printed."""
-        from outlast.runs.delivery import receive
-
-        receive(self._executor.home, outcome)
+        rooms.outcomes.receive(self._home, outcome)
 
     def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
-        from outlast.runs.await_end import Awaited
-
         if options.wait is False:
             raise held
-        self._executor.home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
-        return Awaited(self._executor.caller, held.run_id, None if options.wait is True else options.wait, spec)
+        self._home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
+        return rooms.outcomes.Awaited(self._caller, held.run_id, None if options.wait is True else options.wait, spec)
 
     def _begin(
         self,
@@ -590,27 +681,37 @@ class Shared:
         *,
         warns: bool = True,
     ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        from outlast.runs.begin import begin, new_run
-        from outlast.runs.start import pack_inputs
-
-        executor, spec = self._executor, flow.spec
-        raw = pack_inputs(spec, spec.bind(args, kwargs))
-        begun = begin(executor, spec, new_run(executor.caller, spec, raw, options), options)
-        for line in () if isinstance(begun, Outcome) or not warns else begun.notes:
-            executor.home.warn(line)
+        spec, new = self._new(flow, args, kwargs, options)
+        begun = rooms.begin.begin(self._executor, spec, new, options)
+        self._warn(begun if warns else None)
         return spec, begun
+
+    async def _begin_async(
+        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+    ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
+        """The same on an event loop, which goes on meanwhile."""
+        spec, new = self._new(flow, args, kwargs, options)
+        begun = await rooms.begin.begin_async(self._executor, spec, new, options)
+        self._warn(begun)
+        return spec, begun
+
+    def _new(
+        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+    ) -> tuple[FlowSpec, NewRun]:
+        spec = spec_of(flow)
+        raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
+        return spec, rooms.begin.new_run(self._executor.caller, spec, raw, options)
+
+    def _warn(self, begun: RunClaim | Outcome[Any] | None) -> None:
+        for line in () if begun is None or isinstance(begun, Outcome) else begun.notes:
+            self._executor.home.warn(line)
 
     def _dry_run(
         self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
     ) -> DryRun:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
-        from outlast.runs.begin import new_run
-        from outlast.runs.dry_run import dry_run
-        from outlast.runs.start import pack_inputs
-
-        executor, spec = self._executor, flow.spec
-        raw = pack_inputs(spec, spec.bind(args, kwargs))
-        return dry_run(executor, spec, new_run(executor.caller, spec, raw, options), options)
+        spec, new = self._new(flow, args, kwargs, options)
+        return rooms.begin.dry_run(self._executor, spec, new, options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:
         """From now on runs go on with these flows, if they are of one of them."""
@@ -618,14 +719,12 @@ class Shared:
 
     def _is_of_given(self, run: RunRecord) -> bool:
         """Whether a run is one of a flow that was given. Raises FlowElsewhere."""
-        from outlast.runs.same_flow import given
-
-        return given(self._executor, run) is not None
+        return rooms.same_flow.given(self._executor, run) is not None
 
     def _spec_of(self, flow: Flow[..., Any] | FlowFile | str | None) -> FlowSpec | None:
         """A flow that is named for a resume; by its name alone only one that was given. Raises NoFlows."""
         if not isinstance(flow, str):
-            return flow.spec if flow is not None else None
+            return spec_of(flow) if flow is not None else None
         found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
             names = ", ".join(spec.name for spec in self._executor.live.flows)
@@ -633,13 +732,11 @@ class Shared:
         return found
 
     def _open(self, name: str, options: Options) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        from outlast.runs.begin import begin, new_run
-        from outlast.runs.same_flow import in_worktree, known
-
         def script(run: Any) -> None:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        task = in_worktree(check_name("task", name), known(self._executor.home, spec).worktree)
-        new = new_run(self._executor.caller, spec, b"{}", options, task=task)
-        return spec, begin(self._executor, spec, new, options)
+        task = rooms.same_flow.in_worktree(check_name("task", name), rooms.same_flow.known(self._home, spec).worktree)
+        options = replace(options, queue=None)  # a script goes on where it is
+        new = rooms.begin.new_run(self._caller, spec, b"{}", options, task=task)
+        return spec, rooms.begin.begin(self._executor, spec, new, options)

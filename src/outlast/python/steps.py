@@ -1,24 +1,26 @@
-"""The steps of a flow as its file or its code shows them, before anything of it has run."""
+"""The steps of a flow as its file or its code shows them, before anything of it has run; what a call of it would do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from outlast.care.audit.python import seen_flow
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
-from outlast.flows.yaml.inputs import signature
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file, signature
 from outlast.flows.yaml.model import Command, Foreach, Node, Parallel, Pause, Repeat, SubFlow, Wait
-from outlast.values.frozen import dataclass
+from outlast.runs.begin import CONTINUE as CONTINUE
+from outlast.runs.begin import GIVE as GIVE
+from outlast.runs.begin import START as START
+from outlast.runs.begin import DryRun as DryRun
 
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStep:
+class FlowStep(Struct, frozen=True):
     """A step, a wait, or what holds further ones."""
 
     id: str
@@ -34,8 +36,7 @@ class FlowStep:
     confirmed: bool = False  # an effect that has a probe
 
 
-@dataclass(frozen=True, slots=True)
-class FlowSteps:
+class FlowSteps(Struct, frozen=True):
     """A flow, listed."""
 
     flow: str
@@ -48,11 +49,10 @@ class FlowSteps:
 
 def steps_of(spec: FlowSpec) -> FlowSteps:
     """What a flow consists of. Nothing is run. Raises FlowNotFound, RecipeInvalid for a flow file that it runs."""
-    if isinstance(spec, RecipeSpec):
-        assert spec.recipe is not None
+    if isinstance(spec, FlowFileSpec):
         every = [spec, *spec.others()]
-        secrets = dict.fromkeys(name for each in every if each.recipe is not None for name in each.recipe.secrets)
-        return FlowSteps(spec.name, spec.source, signature(spec.recipe), tuple(secrets), tuple(_of_file(spec)))
+        secrets = dict.fromkeys(name for each in every for name in each.definition.secrets)
+        return FlowSteps(spec.name, spec.source, signature(spec.definition), tuple(secrets), tuple(_of_file(spec)))
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"
@@ -63,12 +63,11 @@ def _of_code(unit: Unit) -> FlowStep:
     return FlowStep(unit.name, unit.kind, unit.place, writes=unit.writes, confirmed=unit.confirmed)
 
 
-def _of_file(spec: RecipeSpec, inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
-    assert spec.recipe is not None
-    yield from _listed(spec, spec.recipe.steps, inside)
+def _of_file(spec: FlowFileSpec, inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
+    yield from _listed(spec, spec.definition.steps, inside)
 
 
-def _listed(spec: RecipeSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[FlowStep]:
+def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[FlowStep]:
     for node in nodes:
         yield _step(spec, node, inside)
         within = (*inside, node.id)
@@ -77,10 +76,10 @@ def _listed(spec: RecipeSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) 
         elif isinstance(node, Repeat | Foreach):
             yield from _listed(spec, node.steps, within)
         elif isinstance(node, SubFlow):
-            yield from _of_file(find_recipe(node.flow, spec.file.parent), within)
+            yield from _of_file(find_flow_file(node.flow, spec.file.parent), within)
 
 
-def _step(spec: RecipeSpec, node: Node, inside: tuple[str, ...]) -> FlowStep:
+def _step(spec: FlowFileSpec, node: Node, inside: tuple[str, ...]) -> FlowStep:
     place = f"{spec.file.name}, line {node.line}"
     told: dict[str, Any] = {"when": node.when}
     match node:
@@ -106,7 +105,7 @@ def _limits(node: Node) -> dict[str, Any]:
     """What bounds it, where the file says so."""
     found: dict[str, Any] = {"when_timeout": node.when_timeout}
     if isinstance(node, Command):
-        found |= {"timeout": node.timeout, "retries": node.retries, "crashes": node.crashes}
+        found |= {"timeout": node.timeout, "retries": node.retries, "crashes": node.crashes, "limit": node.limit}
         found |= {"on_exit": list(node.retry_exits), "confirm_timeout": node.confirm_timeout}
     elif isinstance(node, Pause | Wait):
         found |= {"deadline": node.deadline}

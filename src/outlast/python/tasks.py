@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from outlast.errors import NameInvalid, ValueRefused
+from outlast.handoffs.handoff import TASK as PREFIX
 from outlast.handoffs.settle import Settling
+from outlast.handoffs.task_state import STATES, State
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number, read_meta
 from outlast.tasks import bridge as tasks
-from outlast.tasks.bridge import Of
-from outlast.tasks.complete import complete
+from outlast.tasks.bridge import Of, complete
 from outlast.tasks.inspect import inspect
-from outlast.tasks.task import (
-    PREFIX,
-    STATES,
-    State,
-    Task,
-    TaskCompleted,
-    TaskContext,
-    TaskEvent,
-    TaskPaused,
-    TaskResumed,
-)
+from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 
 if TYPE_CHECKING:
     from outlast.handoffs.handoff import HandoffClaim
@@ -209,7 +200,7 @@ class Tasks:
         `repo_root` says where the files are. Raises TaskExists when it was opened with other meta, NameInvalid.
         """
         of = self._of(task_id, tenant_id, scope, actor, repo_root, claim_id)
-        raw = None if meta is None else session_drafts.meta_of(meta)
+        raw = None if meta is None else read_meta(meta)
         named = check_name("session", session) if session != "" else ""
         tasks.open_(self._executor.home, of, session=named, meta=raw, reopen=reopen, operation_id=operation_id)
         return TaskSession(self._executor, of)
@@ -261,9 +252,7 @@ class Tasks:
         claim_id: str | None = None,
     ) -> Of:
         caller = self._executor.caller
-        if tenant_id is not None and tenant_id != caller.home.tenant:
-            why = f"this home was opened for tenant {caller.home.tenant!r}; open Outlast(tenant={tenant_id!r})"
-            raise NameInvalid("tenant_id", str(tenant_id), why)
+        caller.refuse_other_tenant(tenant_id)
         if isinstance(task_id, str) and len(task_id) > LONGEST:
             raise NameInvalid("task", task_id, f"it has {len(task_id)} characters; the limit is {LONGEST}")
         return Of(
@@ -303,8 +292,8 @@ class AsyncTaskSession:
 class AsyncTasks:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, executor: Executor) -> None:
-        self.blocking = Tasks(executor)
+    def __init__(self, blocking: Tasks) -> None:
+        self.blocking = blocking
 
     async def open(self, task_id: str, **how: Any) -> AsyncTaskSession:
         """A session at a task, opened as `Tasks.open` does."""

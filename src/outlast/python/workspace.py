@@ -6,28 +6,30 @@ import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import ValueRefused
-from outlast.home.find import run_row
+from outlast.errors import HandoffNotFound, ValueRefused
+from outlast.handoffs import find as handoffs
+from outlast.handoffs.handoff import label_of
+from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.python.awaited import awaited
-from outlast.runs.saves import kept_by, save_from_command, save_from_run
-from outlast.sessions.drafts import number
+from outlast.runs.outputs.saves import kept_by, save_from_command, save_from_run
+from outlast.runs.outputs.workspace import link_from_run, pin, record_from_run
+from outlast.sessions.session import number
 from outlast.store.contract.blobs import Intake
-from outlast.values.tokenizer import counter
-from outlast.workspace import artifacts, records
-from outlast.workspace import checkpoint as boundaries
+from outlast.values.tokens import counter
+from outlast.workspace import artifact as artifacts
 from outlast.workspace import checkpoint as checkpoints
 from outlast.workspace import link as links
-from outlast.workspace import records as record_many
+from outlast.workspace import record as records
+from outlast.workspace import save as saves
 from outlast.workspace import why as evidence
 from outlast.workspace.artifact import Artifact
-from outlast.workspace.artifacts import ArtifactDraft
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import Given
-from outlast.workspace.link import Link, LinkFields, link_from_run
+from outlast.workspace.link import Link, LinkFields
 from outlast.workspace.recall import recall as recalling
-from outlast.workspace.record import Record, check_kind
-from outlast.workspace.records import RecordFields, record_from_run
+from outlast.workspace.record import Record, RecordFields, check_kind, drafts, record_many
+from outlast.workspace.save import ArtifactDraft
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,8 +69,8 @@ class Workspace:
         tags and source stay as they are. Raises NameInvalid, ValueRefused, OperationConflict, DiskFull.
         """
         who = self._who(actor)
-        given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
-        return artifacts.save(self._caller, given, content, operation_id)
+        given = saves.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
+        return saves.save(self._caller, given, content, operation_id)
 
     def _save_from_command(self, told: str, name: str, content: Given, **said: Any) -> Artifact | None:
         """Save content as a step's command does that was told this: seen with the step's receipt, or never.
@@ -79,7 +81,7 @@ class Workspace:
         def given(run: RunRow) -> ArtifactDraft:
             actor = run.actor if said["actor"] is None else check_name("actor", said["actor"])
             kind, summary, tags, source = said["media_type"], said["summary"], said["tags"], said["source"]
-            return artifacts.draft(run.scope, name, content, kind, summary, tags, source, actor)
+            return saves.draft(run.scope, name, content, kind, summary, tags, source, actor)
 
         return save_from_command(self._caller, told, given, content, said["operation_id"])
 
@@ -91,7 +93,7 @@ class Workspace:
         told = {"media_type": None, "summary": "", "tags": (), "source": None} | said
         scope = self._scope(told.pop("scope", None))
         kind, summary, tags, source = told["media_type"], told["summary"], told["tags"], told["source"]
-        artifacts.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
+        saves.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
         return self._caller.home.blobs.intake()
 
     def get(self, ref: str, *, scope: str | None = None) -> Artifact:
@@ -117,8 +119,8 @@ class Workspace:
 
         Raises ArtifactNotFound when a ref names nothing, NameInvalid, ValueRefused, OperationConflict.
         """
-        given = checkpoints.asked(self._scope(scope), task, name, summary, refs, self._who(actor))
-        return checkpoints.pin(self._caller.home, given, operation_id)
+        given = checkpoints.draft(self._scope(scope), task, name, summary, refs, self._who(actor))
+        return pin(self._caller.home, given, operation_id)
 
     def get_checkpoint(self, ref: str) -> Checkpoint:
         """A checkpoint by its ref or id, or a unique prefix. Raises CheckpointNotFound, AmbiguousPrefix."""
@@ -145,7 +147,7 @@ class Workspace:
 
     def diff(self, before: str, after: str) -> CheckpointDiff:
         """What changed between two checkpoints: keys of the state, and refs. Raises CheckpointNotFound."""
-        return boundaries.diff(checkpoints.get(self._caller.home, before), checkpoints.get(self._caller.home, after))
+        return checkpoints.diff(checkpoints.get(self._caller.home, before), checkpoints.get(self._caller.home, after))
 
     def list(
         self,
@@ -207,8 +209,8 @@ class Workspace:
         takes them. Raises ValueRefused and SecretFound with the place (`records[3].text`), OperationConflict, and
         NotFound when a ref names nothing.
         """
-        given = record_many.drafts(self._caller.home, self._scope(scope), records, self._who(actor), redact=redact)
-        return record_many.record_many(self._caller.home, given, operation_id) if given else []
+        given = drafts(self._caller.home, self._scope(scope), records, self._who(actor), redact=redact)
+        return record_many(self._caller.home, given, operation_id) if given else []
 
     def get_record(self, ref: str) -> Record:
         """A record by its ref or id, or a unique prefix. Raises RecordNotFound, AmbiguousPrefix."""
@@ -292,7 +294,18 @@ class Workspace:
         """
         most = None if limit is None else number("limit", limit)
         asked = recalling.wanted(goal, self._scope(scope), number("budget", budget), kinds, task, most)
-        return recalling.recall(self._caller.home, asked, None if tokens_of is None else counter(tokens_of), embed)
+        musts = self._musts(asked.scope, asked.task) if asked.task is not None else []
+        count = None if tokens_of is None else counter(tokens_of)
+        return recalling.recall(self._caller.home, asked, musts, count, embed)
+
+    def _musts(self, scope: str, task: str) -> builtins.list[recalling.Must]:
+        """What the open handoff of a task asks for."""
+        try:
+            handoff = handoffs.get(self._caller.home, handoffs.HandoffQuery(scope, anchor=f"task:{task}"))
+        except HandoffNotFound:
+            return []
+        said = [f"{name.replace('_', ' ')}: {label_of(form)}" for name, form in handoff.musts]
+        return [recalling.Must(f"handoff:{handoff.id}", text, handoff.stored_at, handoff.actor) for text in said]
 
     def _who(self, actor: str | None) -> str:
         return self._caller.actor if actor is None else check_name("actor", actor)
@@ -304,8 +317,8 @@ class Workspace:
 class AsyncWorkspace:
     """The same on an event loop: everything is awaited."""
 
-    def __init__(self, caller: Caller) -> None:
-        self.blocking = Workspace(caller)
+    def __init__(self, blocking: Workspace) -> None:
+        self.blocking = blocking
 
     save = awaited(Workspace.save)
     get = awaited(Workspace.get)
@@ -348,7 +361,7 @@ class RunWorkspace:
         """Save content under a name, as `outlast.workspace.save` does. Raises NameInvalid, ValueRefused."""
 
         def given(run: RunRow) -> ArtifactDraft:
-            return artifacts.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
+            return saves.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
 
         return save_from_run(self._execution, self._frame(), given, content)
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import base64
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.clock import micros
 from outlast.errors import (
@@ -29,12 +31,15 @@ from outlast.errors import (
     RunNotFound,
     SessionNotFound,
     TaskNotFound,
+    ValueRefused,
 )
-from outlast.handoffs.handoff import Handoff
-from outlast.handoffs.recovered import Recovered
+from outlast.handoffs.handoff import Handoff, Recovered
+from outlast.home.place import check_text
 from outlast.ledger.verdict import Verdict
+from outlast.operations.operation import PARAMETER, Operation
+from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import Decode, decode, encode, pack_json
 
@@ -43,13 +48,13 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_HANDOFF = {each.name for each in fields(Handoff)}
-_RECOVERED = {each.name for each in fields(Recovered)}
+_HANDOFF = set(Handoff.__struct_fields__)
+_RECOVERED = set(Recovered.__struct_fields__)
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
 _SHOWN = 300  # characters of what is wrong
 
 
-class _Packets(msgspec.Struct):
+class _SentPackets(msgspec.Struct):
     execution_state_v1: msgspec.Raw = msgspec.Raw(b"null")
     execution_packet_v1: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -110,7 +115,7 @@ def _handoff(said: dict[str, Any], raw: bytes | msgspec.Raw) -> Handoff:
     given = {name: value for name, value in said.items() if name in _HANDOFF and name not in (*_PACKETS, "claim")}
     given["stored_us"], given["expires_us"] = _micros(said["stored_at"]), _micros(said["expires_at"])
     given["baseline"] = _evidence(said["baseline"])
-    packets = msgspec.json.decode(raw, type=_Packets)
+    packets = msgspec.json.decode(raw, type=_SentPackets)
     found = {name: packet for name in _PACKETS if bytes(packet := getattr(packets, name)) != b"null"}
     return replace(msgspec.convert(given, Handoff), **found)
 
@@ -146,10 +151,10 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     result = _result(bytes(said.result), back or decode, said.notes) if known else None
     return Outcome(
         said.run_id or "",
-        said.status,
+        cast(RecordStatus, said.status),
         result,
         said.interrupts,
-        said.error,
+        RunError.of(said.error),
         said.verdict,
         said.replayed_steps,
         said.unasked,
@@ -172,6 +177,7 @@ def _result(raw: bytes, back: Decode, notes: tuple[str, ...]) -> Any:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 Given = dict[str, Any]
 _MAY_BE_NOTHING = ("answer", "result", "body", "content")  # null is a value of these, and not the lack of one
 PAGE = 1000
@@ -212,45 +218,102 @@ def embedded_only(method: F, remedy: str) -> F:
     return cast(F, refuse)
 
 
-# -- what is sent ------------------------------------------------------------------------------------
+# -- operations --------------------------------------------------------------------------------------
 
 
-def write(line: Line, path: str, given: Given, *, method: str = "POST", **how: Any) -> Reply:
-    """A write: what was given but for what has no value; with an operation_id, made here if there is none."""
-    path, body = _placed(path, given)
-    body.pop("tenant_id", None)
-    if "operation_id" in body and body["operation_id"] is None:
-        body["operation_id"] = line.operation_id()
-    return line.ask(method, path, body=_said(body), **how)
+def from_operations(noun: str, base: type) -> Callable[[C], C]:
+    """Give a class every method of its base that an operation names, unless it has one of its own.
+
+    Each has the base's signature and asks the server. Before that `_check_NAME` is called, if there is one, with what
+    was given: it raises what the embedded method does before it looks anything up.
+    """
+
+    def filled(cls: C) -> C:
+        for operation in OPERATIONS.values():
+            where, _, name = operation.calls.rpartition(".")
+            if name and where == noun and name not in vars(cls):
+                setattr(cls, name, like(getattr(base, name))(_asker(operation, f"_check_{name}")))
+        return cls
+
+    return filled
+
+
+def _asker(operation: Operation, check: str) -> Callable[[Any, Given], Any]:
+    def ask(self: Any, given: Given) -> Any:
+        if (checks := getattr(self, check, None)) is not None:
+            checks(given)
+        return answer_of(self._line, operation, given)
+
+    return ask
+
+
+def answer_of(line: Line, operation: Operation, given: Given) -> Any:
+    """What a server answers to an operation, as the value that the embedded method gives."""
+    made = OTHERWISE.get(operation.answer.value) or partial(value_of, kind=operation.answer.value)
+    if operation.pages is not None:
+        return [made(each) for each in pages(line, operation, given)]
+    raw = ask(line, operation, given).raw
+    return [made(each) for each in page_of(raw)[0]] if operation.listed else made(raw)
+
+
+def ask(line: Line, operation: Operation, given: Given, **how: Any) -> Reply:
+    """Ask for an operation: each field in its place. A write has an operation_id, made here if there is none."""
+    _check_texts(operation, given)
+    path, rest = _placed(operation.path, given)
+    rest.pop("tenant_id", None)
+    if "operation_id" in rest and rest["operation_id"] is None:
+        rest["operation_id"] = line.operation_id()
+    asked = {name: rest.pop(name) for name in operation.query.__struct_fields__ if name in rest}
+    said = {name: value for name, value in rest.items() if value is not None or name in _MAY_BE_NOTHING}
+    return line.ask(operation.method, path, query=asked, body=said if operation.body else None, **how)
+
+
+def _check_texts(operation: Operation, given: Given) -> None:
+    """Raises ValueRefused for what is no text and would become one on its way: all of a path and a query is text."""
+    placed = PARAMETER.findall(operation.path)
+    for name, value in given.items():
+        if isinstance(value, str) or not (name in placed or (value is not None and name in _texts(operation.name))):
+            continue
+        check_text(name, value)
+
+
+@cache
+def _texts(operation_name: str) -> frozenset[str]:
+    """The fields of a query that are text."""
+    kinds = {each.name: each.type for each in msgspec.structs.fields(OPERATIONS[operation_name].query)}
+    return frozenset(name for name, kind in kinds.items() if _is_text(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return kind is str or (get_origin(kind) is not tuple and any(map(_is_text, get_args(kind))))
 
 
 def _placed(path: str, given: Given) -> tuple[str, Given]:
     """The path with its parameters, and the rest."""
     rest = dict(given)
-    parts = [part.partition("}") for part in path.split("{")[1:]]
-    for name, _, _ in parts:
-        path = path.replace(f"{{{name}}}", in_path(str(rest.pop(name))))
-    return path, rest
+
+    def said(found: re.Match[str]) -> str:
+        return in_path(rest.pop(found[1]))
+
+    return PARAMETER.sub(said, path), rest
 
 
-def _said(given: Given) -> Given:
-    return {name: value for name, value in given.items() if value is not None or name in _MAY_BE_NOTHING}
+# -- lists -------------------------------------------------------------------------------------------
 
 
-def read(line: Line, path: str, given: Given, kind: type[T]) -> T:
-    """One value."""
-    path, query = _placed(path, given)
-    return value_of(line.ask("GET", path, query=query).raw, kind)
-
-
-def items(line: Line, path: str, given: Given, limit: int | None = None, cursor: str = "") -> Iterator[bytes]:
-    """Items of a list as they came, page by page, as many as are wanted."""
-    path, query = _placed(path, given)
+def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
+    """Items of a list as they came, page by page, as many as are wanted; after the last one seen."""
+    rest = dict(given)
+    assert operation.pages is not None
+    if type(limit := rest.get("limit", 0)) is not int or limit < 0:
+        raise ValueRefused("limit", f"{limit!r:.100} is no number of items", "give a whole number from 0 on")
+    limit, last = rest.pop("limit", None), rest.pop(operation.pages.by, None) if operation.pages.by != "after" else None
+    cursor = "" if last is None else _cursor_at(last)
     for _ in range(PAGES):
         size = PAGE if limit is None else min(limit, PAGE)
         if size < 1:
             return
-        found, more = page_of(_page(line, path, query | {"limit": size, "cursor": cursor or None}))
+        found, more = page_of(_page(line, operation, rest | {"limit": size, "cursor": cursor or None}))
         _refuse_odd(found, more, size, cursor)
         yield from found
         if more is None:
@@ -259,25 +322,25 @@ def items(line: Line, path: str, given: Given, limit: int | None = None, cursor:
     raise ReplyInvalid(f"a list of more than {PAGES:,} pages")
 
 
-def _page(line: Line, path: str, query: Given) -> bytes:
+def _page(line: Line, operation: Operation, given: Given) -> bytes:
     """Raises what the embedded list does when it is to go on after something that it does not have."""
     try:
-        return line.ask("GET", path, query=query).raw
+        return ask(line, operation, given).raw
     except RequestInvalid as error:
-        missing = _MISSING.get(path) if error.facts.get("path") == "cursor" else None
+        missing = _MISSING.get(operation.name) if error.facts.get("path") == "cursor" else None
         if missing is None:
             raise
-        raise missing(_at(query["cursor"]), query.get("scope") or "default") from error
+        raise missing(_at(given["cursor"]), given.get("scope") or "default") from error
 
 
 _MISSING: dict[str, Callable[[str, str], OutlastError]] = {
-    "/v1/runs": lambda name, scope: RunNotFound(name),
-    "/v1/handoffs": lambda name, scope: HandoffNotFound(f"id {name!r}"),
-    "/v1/sessions": SessionNotFound,
-    "/v1/tasks": TaskNotFound,
-    "/v1/workspace/artifacts": ArtifactNotFound,
-    "/v1/workspace/records": lambda name, scope: RecordNotFound(name),
-    "/v1/workspace/checkpoints": lambda name, scope: CheckpointNotFound(name),
+    "run_list": lambda name, scope: RunNotFound(name),
+    "handoff_list": lambda name, scope: HandoffNotFound(f"id {name!r}"),
+    "session_list": SessionNotFound,
+    "task_list": TaskNotFound,
+    "workspace_list": ArtifactNotFound,
+    "workspace_records": lambda name, scope: RecordNotFound(name),
+    "workspace_checkpoints": lambda name, scope: CheckpointNotFound(name),
 }
 
 
@@ -289,19 +352,13 @@ def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) ->
         raise ReplyInvalid("a list that does not go on, and does not end")
 
 
-def all_items(line: Line, path: str, given: Given) -> Iterator[bytes]:
-    """The items of a list that comes whole."""
-    path, query = _placed(path, given)
-    yield from page_of(line.ask("GET", path, query=query).raw)[0]
-
-
-def cursor_at(*place: Any) -> str:
+def _cursor_at(*place: Any) -> str:
     """Where a list goes on that a server began: after this item."""
     return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
 
 
 def _at(cursor: str) -> str:
-    """What `cursor_at` was given."""
+    """What `_cursor_at` was given."""
     return str(decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))[0])
 
 
@@ -310,3 +367,6 @@ def checked_json(given: Mapping[str, Any], *names: str) -> None:
     for name in names:
         if given.get(name) is not None:
             pack_json(given[name], name)
+
+
+OTHERWISE: dict[Any, Callable[[bytes], Any]] = {Handoff: handoff_of, Recovered: recovered_of}  # more than their fields

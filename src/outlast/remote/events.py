@@ -7,27 +7,29 @@ Transcripts of a server's runs, read piece by piece.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from outlast.commands.logs import CommandLog
 from outlast.errors import IntegrityBroken, ReplyInvalid, ServerUnreachable
+from outlast.operations.table import OPERATIONS
 from outlast.remote.calls import reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
-from outlast.runs.displaced import Displaced
+from outlast.runs.home_events import HomeEvent
+from outlast.runs.look import Displaced
 from outlast.runs.receipt import Event
-from outlast.values.codec import decode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line
 
 
 T = TypeVar("T")
+E = TypeVar("E", Event, HomeEvent)
 STREAM = "text/event-stream"
 EVENT_BYTES = 16 << 20
 
@@ -41,35 +43,37 @@ class _Over(Exception):
     """Nobody runs the run any more."""
 
 
-class _Following:
-    """How far somebody has come in the events of a run."""
+class _Following(Generic[E]):
+    """How far somebody has come in the events of a run, or of all."""
 
-    def __init__(self, line: Line, run_id: str, after: int) -> None:
-        self._line, self._last = line, after
-        self.path = f"/v1/runs/{in_path(run_id)}/events"
+    def __init__(self, line: Line, path: str, after: int, kind: type[E], query: dict[str, Any] | None = None) -> None:
+        self.line, self._last = line, after
+        self._kind: type[E] = kind
+        self.path, self.query = path, query or {}
         self._began, self._tries = time.monotonic(), 0
 
     @property
     def headers(self) -> dict[str, str]:
         return {"accept": STREAM, "last-event-id": str(self._last)}
 
-    def taken(self, said: _Said) -> Event | None:
+    def taken(self, said: _Said) -> E | None:
         """The event, unless it was seen before. Raises _Over, Broken, and what the server says went wrong."""
         if said.name == "problem":
-            raise error_of(_word(said.data, "status", 500), said.data, self._line.url)
+            raise error_of(_word(said.data, "status", 500), said.data, self.line.url)
         if said.name == "end":
             raise _Over if _word(said.data, "why", "") == "run" else Broken("the server stops")
-        event = value_of(said.data, Event)
-        if event.seq <= self._last:  # it keeps nobody waiting who was told it before
+        event: E = value_of(said.data, self._kind)
+        number = event.number if isinstance(event, HomeEvent) else event.seq
+        if number <= self._last:  # it keeps nobody waiting who was told it before
             return None
         self._began, self._tries = time.monotonic(), 0
-        self._last = event.seq
+        self._last = number
         return event
 
     def pause(self, broken: Broken) -> float:
         """How long to wait before it is taken up again. Raises ServerUnreachable when nothing came for too long."""
         self._tries += 1
-        return self._line.pause(self._began, self._tries, broken.error, broken.why)
+        return self.line.pause(self._began, self._tries, broken.error, broken.why)
 
 
 @reading()
@@ -123,12 +127,23 @@ def _heard(line: Line, pieces: Iterator[bytes]) -> Iterator[_Said]:
         yield from parser.feed(piece)
 
 
-def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
-    """Every event after that one, once and in order, until nobody runs the run any more."""
-    following = _Following(line, run_id, after)
+def of_run(line: Line, run_id: str, after: int) -> _Following[Event]:
+    """The events of a run, after a number."""
+    return _Following(line, f"/v1/runs/{in_path(run_id)}/events", after, Event)
+
+
+def of_all(line: Line, after: int, asked: dict[str, Any]) -> _Following[HomeEvent]:
+    """Those of all runs, after a number."""
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    return _Following(line, "/v1/events", after, HomeEvent, wanted)
+
+
+def follow(following: _Following[E]) -> Iterator[E]:
+    """Every event after that one, once and in order; of a run until nobody runs it any more."""
+    line = following.line
     while True:
         try:
-            with line.stream(following.path, headers=following.headers) as answer:
+            with line.stream(following.path, query=following.query, headers=following.headers) as answer:
                 for said in _heard(line, answer.iter_raw()):
                     if event := following.taken(said):
                         yield event
@@ -139,15 +154,15 @@ def follow(line: Line, run_id: str, after: int) -> Iterator[Event]:
             time.sleep(following.pause(broken))
 
 
-async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Event]:
+async def follow_async(following: _Following[E]) -> AsyncIterator[E]:
     """The same on an event loop."""
-    import asyncio
-
-    following = _Following(line, run_id, after)
+    line = following.line
     async with line.on_loop() as http:
         while True:
             try:
-                async with line.stream_async(http, following.path, headers=following.headers) as answer:
+                async with line.stream_async(
+                    http, following.path, query=following.query, headers=following.headers
+                ) as answer:
                     parser = _Parser(line.patience.most_bytes)
                     async for piece in answer.aiter_raw():
                         for said in parser.feed(piece):
@@ -160,23 +175,14 @@ async def follow_async(line: Line, run_id: str, after: int) -> AsyncIterator[Eve
                 await asyncio.sleep(following.pause(broken))
 
 
-class _DisplacedJson(msgspec.Struct):
-    run_id: str
-    seq: int
-    step: str
-    path: str
-    digest: str
-    at: datetime
-
-
 @reading()
 def displaced_of(line: Line, raw: bytes) -> Displaced:
     """What is known of a file that gave way; its content is asked for when it is read."""
-    said = msgspec.json.decode(raw, type=_DisplacedJson)
+    said = msgspec.json.decode(raw, type=OPERATIONS["run_displaced"].answer.shape)
     return Displaced(**msgspec.structs.asdict(said), read=lambda: _content(line, said))
 
 
-def _content(line: Line, said: _DisplacedJson) -> Iterator[bytes]:
+def _content(line: Line, said: Any) -> Iterator[bytes]:
     """Raises IntegrityBroken when it is not what its digest says."""
     path = f"/v1/runs/{in_path(said.run_id)}/displaced/content"
     content = line.ask("GET", path, query={"path": said.path, "seq": said.seq}).raw
@@ -185,26 +191,14 @@ def _content(line: Line, said: _DisplacedJson) -> Iterator[bytes]:
     yield content
 
 
-class _LogJson(msgspec.Struct):
-    step: str
-    attempt: int
-    status: str
-    exit: int | None
-    started_at: datetime
-    ended_at: datetime | None
-    size_bytes: int | None
-    incomplete: str
-    masked: int | None
-
-
 @reading()
 def log_of(line: Line, run_id: str, raw: bytes) -> CommandLog:
     """What is known of a transcript, and the way to it."""
-    said = msgspec.json.decode(raw, type=_LogJson)
+    said = msgspec.json.decode(raw, type=OPERATIONS["run_logs"].answer.shape)
     return CommandLog(**msgspec.structs.asdict(said), read=lambda: _pieces(line, run_id, said))
 
 
-def _pieces(line: Line, run_id: str, said: _LogJson) -> Iterator[bytes]:
+def _pieces(line: Line, run_id: str, said: Any) -> Iterator[bytes]:
     path, query = f"/v1/runs/{in_path(run_id)}/logs/content", {"step": said.step, "attempt": said.attempt}
     read_bytes = 0
     try:

@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, NotSettled, ReplyRefused
+from msgspec.structs import replace
+
+from outlast.clock import micros
+from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, ReplyRefused
+from outlast.files.changes import text
+from outlast.files.git import branch_of
+from outlast.files.root import Stand, relative_to
+from outlast.files.snapshot import Binding
 from outlast.handoffs import settle as settling
+from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.foreign import check_agree
-from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Handoff, HandoffClaim
+from outlast.handoffs.handoff import (
+    CONTRACT_FIELDS,
+    Contract,
+    Handoff,
+    HandoffClaim,
+    Listed,
+    Near,
+    Recovered,
+    Settlement,
+)
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import STANDINGS, HandoffEvent, Listed, Near, Recovered, Settlement
-from outlast.ledger.verdict import unaccepted
-from outlast.python.handoffs import _FIELDS, Handoffs, _claim, _limit, _number, _reports, _words
+from outlast.handoffs.recover import check
+from outlast.handoffs.unfinished import meant
+from outlast.operations.table import OPERATIONS
+from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _refuse_both, _reports, _standing, _words
 from outlast.remote.calls import (
     Given,
-    all_items,
-    cursor_at,
+    answer_of,
     embedded_only,
+    from_operations,
     handoff_of,
-    items,
     like,
-    read,
+    pages,
     recovered_of,
     value_of,
-    write,
 )
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
 
 if TYPE_CHECKING:
-    from outlast.handoffs.compose import StepHandoff
     from outlast.remote.line import Line
     from outlast.runs.live import Executor
 
 _SETTLING = ("outcome", "actor", "evidence", "acknowledged", "missing", "override", "note", "operation_id")
+LIST = OPERATIONS["handoff_list"]
 HERE_ONLY = "do it where the home is: `outlast handoff export`, `outlast handoff import`"
 
 
+@from_operations("handoff", Handoffs)
 class RemoteHandoffs(Handoffs):
     """Store, recover, claim and settle handoffs of a server. What is not here works as it does embedded."""
 
@@ -51,12 +67,12 @@ class RemoteHandoffs(Handoffs):
     @like(Handoffs.store)
     def store(self, given: Given) -> Handoff:
         scope = self._scope(given["scope"], given.pop("tenant_id"))
-        contract = contract_of(**{name: given.pop(name) for name in _FIELDS})
+        contract = contract_of(**{name: given.pop(name) for name in CONTRACT_FIELDS})
         given["claim_id"] = _claim(given["claim_id"])
         _number("expected_revision", given["expected_revision"])
         wanted = ObserveQuery(HandoffQuery(scope, contract.anchor))
         looking, body = self._looking("store", given, wanted), given | contract_json(contract)
-        stored = handoff_of(looking.storing("/v1/handoff/store", body, contract, bind=given.pop("bind")).raw)
+        stored = handoff_of(looking.storing(OPERATIONS["handoff_store"], body, contract, bind=given.pop("bind")).raw)
         wanted.refuse_other(stored)
         return stored
 
@@ -72,17 +88,17 @@ class RemoteHandoffs(Handoffs):
         self._check(given, claim=given["claim"])
         agree = agreed(given, runs=bool(given["run_checks"]))
         wanted = ObserveQuery(asked, checks=bool(given["run_checks"]), agree=agree)
-        return self._recovered("/v1/handoff/recover", given, "recover", wanted)
+        return self._recovered("handoff_recover", given, "recover", wanted)
 
     @like(Handoffs.verify)
     def verify(self, given: Given) -> Recovered:
         self._scope(given["scope"], given["tenant_id"])
         wanted = self._wanted(given, checks=True, agree=agreed(given, runs=True))
-        return self._recovered("/v1/handoff/verify", given, "verify", wanted)
+        return self._recovered("handoff_verify", given, "verify", wanted)
 
-    def _recovered(self, path: str, given: Given, when: When, wanted: ObserveQuery) -> Recovered:
+    def _recovered(self, name: str, given: Given, when: When, wanted: ObserveQuery) -> Recovered:
         looking = self._looking(when, given, wanted)
-        got = looking.seen(recovered_of(looking.about_handoffs(path, given).raw))
+        got = looking.seen(recovered_of(looking.about_handoffs(OPERATIONS[name], given).raw))
         if got.claim is not None:
             self._line.take(got.claim.id)
         return got
@@ -94,8 +110,6 @@ class RemoteHandoffs(Handoffs):
 
     def _check(self, given: Given, *, claim: bool) -> None:
         """Raises what embedded is raised before anything is looked for."""
-        from outlast.handoffs.recover import Recovering, check
-
         said = {name: given[name] for name in ("take", "accept", "why", "operation_id")}
         check(self._executor.home, Recovering(actor=self._actor(given["actor"]), claim=claim, **said))
 
@@ -104,14 +118,10 @@ class RemoteHandoffs(Handoffs):
         given["accept"] = _words("accept", given["accept"])
         self._check(given, claim=True)
         looking = self._looking("recover", given, self._wanted(given))
-        claim = value_of(looking.about_handoffs("/v1/handoff/claim", given).raw, HandoffClaim)
+        claim = value_of(looking.about_handoffs(OPERATIONS["handoff_claim"], given).raw, HandoffClaim)
         _refuse_other(claim.anchor, given["anchor"])
         self._line.take(claim.id)
         return claim
-
-    @like(Handoffs.renew)
-    def renew(self, given: Given) -> HandoffClaim:
-        return value_of(write(self._line, "/v1/handoff/renew", given).raw, HandoffClaim)
 
     @like(Handoffs.settle)
     def settle(self, given: Given) -> Settlement:
@@ -121,11 +131,7 @@ class RemoteHandoffs(Handoffs):
         runs = bool(given["run_checks"]) and given["outcome"] == "completed"
         wanted = self._wanted(given, checks=runs, agree=agreed(given, runs=runs))
         looking = self._looking("settle", given, wanted)
-        try:
-            settled = value_of(looking.about_handoffs("/v1/handoff/settle", given).raw, Settlement)
-        except NotSettled as error:
-            settling.note_printed(self._executor.home, error, looking.ran)
-            raise
+        settled = value_of(looking.settling(OPERATIONS["handoff_settle"], given), Settlement)
         _refuse_other(settled.anchor, given["anchor"])
         return settled
 
@@ -137,69 +143,44 @@ class RemoteHandoffs(Handoffs):
     @like(Handoffs.get)
     def get(self, given: Given) -> Handoff:
         handoff_id, anchor, scope = given["handoff_id"], given["anchor"], given["scope"]
-        if (handoff_id is None) == (anchor is None):
-            raise HandoffInvalid("handoff_id", "give either an id or an anchor", "get(ID) or get(anchor=ANCHOR)")
+        _refuse_both(handoff_id, anchor)
         wanted = ObserveQuery(self._asked(anchor, handoff_id, scope=scope, revision=given["revision"]))
         if handoff_id == "":
             raise HandoffNotFound("id ''")
         if anchor is None:
-            from outlast.remote.line import in_path
-
-            raw = self._line.ask("GET", f"/v1/handoffs/{in_path(handoff_id)}", query={"scope": scope}).raw
+            named, name = {"handoff_id": handoff_id, "scope": scope}, "handoff_get"
         else:
-            named = {"anchor": anchor, "revision": given["revision"], "scope": scope}
-            raw = self._line.ask("GET", "/v1/handoff", query=named).raw
-        found = handoff_of(raw)
+            named, name = {"anchor": anchor, "revision": given["revision"], "scope": scope}, "handoff_get_by_anchor"
+        found: Handoff = answer_of(self._line, OPERATIONS[name], named)
         wanted.refuse_other(found)
         return found
 
-    def _get(
-        self,
-        handoff_id: str | None = None,
-        *,
-        anchor: str | None = None,
-        revision: int | None = None,
-        scope: str | None = None,
-    ) -> Handoff:
-        return self.get(handoff_id, anchor=anchor, revision=revision, scope=scope)
+    _get = get  # the server notes who looked
 
-    @like(Handoffs.history)
-    def history(self, given: Given) -> list[HandoffEvent]:
-        return [value_of(each, HandoffEvent) for each in all_items(self._line, "/v1/handoff/history", given)]
-
-    @like(Handoffs.step)
-    def step(self, given: Given) -> StepHandoff:
-        from outlast.handoffs.compose import StepHandoff
-
-        return read(self._line, "/v1/runs/{run_id}/handoff", given, StepHandoff)
-
+    lint = Handoffs.lint  # it needs nothing of the server
     export = embedded_only(Handoffs.export, HERE_ONLY)
     import_ = embedded_only(Handoffs.import_, HERE_ONLY)
 
     @like(Handoffs.list)
     def list(self, given: Given) -> Any:
-        standing, look, limit = given["standing"], given["look"], _limit(given["limit"])
-        if standing is not None and standing not in STANDINGS:
-            raise HandoffInvalid("standing", f"{standing!r} is none", f"use one of {', '.join(STANDINGS)}")
+        standing, look, limit = _standing(given["standing"]), given["look"], _limit(given["limit"])
         if limit < 1:
             raise HandoffInvalid(
                 "limit", "it is no whole number above 0", "say how many are wanted at most, such as 50"
             )
-        cursor = cursor_at(given["before"]) if given["before"] is not None else ""
         if not look and standing != "contested":
-            query = {"standing": standing, "scope": given["scope"]}
-            return [value_of(each, Listed) for each in items(self._line, "/v1/handoffs", query, limit, cursor)]
+            return answer_of(self._line, LIST, given)
         found = []
-        for one in self._judged(given["scope"], cursor):
+        for one in self._judged(given["scope"], given["before"]):
             if standing in (None, one.standing):
                 found.append(one)
             if len(found) >= limit:
                 break
         return found
 
-    def _judged(self, scope: str | None, cursor: str) -> Iterator[Listed]:
+    def _judged(self, scope: str | None, before: str | None) -> Iterator[Listed]:
         """Every handoff, judged by what its files are here."""
-        for each in items(self._line, "/v1/handoffs", {"look": True, "scope": scope}, None, cursor):
+        for each in pages(self._line, LIST, {"look": True, "scope": scope, "before": before}):
             one = value_of(each, Listed)
             broken = one.verdict is not None and any(why.code == "integrity_broken" for why in one.verdict.reasons)
             if one.standing == "finished" or broken:
@@ -209,11 +190,9 @@ class RemoteHandoffs(Handoffs):
             yield replace(one, verdict=got.verdict, standing=self._standing(one, got))
 
     def _standing(self, one: Listed, got: Recovered) -> Any:
-        from outlast.clock import micros
-
         if one.standing in ("finished", "claimed"):
             return one.standing
-        if unaccepted(got.verdict, got.accepted):
+        if got.verdict.unaccepted(got.accepted):
             return "contested"
         return "expired" if micros(one.expires_at) <= self._executor.home.clock.now() else "open"
 
@@ -224,10 +203,6 @@ class RemoteHandoffs(Handoffs):
 
         Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
         """
-        from outlast.files.git import branch_of
-        from outlast.files.root import relative_to
-        from outlast.handoffs.unfinished import meant
-
         root = observer_of(self._executor.caller).root(self._executor.caller, given["repo_root"])
         if given["file_path"] is not None:
             return self._of_file(given, root, relative_to(root, given["file_path"], "file_path"))
@@ -255,19 +230,15 @@ class RemoteHandoffs(Handoffs):
 
     def _here(self, root: Any, query: Given) -> Iterator[Near]:
         """Those whose files are here: stored or run in this folder, or in another clone of its repository."""
-        from outlast.files.changes import text
-        from outlast.files.root import Stand
-        from outlast.handoffs.handoff import Binding
-
         stand = Stand(root)
-        for each in items(self._line, "/v1/handoff/near", query):
+        for each in pages(self._line, OPERATIONS["handoff_near"], query):
             near = value_of(each, Near)
             bound = Binding(root=near.root, host="", commit=near.commit, prefix=near.prefix, known_by=near.known_by)
             if near.root in ("", text(str(root))) or stand.place_of(bound):
                 yield near
 
     def _open_ones(self, scope: str | None) -> Iterator[str]:
-        found = (value_of(each, Listed) for each in items(self._line, "/v1/handoffs", {"scope": scope}))
+        found = (value_of(each, Listed) for each in pages(self._line, LIST, {"scope": scope}))
         unfinished = (one.anchor for one in found if one.standing != "finished")
         return (anchor for anchor, _ in zip(unfinished, range(10), strict=False))
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from outlast import errors
 from outlast.errors import (
@@ -33,14 +34,16 @@ from outlast.errors import (
     ServerUnreachable,
     Unavailable,
 )
+from outlast.home.caller import LOCAL
 from outlast.ids import chance, random_id
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode
 from outlast.values.text import visible
 
-if TYPE_CHECKING:
+try:
     import httpx2
-
+except ImportError as missing:
+    raise ExtraMissing("a home behind a URL", "client") from missing
 
 _SHOWN = 300  # characters of an answer that is not ours
 _FAMILIES = {404: NotFound, 409: Conflict, 401: Refused, 403: Refused, 405: Refused}
@@ -103,6 +106,7 @@ def _literal(text: str) -> str:
 
 
 NOT_UP = (429, 502, 503, 504)
+OF_A_PROXY = (502, 504)  # which found nobody behind it
 LASTING = frozenset(
     {
         "store_read_only",
@@ -122,28 +126,26 @@ SLOWEST = 16 << 10  # bytes in a second: an answer that comes slower than that o
 MOST_BYTES = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ClientPatience:
+class ClientPatience(Struct, frozen=True):
     """How long a client waits. Given as `store_options`; tests shorten it."""
 
     deadline_seconds: float = 30.0  # for a call and all its tries
+    absent_seconds: float = 2.5  # for them while nobody ever was there: a server that is down is said at once
     retry_seconds: float = 0.1  # before the second try; then twice that, and so on
     longest_retry_seconds: float = 2.0
     poll_seconds: float = 20.0  # of one look at a run that goes on
     most_bytes: int = MOST_BYTES  # of one answer: a larger one is not read
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(Struct, frozen=True):
     """In whose name a client asks, unless its key says otherwise."""
 
     tenant: str = "default"
     scope: str = "default"
-    actor: str = "local"
+    actor: str = LOCAL
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A good answer."""
 
     status: int
@@ -158,6 +160,7 @@ class Line:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
         self._headers = _headers(_key_around() if key is None else key, who)
+        self._heard = False  # of the server, in whatever words
         self._http = _client(self.url)
 
     def operation_id(self) -> str:
@@ -187,7 +190,7 @@ class Line:
 
         def once(seconds: float) -> Reply:
             sent = content() if content is not None else said
-            timeout = _timeout(seconds, wait)
+            timeout = _timeout(seconds, wait, self._connecting)
             with self._http.stream(method, url, content=sent, headers=_bytes(given), timeout=timeout) as answer:
                 raw = _read(answer, self.patience.most_bytes, time.monotonic() + seconds)
                 return self._taken(answer.status_code, answer.headers, raw)
@@ -195,6 +198,7 @@ class Line:
         return self._tried(once, failed, wait)
 
     def _taken(self, status: int, headers: Any, raw: bytes) -> Reply:
+        self._heard = self._heard or status not in OF_A_PROXY
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
         _warn_of(headers.get("outlast-damaged", ""))
@@ -214,6 +218,7 @@ class Line:
                 trouble: OutlastError | None = refused.error
                 why = f"it answered {refused.status}"
             except _line_errors() as error:
+                self._heard = self._heard or not _nobody_there(error)
                 trouble, why = None, f"{type(error).__name__}: {error}"
             failed(tries)
             time.sleep(self.pause(began, tries, trouble, why))
@@ -223,9 +228,19 @@ class Line:
         patience = self.patience
         pause: float = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
         pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
-        if time.monotonic() + pause > began + patience.deadline_seconds:
-            raise trouble or ServerUnreachable(self.url, patience.deadline_seconds, tries, why)
+        if time.monotonic() + pause > began + self._deadline:
+            raise trouble or ServerUnreachable(self.url, self._deadline, tries, why)
         return pause
+
+    @property
+    def _connecting(self) -> float:
+        return CONNECT_SECONDS if self._heard else min(CONNECT_SECONDS, self.patience.absent_seconds)
+
+    @property
+    def _deadline(self) -> float:
+        """How long a call is tried: one that was there before may be starting anew, and is waited for."""
+        patience = self.patience
+        return patience.deadline_seconds if self._heard else min(patience.deadline_seconds, patience.absent_seconds)
 
     @contextmanager
     def stream(
@@ -235,10 +250,13 @@ class Line:
         given = _bytes({**self._headers, **self._shown(), **(headers or {})})
         seconds = self.patience.deadline_seconds
         try:
-            with self._http.stream("GET", self._place(path, query), headers=given, timeout=_timeout(seconds)) as answer:
+            with self._http.stream(
+                "GET", self._place(path, query), headers=given, timeout=_timeout(seconds, 0.0, self._connecting)
+            ) as answer:
                 if answer.status_code >= 300:
                     self._refuse(answer.status_code, _read(answer, _PROBLEM_BYTES, time.monotonic() + seconds))
                 _refuse_packed(answer)
+                self._heard = True
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -256,21 +274,27 @@ class Line:
 
     def on_loop(self) -> httpx2.AsyncClient:
         """The same line for an event loop."""
-        import httpx2
-
         return httpx2.AsyncClient(**_settings(self.url))
 
     @asynccontextmanager
     async def stream_async(
-        self, http: httpx2.AsyncClient, path: str, *, headers: Mapping[str, str]
+        self,
+        http: httpx2.AsyncClient,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str],
     ) -> AsyncIterator[httpx2.Response]:
         """As `stream`, awaited."""
         given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds
         try:
-            async with http.stream("GET", self._place(path, None), headers=given, timeout=_timeout(seconds)) as answer:
+            async with http.stream(
+                "GET", self._place(path, query), headers=given, timeout=_timeout(seconds, 0.0, self._connecting)
+            ) as answer:
                 if answer.status_code >= 300:
                     self._refuse(answer.status_code, await _read_async(answer, _PROBLEM_BYTES))
                 _refuse_packed(answer)
+                self._heard = True
                 yield answer
         except _line_errors() as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
@@ -316,9 +340,6 @@ class _Refused(Exception):
 
 def _warn_of(damaged: str) -> None:
     """Warn of records that the server met and that are not what was stored, as a home of this process would."""
-    import warnings
-    from urllib.parse import unquote
-
     for line in damaged.split(",") if damaged else ():
         warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=2)
 
@@ -331,16 +352,16 @@ def _may_pass(status: int, raw: bytes) -> bool:
     return problem is None or problem.code not in LASTING
 
 
-def _timeout(seconds: float, wait: float = 0.0) -> httpx2.Timeout:
+def _timeout(seconds: float, wait: float, connecting: float) -> httpx2.Timeout:
     """How long a try may take; that somebody is there at all shows sooner."""
-    import httpx2
+    return httpx2.Timeout(seconds + wait, connect=min(seconds, connecting))
 
-    return httpx2.Timeout(seconds + wait, connect=min(seconds, CONNECT_SECONDS))
+
+def _nobody_there(error: Exception) -> bool:
+    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _line_errors() -> tuple[type[Exception], ...]:
-    import httpx2
-
     return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
 
 
@@ -374,8 +395,6 @@ class _Parts:
         self._size, self._most_bytes, self._until = 0, most_bytes, until
 
     def add(self, piece: bytes) -> None:
-        import httpx2
-
         self.found.append(piece)
         self._size += len(piece)
         if self._size > self._most_bytes:
@@ -412,7 +431,7 @@ def _bytes(headers: Mapping[str, str]) -> dict[bytes, bytes]:
 
 def _headers(key: str | None, who: Who) -> dict[str, str]:
     said = {"outlast-tenant": (who.tenant, "default"), "outlast-scope": (who.scope, "default")}
-    said["outlast-actor"] = (who.actor, "local")
+    said["outlast-actor"] = (who.actor, LOCAL)
     found = {name: value for name, (value, usual) in said.items() if value != usual}
     if key:
         if not key.isascii() or not key.isprintable() or " " in key:
@@ -437,10 +456,6 @@ def _checked(url: str) -> str:
 
 
 def _client(url: str) -> httpx2.Client:
-    try:
-        import httpx2
-    except ImportError as error:
-        raise ExtraMissing("a home behind a URL", "client") from error
     return httpx2.Client(**_settings(url))
 
 
@@ -448,8 +463,6 @@ _PLAIN = {"user-agent": "outlast", "accept-encoding": "identity"}
 
 
 def _settings(url: str) -> dict[str, Any]:
-    import httpx2
-
     parts = urlsplit(url)
     here, verify = parts.hostname in LOOPBACK, parts.scheme == "https"  # reading certificates takes its time
     limits = httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=30.0)

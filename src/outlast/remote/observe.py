@@ -1,37 +1,40 @@
 """Looking for a server: what it asks to be looked at is looked at here, and sent with the same request again.
 
-The server says what it needs to know; the call says what it may ask for (`Wanted`). Checks run only if the caller asked
-for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not done.
-And their commands run only if this user stored them from here, agreed to them, or trusts that actor of that server: who
-stored them is the server's word, which alone is not enough.
+The server says what it needs to know; the call says what it may ask for (`ObserveQuery`). Checks run only if the caller
+asked for checks, and only those of the handoff that he asked for; anything more is refused with ReplyRefused, and not
+done. And their commands run only if this user stored them from here, agreed to them, or trusts that actor of that
+server: who stored them is the server's word, which alone is not enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, LookFirst, OutlastError, ReplyInvalid, ReplyRefused
+from outlast.errors import HandoffInvalid, LookFirst, NotSettled, OutlastError, ReplyInvalid, ReplyRefused
 from outlast.handoffs import foreign
+from outlast.handoffs.contract import read_check, read_must
+from outlast.handoffs.difference import edits
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.forms import read_check, read_must
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, must_key
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, Recovered, must_key
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.reported import refuse_odd
+from outlast.handoffs.settle import note_printed
+from outlast.handoffs.sighting import refuse_odd
 from outlast.handoffs.verdict import edited_in
 from outlast.ledger.verdict import Verdict, judge
-from outlast.remote.calls import Given, reading, write
+from outlast.operations.table import OPERATIONS
+from outlast.remote.calls import Given, ask, reading
 from outlast.remote.place import send_blobs
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
+    from outlast.operations.operation import Operation
     from outlast.remote.line import Line, Reply
     from outlast.runs.live import Executor
 
@@ -39,8 +42,7 @@ LOOKS = 12  # while a handoff changes as fast as it is looked at, somebody else 
 When = Literal["store", "recover", "verify", "settle"]
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveQuery:
+class ObserveQuery(Struct, frozen=True):
     """What the caller asked for himself: which handoff, where its files are, and whether its checks may run."""
 
     asked: HandoffQuery
@@ -82,25 +84,33 @@ class ObservedCall:
         self._checks: tuple[Form, ...] | None = None  # those that ran
         self.ran: list[Evidence] = []
 
-    def about_handoffs(self, path: str, given: Given) -> Reply:
+    def about_handoffs(self, operation: Operation, given: Given) -> Reply:
         """Send it with what is found of each handoff that the server asks about."""
         body = self._named(given) | {"looks": True}
         for _ in range(LOOKS):
             try:
-                return write(self._line, path, body | {"observed": list(self._found.values())}, headers=self._shown)
+                return ask(self._line, operation, body | {"observed": list(self._found.values())}, headers=self._shown)
             except LookFirst as first:
                 self._look(first)
                 asked = first
         raise asked
 
-    def storing(self, path: str, given: Given, contract: Contract, *, bind: bool) -> Reply:
+    def settling(self, operation: Operation, given: Given) -> bytes:
+        """The same for an end. Raises NotSettled, whose checks printed here what the caller may read."""
+        try:
+            return self.about_handoffs(operation, given).raw
+        except NotSettled as error:
+            note_printed(self._executor.home, error, self.ran)
+            raise
+
+    def storing(self, operation: Operation, given: Given, contract: Contract, *, bind: bool) -> Reply:
         """Send a handoff, bound to its files as they are here."""
         runs = given.get("baseline") is True
         may = {"binding": bind, "checks": runs}
         body = self._named(given) | {"looks": bind or runs, "bind": bind}
         while True:
             try:
-                reply = write(self._line, path, body, headers=self._shown)
+                reply = ask(self._line, operation, body, headers=self._shown)
                 foreign.stored_here(contract)
                 return reply
             except LookFirst as first:
@@ -121,8 +131,6 @@ class ObservedCall:
 
     def _edits(self, got: Recovered) -> str:
         """What was edited here since, where that only weakens: the server sees no file."""
-        from outlast.handoffs.renames import edits
-
         found, paths = self._found.get(got.handoff.id, {}), edited_in(got.verdict)
         if not paths or not found.get("root") or found["binding"] is None:
             return ""
@@ -212,7 +220,7 @@ class ObservedCall:
 
         def use() -> None:
             with suppress(OutlastError):
-                write(self._line, "/v1/handoff/renew", named, headers=self._shown)
+                ask(self._line, OPERATIONS["handoff_renew"], named, headers=self._shown)
 
         return use
 

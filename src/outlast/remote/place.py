@@ -21,19 +21,20 @@ from typing import TYPE_CHECKING, Any, cast
 from outlast.clock import Clock, SystemClock
 from outlast.errors import BlobNotFound, EmbeddedOnly, IntegrityBroken, NotFound
 from outlast.handoffs.musts import PathRule, rule_of_must
-from outlast.handoffs.observer import Here
+from outlast.handoffs.observer import LocalObserver
 from outlast.home.caller import Caller
 from outlast.home.home import Home
 from outlast.home.place import check_name, check_tenant
 from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import Ids, random_id
-from outlast.runs.live import Executor, Guard, Live
+from outlast.python.rooms import load_commands
+from outlast.runs.live import Executor, Live
+from outlast.secrets import SecretRules, read_own
 from outlast.secrets.find import is_secret_file
-from outlast.secrets.own import SecretRules, read_own
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.contract import Store
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 from outlast.values.private import make_folder, write_file
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _SECRET = "is a secrets file, and is not read for a server"
 _CONTENT = ("contains", "sha256")  # rules that tell of content, guess by guess
 
 
-class OwnEyes(Here):
+class ClientObserver(LocalObserver):
     """Looks where the caller is and where he says, and nowhere else. Whoever is in `/` is nowhere."""
 
     knows_runs = False
@@ -111,13 +112,7 @@ def open_client(
         process=this_process(ids),
         secrets=SecretRules(read_own(Path("/nonexistent"), chosen.secret_patterns)),
     )
-    return Executor(Caller(home, actor, scope, OwnEyes()), Live(home, make_guard=lambda: _guard(home)))
-
-
-def _guard(home: Home) -> Guard:
-    from outlast.commands.guard import Guard
-
-    return Guard(home.settings.patience_seconds)
+    return Executor(Caller(home, actor, scope, ClientObserver()), Live(home, load_commands=load_commands))
 
 
 def close_client(client: Executor) -> None:

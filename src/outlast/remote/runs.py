@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
+from outlast.python.outlast import acceptance_of, taken_because
 from outlast.remote.calls import outcome_of
 from outlast.remote.line import in_path
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome
+from outlast.runs.receipt import Attempts, Receipt
+from outlast.runs.run import Options, Outcome
+from outlast.runs.start import pack_inputs
 from outlast.values.ambient import STOP, refuse_stopped
 from outlast.values.codec import Decode, decode
 
@@ -24,6 +26,20 @@ if TYPE_CHECKING:
 FIRST_LOOK = 1.0  # seconds: a run that is shorter is told whole at once
 OF_THE_CLIENT = ("wait", "returns")  # options that no server is told
 WHEN_AWAITED = 1.0  # one who is awaited may be cancelled, and looks up more often
+
+
+class GivenReceipts(Attempts):
+    """Receipts that a server gave: each is its own attempt."""
+
+    def __init__(self, receipts: list[Receipt]) -> None:
+        self.heard: list[Any] = receipts
+
+    def receipt(self, heard: Any) -> Receipt:
+        found: Receipt = heard
+        return found
+
+    def broken(self) -> Iterator[Receipt]:
+        return (each for each in self if each.broken)
 
 
 class Runs:
@@ -42,8 +58,6 @@ class Runs:
         look: float = FIRST_LOOK,
     ) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
-        from outlast.runs.start import pack_inputs
-
         spec, unheard = flow.spec, list[int]()
         inputs = decode(pack_inputs(spec, spec.bind(args, kwargs)))
         body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
@@ -67,8 +81,6 @@ class Runs:
         take: bool = False,
     ) -> Outcome[Any]:
         """How a run stands that goes on since now."""
-        from outlast.python.outlast import acceptance_of, taken_because
-
         taken = acceptance_of(accept, why, partial)
         taken_because(take, why)
         body = {"accept": taken.codes, "why": why, "partial": partial, "take": take}
@@ -95,7 +107,7 @@ class Runs:
         """How it stands once nobody runs it any more. Who stops waiting stops nothing."""
         notes = found.notes
         with _goes_on(found.run_id):
-            while found.status == "running":
+            while found.status in ("queued", "running"):
                 refuse_stopped()
                 seconds = self._line.patience.poll_seconds
                 found = self.look(found.run_id, min(seconds, WHEN_AWAITED) if STOP.get() else seconds, back)
@@ -115,7 +127,7 @@ class Runs:
         until = time.monotonic() + (float("inf") if timeout is None else timeout)
         with _goes_on(run_id):
             found = self.look(run_id, 0.0, back)
-            while found.status in ("running", "crashed"):
+            while found.status in ("queued", "running", "crashed"):
                 refuse_stopped()
                 if found.status == "crashed":
                     self._take_up(run_id)
@@ -131,7 +143,7 @@ class Runs:
 
 def _said(options: Options) -> dict[str, Any]:
     """What is said of a run in a request: what was given, in the same names."""
-    names = [field.name for field in fields(options) if field.name not in OF_THE_CLIENT]
+    names = [name for name in options.__struct_fields__ if name not in OF_THE_CLIENT]
     return {name: value for name in names if (value := getattr(options, name)) not in (None, False, "", ())}
 
 

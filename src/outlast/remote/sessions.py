@@ -2,100 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outlast.errors import EmbeddedOnly
+from outlast.operations.table import OPERATIONS
 from outlast.python.sessions import Sessions
-from outlast.remote.calls import Given, cursor_at, items, like, page_of, read, value_of, write
-from outlast.remote.line import in_path
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
-from outlast.sessions.session import Memo, Message, Session, Window
+from outlast.remote.calls import Given, answer_of, from_operations, like
+from outlast.sessions.session import Message, number, read_memo, read_message, read_messages, read_meta
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.remote.line import Line
 
-ONE = "/v1/sessions/{session_id}"
 
-
+@from_operations("sessions", Sessions)
 class RemoteSessions(Sessions):
     """Conversations of a server."""
 
     def __init__(self, line: Line, caller: Caller) -> None:
         self._line, self._caller = line, caller
 
-    @like(Sessions.open)
-    def open(self, given: Given) -> Session:
+    def _check_open(self, given: Given) -> None:
         if given["session_id"] is not None:
-            self._asked(given["session_id"], given["scope"], given["actor"])
+            self._check_get(given)
         if given["meta"] is not None:
-            session_drafts.meta_of(given["meta"])
-        return value_of(write(self._line, "/v1/sessions", given).raw, Session)
+            read_meta(given["meta"])
 
-    @like(Sessions.append)
-    def append(self, given: Given) -> Message:
-        session_drafts.draft(given["role"], given["content"], given["meta"], given["run_id"])
-        self._asked(given["session_id"], given["scope"], given["actor"])
-        return value_of(write(self._line, f"{ONE}/messages", given).raw, Message)
+    def _check_append(self, given: Given) -> None:
+        read_message(given["role"], given["content"], given["meta"], given["run_id"])
+        self._check_get(given)
 
     @like(Sessions.append_many)
     def append_many(self, given: Given) -> list[Message]:
-        self._asked(given["session_id"], given["scope"], given["actor"])
-        if not session_drafts.drafts(given["messages"]):
+        self._check_get(given)
+        if not read_messages(given["messages"]):
             return []
-        reply = write(self._line, f"{ONE}/messages/many", given)
-        return [value_of(each, Message) for each in page_of(reply.raw)[0]]
+        found: list[Message] = answer_of(self._line, OPERATIONS["session_append_many"], given)
+        return found
 
-    @like(Sessions.set_memo)
-    def set_memo(self, given: Given) -> Memo:
-        self._asked(given["session_id"], given["scope"], given["actor"])
-        session_drafts.memo_of(given["text"])
+    def _check_set_memo(self, given: Given) -> None:
+        self._check_get(given)
+        read_memo(given["text"])
         for name in ("upto", "expected"):
             if given[name] is not None:
                 number(name, given[name])
-        return value_of(write(self._line, f"{ONE}/memo", given, method="PUT").raw, Memo)
 
     # -- looking ---------------------------------------------------------------------------------
 
-    @like(Sessions.get)
-    def get(self, given: Given) -> Session:
-        self._asked(given["session_id"], given["scope"])
-        return read(self._line, ONE, given, Session)
+    def _check_get(self, given: Given) -> None:
+        self._asked(given["session_id"], given["scope"], given.get("actor"))
 
-    @like(Sessions.messages)
-    def messages(self, given: Given) -> list[Message]:
-        self._asked(given["session_id"], given["scope"])
-        limit, path = number("limit", given.pop("limit")), f"{ONE}/messages"
+    def _check_messages(self, given: Given) -> None:
+        self._check_get(given)
         number("after", given["after"])
-        if not limit:
+        if not number("limit", given["limit"]):
             self.get(given["session_id"], scope=given["scope"])
-        return [value_of(each, Message) for each in items(self._line, path, given, limit)]
 
     @like(Sessions.last)
     def last(self, given: Given) -> list[Message]:
-        self._asked(given["session_id"], given["scope"])
+        self._check_get(given)
         wanted = number("n", given["n"])
         session = self.get(given["session_id"], scope=given["scope"])
         return self.messages(session.id, after=max(session.messages - wanted, 0), limit=wanted, scope=given["scope"])
 
-    @like(Sessions.memo)
-    def memo(self, given: Given) -> Memo | None:
-        self._asked(given["session_id"], given["scope"])
-        path = f"/v1/sessions/{in_path(given['session_id'])}/memo"
-        raw = self._line.ask("GET", path, query={"scope": given["scope"]}).raw
-        return None if raw == b"null" else value_of(raw, Memo)
+    _check_memo = _check_get
 
-    @like(Sessions.window)
-    def window(self, given: Given) -> Window:
+    def _check_window(self, given: Given) -> None:
         if given.pop("tokens_of") is not None:
             raise EmbeddedOnly("window with tokens_of", "leave it out: the server counts by itself")
-        self._asked(given["session_id"], given["scope"])
+        self._check_get(given)
         number("tokens", given["tokens"])
-        return read(self._line, f"{ONE}/window", given, Window)
 
-    @like(Sessions.list)
-    def list(self, given: Given) -> Any:
-        limit, before = number("limit", given.pop("limit")), given.pop("before", None)
-        cursor = cursor_at(before) if before is not None else ""
-        return [value_of(each, Session) for each in items(self._line, "/v1/sessions", given, limit, cursor)]
+    def _check_list(self, given: Given) -> None:
+        number("limit", given["limit"])

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, NotSettled, ReplyInvalid, ValueRefused
+from outlast.errors import HandoffInvalid, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
+from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
+from outlast.operations.table import OPERATIONS
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.remote.calls import (
     Given,
+    answer_of,
+    ask,
     checked_json,
-    cursor_at,
+    from_operations,
     handoff_of,
-    items,
     like,
-    read,
     reading,
     recovered_of,
     value_of,
-    write,
 )
 from outlast.remote.handoffs import agreed, contract_json
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
-from outlast.sessions import drafts as session_drafts
-from outlast.sessions.drafts import number
+from outlast.sessions.session import number, read_meta
 from outlast.tasks.bridge import OURS, STORING, Of
-from outlast.tasks.task import STATES, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
+from outlast.tasks.task import TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
+from outlast.workspace.checkpoint import Checkpoint
+from outlast.workspace.record import Record
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line
     from outlast.runs.live import Executor
-
-ONE = "/v1/tasks/{task_id}"
 
 
 class _With(msgspec.Struct):
@@ -78,7 +78,7 @@ class RemoteTaskSession(TaskSession):
         number("history", given["history"])
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("recover")
-        found = _context(looking.about_handoffs(f"{ONE}/inspect", body).raw)
+        found = _context(looking.about_handoffs(OPERATIONS["task_inspect_seen"], body).raw)
         return found if found.handoff is None else replace(found, handoff=looking.seen(found.handoff))
 
     @like(TaskSession.pause_task)
@@ -95,7 +95,7 @@ class RemoteTaskSession(TaskSession):
         said = contract_json(contract)
         del said["anchor"]
         looking = self._looking("store")
-        raw = looking.storing(f"{ONE}/pause", said | options | self._whose(), contract, bind=bind).raw
+        raw = looking.storing(OPERATIONS["task_pause"], said | options | self._whose(), contract, bind=bind).raw
         got = value_of(raw, _With)
         handoff = handoff_of(got.handoff)
         ObserveQuery(self._of.asked).refuse_other(handoff)
@@ -109,7 +109,7 @@ class RemoteTaskSession(TaskSession):
         agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("recover", checks=bool(given["run_checks"]), agree=agree)
-        got = value_of(looking.about_handoffs(f"{ONE}/resume", body).raw, _With)
+        got = value_of(looking.about_handoffs(OPERATIONS["task_resume"], body).raw, _With)
         recovered = looking.seen(recovered_of(got.recovered))
         if got.claim is None:
             raise ReplyInvalid("a task that is resumed without a claim")
@@ -124,13 +124,7 @@ class RemoteTaskSession(TaskSession):
         agree = agreed(given, runs=bool(given["run_checks"]))
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("settle", checks=bool(given["run_checks"]), agree=agree)
-        try:
-            done = value_of(looking.about_handoffs(f"{ONE}/complete", body).raw, TaskCompleted)
-        except NotSettled as error:
-            from outlast.handoffs.settle import note_printed
-
-            note_printed(self._executor.home, error, looking.ran)
-            raise
+        done = value_of(looking.settling(OPERATIONS["task_complete"], body), TaskCompleted)
         self._took(None)
         return done
 
@@ -139,21 +133,20 @@ class RemoteTaskSession(TaskSession):
         check_name("name", given["name"])
         checked_json(given, "body")
         of = self._of
-        body = given | {"task_id": of.task, "scope": of.scope, "actor": of.actor}
-        return value_of(write(self._line, f"{ONE}/events", body).raw, TaskEvent)
+        said = given | {"task_id": of.task, "scope": of.scope, "actor": of.actor}
+        found: TaskEvent = answer_of(self._line, OPERATIONS["task_record"], said)
+        return found
 
     @like(TaskSession.events)
     def events(self, given: Given) -> list[TaskEvent]:
-        limit = number("limit", given["limit"])
-        query = {"task_id": self._of.task, "after": number("after", given["after"]), "scope": self._of.scope}
-        return [value_of(each, TaskEvent) for each in items(self._line, f"{ONE}/events", query, limit)]
+        asked = {name: number(name, given[name]) for name in ("after", "limit")}
+        of = {"task_id": self._of.task, "scope": self._of.scope}
+        found: list[TaskEvent] = answer_of(self._line, OPERATIONS["task_events"], of | asked)
+        return found
 
 
 @reading()
 def _context(raw: bytes) -> TaskContext:
-    from outlast.workspace.checkpoint import Checkpoint
-    from outlast.workspace.record import Record
-
     said = decode(raw)
     found = msgspec.convert(said | {"handoff": None}, TaskContext)
     handoff = None if said["handoff"] is None else recovered_of(msgspec.json.decode(raw, type=_With).handoff)
@@ -162,6 +155,7 @@ def _context(raw: bytes) -> TaskContext:
     return replace(found, handoff=handoff, checkpoints=checkpoints, records=records)
 
 
+@from_operations("tasks", Tasks)
 class RemoteTasks(Tasks):
     """Tasks of a server: open one, and pause, resume and complete it in its session."""
 
@@ -175,27 +169,22 @@ class RemoteTasks(Tasks):
         names = ("task_id", "tenant_id", "scope", "actor", "repo_root", "claim_id")
         of = self._of(**{name: given[name] for name in names})
         if given["meta"] is not None:
-            session_drafts.meta_of(given["meta"])
+            read_meta(given["meta"])
         if given["session"] != "":
             check_name("session", given["session"])
-        write(self._line, f"{ONE}/open", given)
+        ask(self._line, OPERATIONS["task_open"], given)
         return RemoteTaskSession(self._line, self._executor, of)
 
     @like(Tasks.session)
     def session(self, given: Given) -> TaskSession:
         of = self._of(**given)
-        read(self._line, ONE, {"task_id": of.task, "scope": of.scope}, Task)
+        self.get(of.task, scope=of.scope)
         return RemoteTaskSession(self._line, self._executor, of)
 
-    @like(Tasks.get)
-    def get(self, given: Given) -> Task:
-        of = self._of(given["task_id"], None, given["scope"])
-        return read(self._line, ONE, {"task_id": of.task, "scope": of.scope}, Task)
+    def _check_get(self, given: Given) -> None:
+        self._of(given["task_id"], None, given["scope"])
 
-    @like(Tasks.list)
-    def list(self, given: Given) -> Any:
-        state, before = given["state"], given.pop("before", None)
-        if state is not None and state not in STATES:
-            raise ValueRefused("state", f"{state!r:.100} is none", f"use one of {', '.join(STATES)}")
-        limit, cursor = number("limit", given.pop("limit")), cursor_at(before) if before is not None else ""
-        return [value_of(each, Task) for each in items(self._line, "/v1/tasks", given, limit, cursor)]
+    def _check_list(self, given: Given) -> None:
+        if given["state"] is not None and given["state"] not in STATES:
+            raise ValueRefused("state", f"{given['state']!r:.100} is none", f"use one of {', '.join(STATES)}")
+        number("limit", given["limit"])

@@ -9,25 +9,25 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from outlast.errors import BudgetTooSmall, EmbeddedOnly, IntegrityBroken, ValueRefused
+from outlast.operations.table import OPERATIONS
 from outlast.python.workspace import Workspace
-from outlast.remote.calls import Given, all_items, cursor_at, items, like, page_of, read, value_of, write
+from outlast.remote.calls import Given, answer_of, ask, from_operations, like, value_of
 from outlast.remote.line import Broken
-from outlast.sessions.drafts import number
-from outlast.values.tokenizer import TokensOf, counter
-from outlast.workspace import checkpoint
+from outlast.sessions.session import number
+from outlast.values.tokens import TokensOf, counter
+from outlast.workspace import checkpoint, link
+from outlast.workspace import record as records
 from outlast.workspace.artifact import Artifact
-from outlast.workspace.artifacts import draft
-from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import pieces_of, stream_of
-from outlast.workspace.link import Link
+from outlast.workspace.recall import recall as recalling
 from outlast.workspace.recall.pack import ContextPack, line_of
-from outlast.workspace.record import Record
-from outlast.workspace.why import Why
+from outlast.workspace.save import draft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -77,11 +77,14 @@ def _counted(pack: ContextPack, budget: int, tokens_of: TokensOf) -> ContextPack
     return replace(pack, budget=budget, tokens=spent, entries=entries)
 
 
-SPACE = "/v1/workspace"
+UPLOAD, CONTENT, RECALL = (OPERATIONS[f"workspace_{name}"] for name in ("upload", "content", "recall"))
 PIECE = 1 << 20
 IN_MEMORY = 1 << 20  # larger content waits on the disk while it is sent
+OF_RECORD = ("kind", "text", "refs", "tags", "pinned", "task", "at", "source", "redact")
+OF_LINK = ("source", "relation", "target", "note", "redact")
 
 
+@from_operations("workspace", Workspace)
 class RemoteWorkspace(Workspace):
     """Artifacts, records, links, checkpoints and recall of a server."""
 
@@ -93,150 +96,92 @@ class RemoteWorkspace(Workspace):
     @like(Workspace.save)
     def save(self, given: Given) -> Artifact:
         content, who = given.pop("content"), self._who(given.pop("actor"))
-        told = draft(
-            self._scope(given["scope"]),
-            given["name"],
-            content,
-            given["media_type"],
-            given["summary"],
-            given["tags"],
-            given["source"],
-            who,
-        )
-        query = given | {"media_type": told.media_type, "tags": told.tags}
-        query["operation_id"] = query["operation_id"] or self._line.operation_id()
+        kind, summary, tags, source = (given[name] for name in ("media_type", "summary", "tags", "source"))
+        told = draft(self._scope(given["scope"]), given["name"], content, kind, summary, tags, source, who)
+        asked = given | {"media_type": told.media_type, "tags": told.tags}
         with tempfile.SpooledTemporaryFile(IN_MEMORY) as file:
             digest, size = _spooled(file, pieces_of(content))
-            return self._uploaded(file, query, digest, size)
+            return self._uploaded(file, asked, digest, size)
 
-    def _uploaded(self, file: IO[bytes], query: Given, digest: str, size: int) -> Artifact:
+    def _uploaded(self, file: IO[bytes], given: Given, digest: str, size: int) -> Artifact:
         def pieces() -> Iterator[bytes]:
             file.seek(0)
             return iter(lambda: file.read(PIECE), b"")
 
         headers = {"content-type": "application/octet-stream", "content-length": str(size)}
-        reply = self._line.ask("PUT", f"{SPACE}/artifacts", query=query, content=pieces, headers=headers)
-        saved = value_of(reply.raw, Artifact)
+        saved = value_of(ask(self._line, UPLOAD, given, content=pieces, headers=headers).raw, Artifact)
         if saved.digest != digest:
             raise IntegrityBroken(saved.ref, "the server has other content than was sent")
         return self._reached(saved)
 
     @like(Workspace.get)
     def get(self, given: Given) -> Artifact:
-        return self._reached(read(self._line, f"{SPACE}/artifact", given, Artifact))
+        return self._reached(answer_of(self._line, OPERATIONS["workspace_get"], given))
 
     @like(Workspace.versions)
     def versions(self, given: Given) -> list[Artifact]:
         number("limit", given["limit"])
-        found = all_items(self._line, f"{SPACE}/artifacts/versions", given)
-        return [self._reached(value_of(each, Artifact)) for each in found]
+        return [self._reached(each) for each in answer_of(self._line, OPERATIONS["workspace_versions"], given)]
 
     @like(Workspace.list)
     def list(self, given: Given) -> Any:
-        found = self._items(f"{SPACE}/artifacts", given)
-        return [self._reached(value_of(each, Artifact)) for each in found]
+        number("limit", given["limit"])
+        return [self._reached(each) for each in answer_of(self._line, OPERATIONS["workspace_list"], given)]
 
     def _reached(self, artifact: Artifact) -> Artifact:
         return artifact.opened(RemoteContent(self._line, artifact))
 
-    def _items(self, path: str, given: Given) -> Iterator[bytes]:
-        limit, before = number("limit", given.pop("limit")), given.pop("before", None)
-        return items(self._line, path, given, limit, cursor_at(before) if before is not None else "")
+    # -- what embedded is refused before anything is looked for ----------------------------------
 
-    # -- records and links -----------------------------------------------------------------------
-
-    @like(Workspace.record)
-    def record(self, given: Given) -> Record:
-        from outlast.workspace import records
-
-        names = ("kind", "text", "refs", "tags", "pinned", "task", "at", "source", "redact")
+    def _check_record(self, given: Given) -> None:
         given |= {name: _listed(given[name]) for name in ("refs", "tags")}
-        said = records.RecordFields(**{name: given[name] for name in names})
+        said = records.RecordFields(**{name: given[name] for name in OF_RECORD})
         records.draft(self._caller.home, self._scope(given["scope"]), said, self._who(given["actor"]))
-        return value_of(write(self._line, f"{SPACE}/records", given).raw, Record)
 
     @like(Workspace.record_many)
     def record_many(self, given: Given) -> Any:
-        from outlast.workspace import records as record_many
-
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
-        if not record_many.drafts(self._caller.home, scope, given["records"], who, redact=given["redact"]):
+        if not records.drafts(self._caller.home, scope, given["records"], who, redact=given["redact"]):
             return []
         given["records"] = [dict(each) for each in given["records"]]
-        reply = write(self._line, f"{SPACE}/records/many", given)
-        return [value_of(each, Record) for each in page_of(reply.raw)[0]]
+        return answer_of(self._line, OPERATIONS["workspace_record_many"], given)
 
-    @like(Workspace.get_record)
-    def get_record(self, given: Given) -> Record:
-        return read(self._line, f"{SPACE}/records/{{ref}}", given, Record)
+    def _check_records(self, given: Given) -> None:
+        number("limit", given["limit"])
 
-    @like(Workspace.records)
-    def records(self, given: Given) -> Any:
-        return [value_of(each, Record) for each in self._items(f"{SPACE}/records", given)]
-
-    @like(Workspace.pin)
-    def pin(self, given: Given) -> Record:
-        return value_of(write(self._line, f"{SPACE}/records/{{ref}}/pin", given).raw, Record)
-
-    @like(Workspace.link)
-    def link(self, given: Given) -> Link:
-        from outlast.workspace import link
-
-        said = link.LinkFields(*(given[name] for name in ("source", "relation", "target", "note", "redact")))
+    def _check_link(self, given: Given) -> None:
+        said = link.LinkFields(*(given[name] for name in OF_LINK))
         link.draft(self._caller.home, self._scope(given["scope"]), said, self._who(given["actor"]))
-        return value_of(write(self._line, f"{SPACE}/links", given).raw, Link)
 
-    @like(Workspace.links)
-    def links(self, given: Given) -> Any:
-        return [value_of(each, Link) for each in all_items(self._line, f"{SPACE}/links", given)]
-
-    @like(Workspace.why)
-    def why(self, given: Given) -> Why:
-        return read(self._line, f"{SPACE}/why", given, Why)
-
-    # -- checkpoints and recall ------------------------------------------------------------------
-
-    @like(Workspace.checkpoint)
-    def checkpoint(self, given: Given) -> Checkpoint:
+    def _check_checkpoint(self, given: Given) -> None:
         given["refs"] = _listed(given["refs"])
         scope, who = self._scope(given["scope"]), self._who(given["actor"])
-        checkpoint.asked(scope, given["task"], given["name"], given["summary"], given["refs"], who)
-        return value_of(write(self._line, f"{SPACE}/checkpoints", given).raw, Checkpoint)
+        checkpoint.draft(scope, given["task"], given["name"], given["summary"], given["refs"], who)
 
-    @like(Workspace.get_checkpoint)
-    def get_checkpoint(self, given: Given) -> Checkpoint:
-        return read(self._line, f"{SPACE}/checkpoints/{{ref}}", given, Checkpoint)
-
-    @like(Workspace.checkpoints)
-    def checkpoints(self, given: Given) -> Any:
+    def _check_checkpoints(self, given: Given) -> None:
         if given["task"] is not None and given["run"] is not None:
             raise ValueRefused("run", "a task was named as well", "name one of them")
-        return [value_of(each, Checkpoint) for each in self._items(f"{SPACE}/checkpoints", given)]
+        number("limit", given["limit"])
 
-    @like(Workspace.diff)
-    def diff(self, given: Given) -> CheckpointDiff:
-        return read(self._line, f"{SPACE}/checkpoints/diff", given, CheckpointDiff)
+    # -- recall ----------------------------------------------------------------------------------
 
     @like(Workspace.recall)
     def recall(self, given: Given) -> ContextPack:
         if given.pop("embed") is not None:
             raise EmbeddedOnly("recall with embed", "leave it out: the server ranks by itself")
-
-        from outlast.workspace.recall import recall as recalling
-
         tokens_of = given.pop("tokens_of")
         count = None if tokens_of is None else counter(tokens_of)
-
         kinds = given["kinds"]
         given["kinds"] = (kinds,) if isinstance(kinds, str) else _listed(kinds)
         budget, most = number("budget", given["budget"]), given["limit"]
         most = None if most is None else number("limit", most)
         recalling.wanted(given["goal"], self._scope(given["scope"]), budget, given["kinds"], given["task"], most)
 
-        def ask(tokens: int) -> ContextPack:
-            return value_of(write(self._line, f"{SPACE}/recall", given | {"budget": tokens}).raw, ContextPack)
+        def asked(tokens: int) -> ContextPack:
+            found: ContextPack = answer_of(self._line, RECALL, given | {"budget": tokens})
+            return found
 
-        return ask(budget) if count is None else fitted(ask, budget, count)
+        return asked(budget) if count is None else fitted(asked, budget, count)
 
 
 def _listed(given: Any) -> Any:
@@ -306,7 +251,7 @@ class RemoteContent:
         last = "" if end is None else end - 1
         headers = {"range": f"bytes={start}-{last}", "if-range": f'"{self._artifact.digest}"'} if part else {}
         named = {"ref": self._artifact.ref}
-        with self._line.stream(f"{SPACE}/artifacts/content", query=named, headers=headers) as answer:
+        with self._line.stream(CONTENT.path, query=named, headers=headers) as answer:
             if part and answer.status_code != 206:
                 raise IntegrityBroken(self._artifact.ref, "its content was changed")
             yield from answer.iter_raw()  # as it comes: what came before a break counts

@@ -12,21 +12,20 @@ import os
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
 from outlast.flows.spec import Inject, Signature
-from outlast.runs.attempt import CURRENT
-from outlast.values.ambient import calls_user_code
-from outlast.values.frozen import dataclass
+from outlast.values.ambient import CURRENT, calls_user_code
 
 Ask = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Provider:
+class Provider(Struct, frozen=True, eq=False, dict=True):
     """What provides a resource. A value is handed out as it is; a factory makes it, and may say how it ends."""
 
     key: str
@@ -60,8 +59,7 @@ class Provider:
         return f"{self.file}:{self.line} ({self.qualname})"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Opened:
+class Opened(Struct, frozen=True, eq=False):
     """A live object, how it is closed, and those it was made with."""
 
     provider: Provider

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from outlast import errors
+from outlast.resources import NOTHING
+from outlast.resources import provider as providers
+from outlast.resources.provider import Ask, Opened, Provider
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from outlast.resources.on_loop import LoopResources
-    from outlast.resources.provider import Ask, Opened, Provider
-
-NOTHING: Any = object()  # given where None is a value like any other
 
 
 class Resources:
     """What this Outlast provides, and what of it is open. `warn` is told what could not be closed."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+        self.warn = warn
         self._own: dict[str, Provider] = {}
         self._open: dict[str, Opened] = {}
         self._all: list[Opened] = []  # to be closed, in the order in which they were opened
@@ -48,8 +48,6 @@ class Resources:
 
         That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
         """
-        from outlast.resources import provider as providers
-
         if (value is NOTHING) == (factory is None):
             raise errors.ResourceInvalid(
                 str(key), "give either the object itself or factory=…, a function that makes it"
@@ -64,8 +62,6 @@ class Resources:
                 del self._open[live.provider.key]
 
     def provider(self, key: str) -> Provider | None:
-        from outlast.resources import provider as providers
-
         return self._own.get(key) or providers.registered(key)
 
     def missing(self, keys: Iterable[str]) -> dict[str, str]:
@@ -115,8 +111,6 @@ class Resources:
 
     def ready(self, key: str, check: bool) -> Opened:
         """The same as it is kept here, with those that it rests on."""
-        from outlast.resources import provider as providers
-
         providers.refuse_cycle(key)
         with self._turns.setdefault(key, threading.RLock()):
             while True:
@@ -126,8 +120,6 @@ class Resources:
 
     def _usable(self, key: str, check: bool) -> Opened | None:
         """One that is of use. None: what it rests on was closed while it was opened; it has to be opened again."""
-        from outlast.resources import provider as providers
-
         self.refuse_closed(key)
         provider = self.provider(key)
         assert provider is not None
@@ -159,8 +151,6 @@ class Resources:
 
     def _is_fine(self, live: Opened) -> bool:
         """Whether it is healthy. If not, it is closed, and first what rests on it."""
-        from outlast.resources import provider as providers
-
         if providers.is_healthy(live):
             return True
         with self._lock:
@@ -184,10 +174,8 @@ class Resources:
 
     def _on_this_loop(self, key: str) -> Opened:
         """One that was opened on the loop that runs here. Raises ResourceNeedsLoop."""
-        import asyncio
-
         try:
-            side = self._loops.get(asyncio.get_running_loop())
+            side = self._loops.get(_loop())
         except RuntimeError:
             side = None
         live = side.open.get(key) if side is not None else None
@@ -197,29 +185,20 @@ class Resources:
 
     def on_loop(self) -> LoopResources:
         """What is open on the running loop."""
-        import asyncio
-
         from outlast.resources.on_loop import LoopResources
 
-        return self._loops.setdefault(asyncio.get_running_loop(), LoopResources(self))
+        return self._loops.setdefault(_loop(), LoopResources(self))
 
     # -- closing ---------------------------------------------------------------------------------
 
     def close_one(self, live: Opened) -> None:
-        from outlast.resources import provider as providers
-
         why = providers.closed(live)
         if why:
-            self._warn(why)
-
-    def warn(self, why: str) -> None:
-        self._warn(why)
+            self.warn(why)
 
     async def close_loop(self) -> None:
         """Close what was opened on the running loop: it cannot outlive it."""
-        import asyncio
-
-        side = self._loops.pop(asyncio.get_running_loop(), None)
+        side = self._loops.pop(_loop(), None)
         if side is not None:
             await side.close()
 
@@ -233,8 +212,13 @@ class Resources:
             self._loops.clear()
         why = "its event loop is over, or another one; close the AsyncOutlast on the loop that it was used on"
         for live in [live for side in sides for live in reversed(side.all) if live.end]:
-            from outlast.resources import provider as providers
-
-            self._warn(providers.trouble(live, why))
+            self.warn(providers.trouble(live, why))
         for live in reversed(opened):
             self.close_one(live)
+
+
+def _loop() -> AbstractEventLoop:
+    """The running loop. Raises RuntimeError."""
+    from asyncio import get_running_loop  # late: a plain run has no loop
+
+    return get_running_loop()

@@ -7,19 +7,22 @@ Which calls a body's end undoes: the failures that it is made of, and what was c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.flows.spec import StepSpec
 from outlast.runs.call import Call, NextCall, Past
+from outlast.runs.step import ReadyWork, StepSpec, Work
+from outlast.values import ambient
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles, SeenFile
     from outlast.runs.execution import Execution
+    from outlast.runs.journal_writer import Entries
     from outlast.store.contract.workspace import WorkspaceKeys
 
 
@@ -61,7 +64,7 @@ class Frame:
         return Frame(self.execution, f"{self.outer()}{name}/")
 
 
-CURRENT: ContextVar[Frame | None] = ContextVar("outlast_frame", default=None)
+CURRENT: ContextVar[Frame | None] = ambient.CURRENT
 
 
 class StepCall(Struct, eq=False):
@@ -79,6 +82,8 @@ class StepCall(Struct, eq=False):
     item: int = 0  # of a map: which item it is the call of, counted from 1
     held: bool = False  # it is one of a map's: what it writes to the state waits for the others
     wrote: Mapping[str, bytes] | None = None  # what waits so
+    kept: dict[str, Any] | None = None  # what its receipts keep of its inputs, once an attempt begins
+    shared: str = ""  # the map, `foreach` or `parallel` of which another, done at once, declares the same files
     lane: Any = None  # of a flow file: where it stands there
     envelope: dict[str, Any] | None = None  # of a flow file: what it hands to the next step
     left: LeftFiles | None = None  # what its last attempt in this process left unfinished
@@ -103,7 +108,7 @@ class Attempt(Struct, eq=False):
     failures: int
     key: str
     started_at: int
-    tick: int  # of the process's heart: how long it has been running, roughly
+    tick: int  # of the process's heartbeat: how long it has been running, roughly
     recorded: bool = False  # its start is in the journal
     noted: int = -1  # where this process has a note of it (`under_way.py`)
     closed: bool = False
@@ -119,14 +124,15 @@ class Attempt(Struct, eq=False):
     blobs: tuple[str, ...] = ()  # that these facts name
     before: dict[str, SeenFile] | None = None  # the declared files as they were
     previous: LeftFiles | None = None  # what the attempt before left
-    work: Any = None  # what runs it, if that is no Python function
+    ready: ReadyWork | None = None  # what runs it, if that is no Python function
+    slot: int = 0  # of the limit that it shares, while it holds one
     awaited: Any = None  # the task that is in its body, if it is awaited
 
     def drop(self) -> None:
         """It is over, or will not begin: let go of what was made ready for it."""
-        if self.work is not None:
-            self.work.drop()
-            self.work = None
+        if self.ready is not None:
+            self.ready.drop()
+            self.ready = None
 
 
 class Returned(Struct, frozen=True, eq=False):
@@ -152,9 +158,64 @@ class Ask(Struct, frozen=True, eq=False):
     payload: dict[str, Any]
 
 
-# What the drivers in call_plain.py do for the logic in execution.py.
-WRITE, PREPARE, BODY, PROBE, SLEEP, PARK, HANG, LISTEN = range(8)
-Do = tuple[int, Any]
+# -- what the drivers (call_plain.py, call_async.py) do for the logic (call_logic.py) ----------------
+
+
+class Write(Struct, frozen=True, gc=False):
+    """Make these entries durable."""
+
+    entries: Entries
+
+
+class Prepare(Struct, frozen=True, gc=False):
+    """Make the attempt's work ready. Answered by why it cannot begin, if it cannot."""
+
+    attempt: Attempt
+    work: Work
+
+
+class TakeSlot(Struct, frozen=True, gc=False):
+    """Wait for a slot of the limit that the step shares. Answered by why there is none, if there is no such limit."""
+
+    attempt: Attempt
+
+
+class RunBody(Struct, frozen=True, gc=False):
+    """Run the body. Answered by how it ended."""
+
+    attempt: Attempt
+
+
+class AskProbe(Struct, frozen=True, gc=False):
+    """Ask what became of an effect. Answered by what its probe says, or what that raised."""
+
+    attempt: Attempt
+
+
+class WaitForRetry(Struct, frozen=True, gc=False):
+    """Wait for as long as comes between this attempt and the next."""
+
+    attempt: Attempt
+
+
+class ListenForStop(Struct, frozen=True, gc=False):
+    """Wait so long for a stop of this process that may explain a failure."""
+
+    seconds: float
+
+
+class Park(Struct, frozen=True, gc=False):
+    """The call waits for somebody outside: its branch goes no further."""
+
+
+class Hang(Struct, frozen=True, gc=False):
+    """The flow cancelled this call before: wait until it does so again."""
+
+
+Do = Write | Prepare | TakeSlot | RunBody | AskProbe | WaitForRetry | ListenForStop | Park | Hang
+
+
+lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
 
 
 REMEMBERED = 1_000  # failures that a body caught long ago cannot end it any more
@@ -179,6 +240,13 @@ class Endings:
             del self._failed[next(iter(self._failed))]
         self._failed[id(error)] = (error, [call], len(self._cancelled))
         return error
+
+    def together(self, error: BaseException, others: Iterable[BaseException]) -> None:
+        """The flow is given one failure for several: if it ends the run, all of their calls are tried again."""
+        known = self._failed.get(id(error))
+        if known is not None:
+            for _, calls, _ in [self._failed[id(other)] for other in others if id(other) in self._failed]:
+                known[1].extend(call for call in calls if call not in known[1])
 
     def make_room(self, calls: int) -> None:
         """So many calls may fail, and all of their failures end the run together."""

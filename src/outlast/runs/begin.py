@@ -1,34 +1,44 @@
-"""What a call of a flow begins: a new run, its task's unfinished one, or nothing: it waits, or has happened."""
+"""What a call of a flow begins: a new run, its task's unfinished one, or nothing: it waits, or has happened.
+
+Who starts a run beside an unfinished one, only because a default of the flow was edited, is told so. `dry_run` answers
+the same question by looking; nothing is written.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.clock import moment
 from outlast.errors import Finished, InputsConflict, OperationConflict, ResourceMissing, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
-from outlast.home.once import Operation, Repeated, check_id
+from outlast.home.once import Repeatable, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims
-from outlast.runs import delivery, same_flow
-from outlast.runs.beside import beside
+from outlast.runs import holder as holders
+from outlast.runs import on_loop, same_flow
 from outlast.runs.claim import RunClaim
-from outlast.runs.look import waits_now
-from outlast.runs.options import AS_EVER, Options, agreed
-from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.waits.interrupt import OF_A_CALL
-from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
-from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import pack_small
-from outlast.values.digest import identity
+from outlast.runs.effect import agreed
+from outlast.runs.queues import queue
+from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
+from outlast.store.contract import FinishedRow, NewRun, QueueEntry, Reading, RunRow, Writing
+from outlast.store.contract.runs import damage_of
+from outlast.values.codec import decode, identity, jsonable, pack_small
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import decisions, outcomes
     from outlast.runs.live import Executor
+else:
+    outcomes = late("outlast.runs.outcomes")
+    decisions = late("outlast.runs.decisions")
+
 
 R = TypeVar("R", RunRow, FinishedRow)
 
@@ -54,6 +64,7 @@ def new_run(
         actor=caller.actor,
         at=caller.home.clock.now(),
         named=int(options.named),
+        tags=tuple(sorted({check_name("tag", tag) for tag in options.tags})),
         **known._asdict(),
     )
 
@@ -64,33 +75,60 @@ class Undelivered(NamedTuple):
     run: RunRow
 
 
+Decided = RunClaim | RunRow | FinishedRow | Undelivered
+
+
 def begin(executor: Executor, spec: FlowSpec, new: NewRun, options: Options = AS_EVER) -> RunClaim | Outcome[Any]:
     """A new run, or the task's unfinished one, claimed; or how it stands when it only waits.
 
     Of a named task that has happened it is the outcome. Raises InputsConflict, RunHeld, TaskAborted, TaskDeclined,
     Finished, RepeatsEffects, OperationConflict, FlowElsewhere.
     """
+    place = queue.place_of(spec, new, options)
     try:
-        found = decide(executor.caller, new, options, spec.code, lacking(executor, spec))
+        found = decide(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
     except Repeated as before:
-        from outlast.runs.repeated import repeated
+        return outcomes.repeated(executor.caller, spec, before.answer)
+    return _begun(executor, spec, new, options, found)
 
-        return repeated(executor.caller, spec, before.answer)
+
+async def begin_async(
+    executor: Executor, spec: FlowSpec, new: NewRun, options: Options = AS_EVER
+) -> RunClaim | Outcome[Any]:
+    """The same on an event loop: runs that begin at once share a commit. Who is cancelled meanwhile has begun none."""
+    home = executor.home
+    place = queue.place_of(spec, new, options)
+    work = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
+    try:
+        found, cancelled = await on_loop.finish(home.store, home.store.put_work(work))
+    except Repeated as before:
+        return outcomes.repeated(executor.caller, spec, before.answer)
+    home.store.still_there()
+    if cancelled is not None:
+        if isinstance(found, RunClaim):
+            claims.release(home, found, "interrupted")
+        raise cancelled
+    return _begun(executor, spec, new, options, found)
+
+
+def _begun(
+    executor: Executor, spec: FlowSpec, new: NewRun, options: Options, found: Decided
+) -> RunClaim | Outcome[Any]:
+    if isinstance(found, RunRow) and found.status == "queued" and queue.place_of(spec, new, options) is not None:
+        if found.inputs_digest != new.inputs_digest:
+            raise InputsConflict(new.task, found.id)
+        return Outcome(found.id, "queued")
     if isinstance(found, RunClaim):
         return found._replace(notes=beside(executor.caller, spec, found.run))
     if isinstance(found, Undelivered):
-        from outlast.runs.repeated import redelivered
-
-        return redelivered(executor.caller, spec, found.run)
+        return outcomes.redelivered(executor.caller, spec, found.run)
     if isinstance(found, FinishedRow):
-        from outlast.runs.finished import outcome_of
-
-        return outcome_of(executor.caller, spec, new, found)
-    claims.refuse_sealed(found)
+        return outcomes.outcome_of(executor.caller, spec, new, found)
+    holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
         raise InputsConflict(new.task, found.id)
     try:
-        return standing(executor.home, found) or claims.claim(executor.caller, found.id)
+        return outcomes.standing(executor.home, found) or claims.claim(executor.caller, found.id)
     except RunFinished:  # a moment ago, by whoever else was running it
         return begin(executor, spec, new, options)
 
@@ -109,19 +147,36 @@ def decide(
     options: Options = AS_EVER,
     code: str = "",
     lacks: ResourceMissing | None = None,
-) -> RunClaim | RunRow | FinishedRow | Undelivered:
+    place: QueueEntry | None = None,
+    deadline: float | None = None,
+) -> Decided:
     """Start a run, or give the task's unfinished one, or of a named task the newest finished one.
 
     One transaction decides: two starters meet in one run, and who comes after its end is given that. What is given
     under an operation_id is noted with it. `code` is a digest of the flow's body; `lacks` is raised instead of adding a
-    run. Raises Repeated.
+    run; with a `place` in a queue a new one waits there. Raises Repeated.
     """
+    return caller.home.store.write(_decision(caller, new, options, code, lacks, place, deadline))
+
+
+def _decision(
+    caller: Caller,
+    new: NewRun,
+    options: Options,
+    code: str,
+    lacks: ResourceMissing | None,
+    place: QueueEntry | None,
+    deadline: float | None,
+) -> Callable[[Writing], Decided]:
+    """What `decide` does in its transaction."""
     refuse_while_loading()
     operation = operation_of(new, options)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "actor": new.actor} | ({"code": code} if code else {})
+    due = new.at + int(deadline * 1_000_000) if deadline is not None else 0
+    facts |= {"deadline_at": moment(due).isoformat()} if due else {}
 
-    def work(tx: Writing) -> RunClaim | RunRow | FinishedRow | Undelivered:
+    def work(tx: Writing) -> Decided:
         if (before := operation.answered(tx)) is not None:
             _refuse_other_flow(caller.home, tx, new, operation, before)
             raise Repeated(before)
@@ -133,28 +188,33 @@ def decide(
         done = same_flow.finished_runs(caller.home, tx, new) if new.named else []
         if found is None and done and not options.again:
             return _noted(operation, tx, new, given(new, done[0], options))
-        left = delivery.take_undelivered(caller.home, tx, new, options)
+        left = outcomes.take_undelivered(caller.home, tx, new, options)
         if left is not None:
             return Undelivered(left)
-        if lacks is not None:
+        if lacks is not None and place is None:
             raise lacks
         why = _given_up(caller, tx, new, found, options) if found else _again(tx, new, done, options)
         operation.note(tx, new.id, new.at)
+        if place is not None:
+            queued = claims.add_queued(tx, new, start, facts, why, place)
+            if due:
+                tx.put_deadline(queued.key, due)
+            return queued
         claimed = claims.add(caller.home, tx, new, start, facts, why)
-        delivery.expect(caller.home, tx, claimed.hold.run_key, new, options)
+        outcomes.expect(caller.home, tx, claimed.hold.run_key, new, options)
         return claimed
 
-    return caller.home.store.write(work)
+    return work
 
 
-def operation_of(new: NewRun, options: Options) -> Operation:
+def operation_of(new: NewRun, options: Options) -> Repeatable:
     """The call by its operation_id, with all that makes it this call but where its flow lies. Raises NameInvalid."""
     check_id(options.operation_id)
     name = new.flow.rpartition(":")[2]
-    return Operation(options.operation_id, "run_start", [new.scope, name, new.inputs_digest, options.said()])
+    return Repeatable(options.operation_id, "run_start", [new.scope, name, new.inputs_digest, options.said()])
 
 
-def _refuse_other_flow(home: Home, look: Reading, new: NewRun, operation: Operation, run_id: str) -> None:
+def _refuse_other_flow(home: Home, look: Reading, new: NewRun, operation: Repeatable, run_id: str) -> None:
     """Raises OperationConflict when the run that the operation began is one of another flow of this name.
 
     FlowElsewhere where only a person can say whether it goes on with this one: an id says nothing about that.
@@ -167,7 +227,7 @@ def _refuse_other_flow(home: Home, look: Reading, new: NewRun, operation: Operat
         raise same_flow.elsewhere(home.project, row, new, answer)
 
 
-def _noted(operation: Operation, tx: Writing, new: NewRun, found: R) -> R:
+def _noted(operation: Repeatable, tx: Writing, new: NewRun, found: R) -> R:
     """A run that is there: the operation means it from now on. A call that will be refused leaves nothing behind."""
     refused = damage_of(found) or found.status == "aborted" or found.inputs_digest != new.inputs_digest
     if not refused and not (isinstance(found, RunRow) and found.seal):
@@ -184,8 +244,6 @@ def given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
 
 def _given_up(caller: Caller, tx: Writing, new: NewRun, found: RunRow, options: Options) -> list[JournalEntry]:
     """Give the unfinished run up, in the same transaction that starts the next one. Raises RunHeld, RepeatsEffects."""
-    from outlast.runs import decisions
-
     effects = agreed(tx, "fresh", new.task, [found], options)
     decisions.give_up(caller, tx, found.id, "given up for a fresh run")
     return [_fact("fresh", new, found.id, effects)]
@@ -203,21 +261,99 @@ def _fact(how: str, new: NewRun, of: str, effects: list[dict[str, Any]]) -> Jour
     return claims.run_fact(how, facts, epoch=1, at=new.at, trace_id=new.trace_id)
 
 
-def standing(home: Home, row: RunRow) -> Outcome[Any] | None:
-    """How a waiting run stands, when nothing has happened that lets it go on."""
-    if row.status != "waiting":
-        return None
-    waits = waits_now(home, row.key)
-    now = home.clock.now()
-    rows = home.store.read(lambda look: look.waits_of(row.key))
-    asks_again = any(
-        wait.status == "answered"
-        or (wait.due_at is not None and wait.due_at <= now)
-        or wait.type == "child"
-        or (wait.type in OF_A_CALL and '"probe"' in wait.payload)
-        for wait in rows
-    )
-    untaken = home.store.read(lambda look: look.untaken(row.key))
-    if asks_again or untaken or not rows:
-        return None
-    return Outcome(row.id, "waiting", interrupts=tuple(waits))
+# -- a new run beside an unfinished one ------------------------------------------------------------
+
+
+MISSING = object()
+LOOKED_AT = 8  # of the newest unfinished runs of a flow
+
+
+def beside(caller: Caller, spec: FlowSpec, run: RunRow) -> tuple[str, ...]:
+    """What to tell who started this run; nothing when it has a name of its own, or no unfinished one lies idle."""
+    if run.named:
+        return ()
+    defaults = {each.name: each.default for each in spec.signature.parameters if each.default is not each.empty}
+    return caller.home.store.read(lambda look: _note_beside(caller, look, run, defaults)) if defaults else ()
+
+
+def _is_edited(defaults: Mapping[str, Any], before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether inputs differ only where a default of today stands."""
+    other = [name for name in {*before, *now} if before.get(name, MISSING) != now.get(name, MISSING)]
+    return all(name not in now or (name in defaults and now[name] == jsonable(defaults[name])) for name in other)
+
+
+def _note_beside(caller: Caller, look: Reading, run: RunRow, defaults: Mapping[str, Any]) -> tuple[str, ...]:
+    inputs = decode(run.inputs)
+    rows = look.unfinished_of_flow(run.scope, run.identity, LOOKED_AT)
+    others = [row for row in rows if row.id != run.id and not (row.seal or row.named or row.parent)]
+    for other in others:
+        lease = look.lease_of(other.id)
+        is_idle = lease is not None and not holders.holder_of(caller, look, other.id, lease)
+        is_edited = _is_edited(defaults, decode(other.inputs), inputs)
+        if is_idle and is_edited and same_flow.compared(caller.home.project, other, run) == "same":
+            status = "crashed" if other.status == "running" else other.status
+            return (
+                f"run {other.id} of this flow is {status}, with other inputs; run {run.id} was started beside it. "
+                f"To continue that one: outlast resume {other.id}",
+            )
+    return ()
+
+
+# -- what would begin ------------------------------------------------------------------------------
+
+
+START, CONTINUE, GIVE = "start", "continue", "give"
+
+
+class DryRun(NamedTuple):
+    """What `run` would do now."""
+
+    action: str  # START a new run, CONTINUE one, GIVE the outcome of one
+    task: str
+    run_id: str = ""  # the one that would be continued or given
+    instead_of: str = ""  # the one that would be given up, or happen again
+
+
+def dry_run(executor: Executor, spec: FlowSpec, new: NewRun, options: Options) -> DryRun:
+    """What `begin` would do. Raises what it would: InputsConflict, TaskAborted, RepeatsEffects, FlowElsewhere, …"""
+    found = executor.home.store.read(lambda look: _decided(executor, look, spec, new, options))
+    if isinstance(found, DryRun):
+        return found
+    if isinstance(found, FinishedRow):
+        return DryRun(GIVE, new.task, outcomes.outcome_of(executor.caller, spec, new, found).run_id)
+    holders.refuse_sealed(found)
+    if found.inputs_digest != new.inputs_digest:
+        raise InputsConflict(new.task, found.id)
+    return DryRun(CONTINUE, new.task, found.id)
+
+
+def _decided(
+    executor: Executor, look: Reading, spec: FlowSpec, new: NewRun, options: Options
+) -> DryRun | RunRow | FinishedRow:
+    before = operation_of(new, options).answered(look)
+    row = look.run_by_id(before) if before is not None else None
+    if row is not None:
+        return DryRun(GIVE, row.task, row.id) if row.status in FINISHED else DryRun(CONTINUE, row.task, row.id)
+    found = same_flow.unfinished_run(executor.home, look, new)
+    if found is not None and not options.fresh:
+        return found
+    done = same_flow.finished_runs(executor.home, look, new) if new.named else []
+    if found is None and done and not options.again:
+        return given(new, done[0], options)
+    left = outcomes.find_undelivered(executor.home, look, new, options)
+    if left is not None:
+        return DryRun(GIVE, new.task, left.id)
+    if (lacks := lacking(executor, spec)) is not None:
+        raise lacks
+    return DryRun(START, new.task, instead_of=_agreed(look, new, found, done, options))
+
+
+def _agreed(look: Reading, new: NewRun, found: RunRow | None, done: list[FinishedRow], options: Options) -> str:
+    """The run that a new one takes the place of, if the effects of that may happen again. Raises RepeatsEffects."""
+    if found is not None:
+        agreed(look, "fresh", new.task, [found], options)
+        return found.id
+    if done:
+        agreed(look, "again", new.task, done, options)
+        return done[0].id
+    return ""

@@ -11,43 +11,59 @@ Between two tries it waits for a time, as in a sleep: nobody holds it, and whoev
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from outlast import failpoints
 from outlast.clock import moment
 from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
-from outlast.home.acceptance import Acceptance as Acceptance
+from outlast.home.caller import Acceptance as Acceptance
 from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
-from outlast.runs import delivery, failure, journal
+from outlast.runs import failure, journal, on_loop
+from outlast.runs import failure as log
+from outlast.runs import outcomes as delivery
+from outlast.runs import outlook as planning
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
 from outlast.runs.child import let_end
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
+from outlast.runs.found import broken_reasons, find, refuse_unknown_end
 from outlast.runs.journal import wait_digest
+from outlast.runs.journal_writer import Entries
 from outlast.runs.look import waits_now
-from outlast.runs.run import Outcome
+from outlast.runs.queues import queue
+from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.stops import PERSON
+from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
+from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Ending, InterruptRow, Writing
-from outlast.values.codec import Decode, decode, encode, pack
-from outlast.values.digest import digest
+from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.tracebacks import folded
+from outlast.workspace.recall.search import keep_up_all
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.flows.spec import FlowSpec
     from outlast.home.home import Home
+    from outlast.runs import branches, call_async
+    from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
-    from outlast.runs.recovery import FoundRun
+else:
+    branches = late("outlast.runs.branches")
+    call_async = late("outlast.runs.call_async")
+    asyncio = late("asyncio")
 
 
 _RETRY_LOOK_SECONDS = 0.2
@@ -55,8 +71,6 @@ _RETRY_LOOK_SECONDS = 0.2
 
 def try_later(execution: Execution, error: BaseException) -> bool:
     """Whether a run that this ended is tried again: that, and when, is on disk then."""
-    from outlast.runs import log  # late: most runs never need it
-
     number = execution.ledger.retried + 1
     call = Call("", RETRY, "", number)
     due = execution.clock.now() + int(execution.retry.delay(number, execution.luck(call, number)) * 1_000_000)
@@ -65,7 +79,7 @@ def try_later(execution: Execution, error: BaseException) -> bool:
     kept, undone = failure.record(error), execution.endings.ended_by(error)
     facts = {"retry": number, "of": execution.retry.retries, "due": due, "error": kept}
     facts["ended_by"] = [list(call) for call in undone]
-    execution.pen.note(execution.pen.fact("run", "retrying", facts))
+    execution.writer.note(execution.writer.fact("run", "retrying", facts))
     shown = {"due": moment(due).isoformat(timespec="seconds"), "retry": number, "of": execution.retry.retries}
     shown["error"] = f"{kept['type'].rpartition(':')[2]}: {kept['message'][:200]}"
     execution.open_wait(call, "timer", shown, due)
@@ -80,10 +94,11 @@ def _is_worth_it(execution: Execution, error: BaseException, number: int, due: i
     return not execution.stopping and not (execution.deadline_at and due >= execution.deadline_at)
 
 
-def seconds_left(home: Home, outcome: Outcome[Any]) -> float | None:
+def seconds_left(executor: Executor, outcome: Outcome[Any]) -> float | None:
     """How long to wait here before the next try; None when there is none, or it is so long that others see to it."""
-    if outcome.status != "waiting":
+    if outcome.status != "waiting" or not executor.waits_for_retries:
         return None
+    home = executor.home
     waits = [wait.due_at for wait in outcome.interrupts if wait.step == RETRY and wait.due_at is not None]
     left = min(((due - moment(home.clock.now())).total_seconds() for due in waits), default=None)
     return None if left is None or left > home.settings.sleep_in_place_seconds else max(left, 0.0)
@@ -114,7 +129,7 @@ def prepare(
     is_new = claimed.found == "new"
     verdict: Verdict | None
     try:
-        executor.live.heart.start()  # first: without it the lease would run out while the run goes on
+        executor.live.heartbeat.start()  # first: without it the lease would run out while the run goes on
         if is_new:
             execution = Execution(executor, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
             verdict = None
@@ -131,12 +146,10 @@ def prepare(
 def _recover(
     executor: Executor, claimed: RunClaim, accept: Acceptance, spec: FlowSpec | None
 ) -> tuple[Execution, Verdict]:
-    from outlast.runs import planning, recovery
-
     hold = claimed.hold
     found = _find(executor.home, claimed)
-    recovery.refuse_unknown_end(found)
-    _accepted(found, planning.standing(found, judge(recovery.broken_reasons(found))), accept)
+    refuse_unknown_end(found)
+    _accepted(found, planning.standing(found, judge(broken_reasons(found))), accept)
     found = _with_starts(executor.home, claimed, found)
     if claims.take_decisions(executor.home, claimed, found.ledger):  # nothing is added to a record that nobody accepts
         found = _find(executor.home, claimed)
@@ -153,11 +166,11 @@ def _recover(
             "actor": executor.caller.actor,
             **reason.to_dict(),
         }
-        execution.pen.note(execution.pen.fact("run", "accepted", facts))
+        execution.writer.note(execution.writer.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"death": claimed.death} if claimed.death else {}
     facts |= {"code": spec.code} if spec is not None and spec.code else {}
-    execution.pen.note(execution.pen.fact("run", "resumed", facts))
+    execution.writer.note(execution.writer.fact("run", "resumed", facts))
     return execution, verdict
 
 
@@ -165,8 +178,6 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
     """The run, with what was under way when its owner died: from now on its journal says so."""
     if not claimed.left:
         return found
-    from outlast.runs.under_way import unrecorded
-
     starts = home.store.read(lambda look: unrecorded(look, found, claimed.left, claimed.hold.epoch))
     if not starts:
         return found
@@ -176,8 +187,6 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
 
 def _accepted(found: FoundRun, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:
     """What contests the run and is accepted only now. Raises Contested when something of it is not."""
-    from outlast.runs import planning
-
     standing = tuple(standing)
     if not all(accept.takes(reason.code, reason.subject) for reason in standing):
         raise planning.contested(found.run.id, standing)
@@ -193,11 +202,10 @@ def _count_death(found: FoundRun, claimed: RunClaim) -> set[Call]:
 
 
 def _find(home: Home, claimed: RunClaim) -> FoundRun:
-    from outlast.runs import recovery
 
     def look(reading: Any) -> FoundRun:
         lease = reading.lease_of(claimed.run.id)
-        return recovery.find(reading, reading.run_by_id(claimed.run.id), lease)
+        return find(reading, reading.run_by_id(claimed.run.id), lease)
 
     return home.store.read(look)
 
@@ -207,7 +215,7 @@ def _find(home: Home, claimed: RunClaim) -> FoundRun:
 
 @contextmanager
 def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
-    """The run is live in this process: its heart beats, its threads are known."""
+    """The run is live in this process: its lease is renewed, its threads are known."""
     executor.live.enter(execution)
     calls.enter_process()
     try:
@@ -216,8 +224,6 @@ def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
         calls.leave_process()
         executor.live.leave(execution)
         if executor.home.recall_due:  # something was recorded
-            from outlast.workspace.recall.search import keep_up_all
-
             keep_up_all(executor.home)
 
 
@@ -242,7 +248,7 @@ def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any],
 
 def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
     """Threads of the body may be inside a call: a run is not over while something is done in its name."""
-    while execution.open and isinstance(error, Exception | None) and execution.pen.severed is None:
+    while execution.open and isinstance(error, Exception | None) and execution.writer.severed is None:
         time.sleep(0.005)
 
 
@@ -250,41 +256,72 @@ async def run_async(
     executor: Executor, execution: Execution, body: Callable[[], Coroutine[Any, Any, Any]], back: Decode
 ) -> Outcome[Any]:
     """The same for an async body, on the running loop."""
-    import asyncio
-
-    from outlast.runs.branches import Branches, run_body, watch_tasks
-    from outlast.runs.call_async import in_thread
-
-    watch_tasks(asyncio.get_running_loop())
+    branches.watch_tasks(asyncio.get_running_loop())
     with living(executor, execution) as frame:
-        branches = execution.branches = Branches(execution.turns())
+        tasks = execution.branches = branches.Branches(execution.turns())
         try:
-            result = await run_body(execution, branches, body(), frame)
+            result = await branches.run_body(execution, tasks, body(), frame)
             for child in execution.children:
                 await child.settle_async()
             ended: Any = None
         except BaseException as error:
             result, ended = None, error
         if execution.children:
-            await in_thread(lambda: let_end(execution, ended))
-        return end(executor.home, execution, result, ended, back)
+            await call_async.in_thread(lambda: let_end(execution, ended))
+        return await end_async(executor.home, execution, result, ended, back)
 
 
 def end(home: Home, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Outcome[Any]:
     """Write how a body ended. What asked it to stop from outside is raised again afterwards."""
+    ending = _end(home, execution, result, error, back)
+    try:
+        last = next(ending)
+        try:
+            home.store.finish(last.ticket)
+        except OutlastError as refused:
+            ending.throw(refused)
+        next(ending)
+    except StopIteration as done:
+        return cast("Outcome[Any]", done.value)
+    raise AssertionError("a run ends once")
+
+
+async def end_async(
+    home: Home, execution: Execution, result: Any, error: BaseException | None, back: Decode
+) -> Outcome[Any]:
+    """The same on an event loop: runs that end at once share a commit."""
+    ending, cancelled = _end(home, execution, result, error, back), None
+    try:
+        last = next(ending)
+        try:
+            _, cancelled = await on_loop.finish(home.store, last.ticket)
+        except OutlastError as refused:
+            ending.throw(refused)
+        next(ending)
+    except StopIteration as done:
+        if cancelled is not None:
+            raise cancelled from None
+        return cast("Outcome[Any]", done.value)
+    raise AssertionError("a run ends once")
+
+
+Ends = Generator[Entries, None, Outcome[Any]]  # yields what is to be written, once
+
+
+def _end(home: Home, execution: Execution, result: Any, error: BaseException | None, back: Decode) -> Ends:
     execution.over = True
     execution.made.close()
     if failpoints.armed:
         failpoints.armed("run.ended")
     try:
-        if execution.pen.severed is not None:
-            raise execution.pen.severed
+        if execution.writer.severed is not None:
+            raise execution.writer.severed
         home.store.still_there()
-        outcome = _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
+        outcome = yield from _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
     except LeaseLost as lost:
         return _aborted(home, execution, lost)
     except Severed as cut:
-        severed = execution.pen.severed
+        severed = execution.writer.severed
         if not isinstance(severed, LeaseLost):
             raise severed or cut from None
         return _aborted(home, execution, severed)
@@ -347,10 +384,10 @@ def _aborted(home: Home, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
     row = home.store.read(lambda look: look.run_by_id(execution.id))
     if row is None or row.status != "aborted":
         raise lost
-    return Outcome(execution.id, "aborted", error=decode(row.error) if row.error else None)
+    return Outcome(execution.id, "aborted", error=RunError(decode(row.error)) if row.error else None)
 
 
-def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
+def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
     error = ended.error
     left = _left_over(execution) if ended.status == "succeeded" else {}
     changed = [label for label, past in left.items() if past.call.step in execution.ran]
@@ -370,17 +407,17 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Outcome[Any]:
         "interrupts": _named(home, execution) if ended.status == "waiting" else None,
         "by": stopped_by,
     }
-    _write_end(home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact})
+    yield _last_entries(
+        home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact}
+    )
     if ended.status == "failed" and kept is not None:
-        from outlast.runs import log  # late: most runs never need it
-
         log.say_failed(execution, kept)
     return Outcome(
         execution.id,
-        ended.status,
+        cast(RecordStatus, ended.status),
         ended.result,
         tuple(waits_now(home, execution.hold.run_key)) if ended.status == "waiting" else (),
-        kept,
+        RunError.of(kept),
         replayed_steps=execution.replayed,
         unasked=tuple(left),
         inputs_changed=tuple(changed),
@@ -413,14 +450,14 @@ def _waits(home: Home, execution: Execution) -> list[InterruptRow]:
     return [row for row in home.store.read(lambda look: look.waits_of(key)) if row.call in calls]
 
 
-def _write_end(
+def _last_entries(
     home: Home,
     execution: Execution,
     status: str,
     stored: str | None,
     error: dict[str, Any] | None,
     facts: dict[str, Any],
-) -> None:
+) -> Entries:
     hold = execution.hold
     kept = encode(error).decode() if error else None
     ending = Ending(status, execution.phase, stored, kept, home.clock.now())
@@ -435,15 +472,14 @@ def _write_end(
                 told += _closing(execution, wait, call)
         tx.end_run(hold.run_key, ending)
         delivery.note_end(home, tx, hold.run_key, hold.run_id, status)
+        queue.note_end(tx, hold.run_key, status, execution.stopped_by)
         return told
 
-    home.store.finish(execution.last_entries(status, facts, work, _kept(stored)).ticket)
+    return execution.last_entries(status, facts, work, _kept(stored))
 
 
 def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:
     """What is said of a wait that nobody needs to answer any more."""
-    from outlast.runs.waits.notes import notes_of
-
     if wait.status != "open":
         return []
     why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"

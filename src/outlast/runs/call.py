@@ -28,11 +28,11 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.runs.rewind import NOT_REACHED, leave_behind, set_aside
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
 
 GOOD = ("succeeded", "skipped")
+PROBED = "probed"  # the mark of an effect without an outcome: its probe can be asked
 DAMAGED = "damaged"  # how an attempt ended whose receipt is not what was stored
 
 
@@ -67,8 +67,8 @@ class Past(Struct, eq=False, gc=False):
     kind: str
     first: int  # its place: seq of the entry at which the body last came to it
     seq: int  # seq of its last entry
-    last: Header
-    payload: bytes | None
+    header: Header | None  # of that, where it was looked at: of a plain receipt it is read when somebody asks
+    entry: Row | None  # none of what is damaged, or was never written
     attempts: int = 0
     failures: int = 0  # attempts that count against the retries
     crashes: int = 0  # deaths of its process in which it was alone under way
@@ -77,12 +77,47 @@ class Past(Struct, eq=False, gc=False):
     decided: str = ""  # a person said: retry, again
     asked: bool = False  # this run of the body has asked for it
     reused: bool = False  # a person gave its result to another call
+    went_back: bool = False  # the run went back over this step, which was not tried since
     begun: bytes | None = None  # payload of its last start: how files were, which processes ran it
+
+    @property
+    def last(self) -> Header:
+        """The header of its last entry."""
+        if self.header is not None:
+            return self.header
+        assert self.entry is not None
+        return decode_header(self.entry.header)
+
+    @property
+    def is_plain(self) -> bool:
+        """Its only entry is the receipt of a step that succeeded, and nothing came of it since."""
+        return self.header is None
+
+    @property
+    def payload(self) -> bytes | None:
+        """What its last entry carries."""
+        return None if self.entry is None else self.entry.payload
+
+    @property
+    def told(self) -> bytes | None:
+        """The same, unless that is a plain result which was left in the store."""
+        return None if self.entry is None else self.entry.told
+
+    def is_of(self, code: str) -> bool:
+        """Whether its last entry is of this code, or of none."""
+        if self.header is None and self.entry is not None and b'"%b"' % code.encode() in self.entry.header:
+            return True
+        return self.last.code in ("", code)
+
+    @property
+    def status(self) -> str:
+        """How its last attempt ended."""
+        return "succeeded" if self.header is None else self.header.status
 
     @property
     def finished(self) -> bool:
         """It has an outcome that the flow can be given."""
-        return self.last.delivered and not self.open and not self.decided
+        return (self.header is None or self.header.delivered) and not self.open and not self.decided
 
     @property
     def aside(self) -> bool:
@@ -91,8 +126,13 @@ class Past(Struct, eq=False, gc=False):
 
     @property
     def undone(self) -> bool:
-        """It was set aside after it had succeeded, and has not been done again since."""
-        return self.aside or (self.last.status in GOOD and not self.finished)
+        """It was set aside, or had succeeded before, and has not been done again since."""
+        return self.aside or self.went_back or (self.status in GOOD and not self.finished)
+
+    @property
+    def given(self) -> bool:
+        """A child run whose outcome the body was given, and the run did not end by it: that is final."""
+        return self.status in ("succeeded", "failed") and not self.decided
 
     @property
     def in_doubt(self) -> bool:
@@ -104,7 +144,7 @@ class Past(Struct, eq=False, gc=False):
     @property
     def ended_badly(self) -> bool:
         """Its failure was handed to the flow."""
-        return self.last.delivered and self.last.status in ("failed", "timed_out")
+        return self.status in ("failed", "timed_out") and self.last.delivered
 
 
 class Ledger(Struct, eq=False):
@@ -137,7 +177,7 @@ class Ledger(Struct, eq=False):
         moved into a task, or out of one). Effects of sibling branches are their own.
         """
         for past in self.effects.get(call.step, ()):
-            done = past.finished and past.last.status in GOOD
+            done = past.finished and past.status in GOOD
             if past.asked or past.reused or past.call == call or not (done or past.in_doubt):
                 continue
             theirs, ours = past.call.scope, call.scope
@@ -253,38 +293,43 @@ def is_poisoned(past: Past, poison: int) -> bool:
 def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED) -> Ledger:
     """Read a journal in order into what a resume needs to know. What is damaged of it speaks for nothing."""
     ledger = Ledger(damaged=bool(flaws))
-    calls = ledger.calls
-    for seq, raw, _, payload in rows:
-        header = decode_header(raw)
+    calls, codes = ledger.calls, ledger.codes
+    for row in rows:
+        seq, header = row.seq, decode_header(row.header)
         if flaws and seq in flaws and not _is_believed(header, flaws[seq].kind):
             _fold_damaged(ledger, header, seq, is_known=flaws[seq].kind == PAYLOAD)
             continue
         if header.kind == "run":
-            _fold_fact(ledger, header, seq, payload)
+            _fold_fact(ledger, header, seq, row.payload)
             continue
         if header.kind == "emit" and header.key:
             continue  # said in a step, whose key it bears: no call of the body
         if header.kind in NOTES:
-            if header.name != "opened" and header.kind == "interrupt" and payload:
-                ledger.closed.add(str(decode_payload(payload).facts["id"]))
+            if header.name != "opened" and header.kind == "interrupt" and row.payload:
+                ledger.closed.add(str(decode_payload(row.payload).facts["id"]))
             continue
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
         if past is None:
-            past = calls[call] = Past(call, header.kind, seq, seq, header, payload)
+            if _is_plain(header) and header.code in codes:  # nearly every entry of a long run: nothing else to learn
+                calls[call] = Past(call, "step", seq, seq, None, row, header.attempt)
+                continue
+            past = calls[call] = Past(call, header.kind, seq, seq, header, row)
             if header.kind == "effect":
                 ledger.effects.setdefault(call.step, []).append(past)
-            elif header.kind == "step" and header.status == "succeeded" and header.code in ledger.codes:
-                past.attempts = header.attempt  # nearly every entry of a long run: nothing else to learn from it
-                continue
         if header.kind == "decision":
             _fold_decision(ledger, past, header)
         else:
-            _fold_attempt(ledger, past, header, seq, payload)
+            _fold_attempt(ledger, past, header, row)
     return ledger
 
 
-def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload: bytes | None) -> None:
+def _is_plain(header: Header) -> bool:
+    return header.kind == "step" and header.status == "succeeded" and header.delivered and not header.mark
+
+
+def _fold_attempt(ledger: Ledger, past: Past, header: Header, row: Row) -> None:
+    payload = row.told
     if past.kind == "decision":  # the call was decided on before it had an entry of its own
         past.kind = header.kind
         if header.kind == "effect":
@@ -295,8 +340,8 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, seq: int, payload:
         ledger.in_flight[past.call] = past
     elif ledger.in_flight:
         ledger.in_flight.pop(past.call, None)
-    past.last, past.payload, past.seq, past.decided = header, payload, seq, ""
-    past.first = min(past.first, seq)
+    past.header, past.entry, past.seq, past.decided, past.went_back = header, row, row.seq, "", False
+    past.first = min(past.first, row.seq)
     past.attempts = max(past.attempts, header.attempt)
     if header.status in ("failed", "timed_out"):
         past.failures += bool(header.payload) or header.mark != "not_done"  # a crash that a probe cleared is no failure
@@ -346,9 +391,9 @@ def _fold_damaged(ledger: Ledger, header: Header, seq: int, *, is_known: bool) -
 
 def spoil(past: Past, last: Header | None = None) -> None:
     """The receipt of a call is not what was stored: a step is done again, an effect is in doubt."""
-    probed = "probed" if "probed" in (past.last.mark, last.mark if last else "") else ""
-    past.last = replace(last or past.last, status=DAMAGED, delivered=False, mark=probed)
-    past.payload, past.open, past.decided = None, False, ""
+    probed = PROBED if PROBED in (past.last.mark, last.mark if last else "") else ""
+    past.header = replace(last or past.last, status=DAMAGED, delivered=False, mark=probed)
+    past.entry, past.open, past.decided = None, False, ""
 
 
 def _lose(ledger: Ledger) -> None:
@@ -425,6 +470,9 @@ def labels(rows: Iterable[Row]) -> dict[Call, str]:
     return named.names
 
 
+LABELLED = (*CALLS, TESTIMONY)
+
+
 class Naming:
     """Labels as they are given out, entry by entry. No two calls of a run have the same."""
 
@@ -435,29 +483,40 @@ class Naming:
 
     def add(self, header: Header) -> None:
         """The first entry about a call gives it its label."""
-        call = Call(header.scope, header.name, header.inputs, header.occurrence)
-        if header.kind not in (*CALLS, TESTIMONY) or call in self.names:
-            return
-        number = self.number(call, header.item)
-        self._taken.setdefault(call.path, set()).add(number)
-        self.names[call] = label(call, header.item, number)
+        if header.kind in LABELLED:
+            self.of(Call(header.scope, header.name, header.inputs, header.occurrence), header)
+
+    def of(self, call: Call, header: Header) -> str:
+        """The label of a call that this entry is about."""
+        known = self.names.get(call)
+        if known is not None:
+            return known
+        path, item = call.path, header.item if header.seen else 0
+        number = self._number(path, item)
+        self._taken.setdefault(path, set()).add(number)
+        made = self.names[call] = label(call, item, number, path)
+        return made
 
     def number(self, call: Call, item: int, told: Collection[int] = ()) -> int:
         """That of its item; else, or when another call has that or was told of, the next one."""
-        taken = self._taken.get(call.path, ())
+        return self._number(call.path, item, told)
+
+    def _number(self, path: str, item: int, told: Collection[int] = ()) -> int:
+        taken = self._taken.get(path, ())
         if item and item not in taken and item not in told:
             return item
-        number = self._free.get(call.path, 1)
+        number = self._free.get(path, 1)
         while number in taken:
             number += 1
-        self._free[call.path] = number
+        self._free[path] = number
         while number in taken or number in told:
             number += 1
         return number
 
 
-def label(call: Call, item: int, number: int) -> str:
+def label(call: Call, item: int, number: int, path: str = "") -> str:
     """What the call with this number in its path is called."""
+    path = path or call.path
     if item and call.inputs[:1] == "=":
-        return f"{call.path}~{call.inputs[1:]}"
-    return f"{call.path}~{number}" if number > 1 else call.path
+        return f"{path}~{call.inputs[1:]}"
+    return f"{path}~{number}" if number > 1 else path

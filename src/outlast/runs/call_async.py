@@ -10,34 +10,38 @@ import contextvars
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
-from outlast.errors import OutlastError, Paused, StepTimedOut, StillRunning
-from outlast.flows.spec import Signature, StepSpec
+from outlast.errors import LimitNotFound, OutlastError, Paused, StepTimedOut, StillRunning
+from outlast.flows.spec import Signature
+from outlast.runs import call_flat
 from outlast.runs.attempt import (
-    BODY,
     CURRENT,
-    HANG,
-    LISTEN,
-    PARK,
-    PREPARE,
-    PROBE,
-    SLEEP,
-    WRITE,
+    AskProbe,
     Attempt,
     Ended,
     Frame,
+    Hang,
+    ListenForStop,
+    Park,
+    Prepare,
     Raised,
     Returned,
+    RunBody,
     StepCall,
+    TakeSlot,
+    WaitForRetry,
+    Write,
+    lingering,
 )
 from outlast.runs.branches import Branches, let_calls_end, watch_tasks
 from outlast.runs.call import Changed, Past, Replay
-from outlast.runs.call_logic import drive
-from outlast.runs.call_plain import judged, lingering, observed, prepare, probe_of
+from outlast.runs.call_logic import Driven, drive, drive_on
+from outlast.runs.call_plain import judged, probe_of
 from outlast.runs.effect import understood
 from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
+from outlast.runs.step import StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
 from outlast.values.tracebacks import folded
@@ -57,7 +61,7 @@ def call_async(
     The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
-    if execution.stopping and execution.pen.severed is None:
+    if execution.stopping and execution.writer.severed is None:
         made = _end_with_others(execution)
     else:
         made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
@@ -79,14 +83,12 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
     """
     found = asked.next
     branches = execution.branches
-    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+    if isinstance(found, Replay) and found.past.status != "cancelled":
         if branches is not None:
             await _in_turn(branches, asked, found.past.seq)
         return execution.recorded(asked, found.past)
     if branches is not None and asked.elsewhere is not None:
         await _let_settle(branches, asked, asked.elsewhere)
-    driven = drive(execution, asked)
-    answer: Any = None
     if branches is not None:
         branches.in_flight += 1
     else:
@@ -95,29 +97,16 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         if asked.spec.is_effect and execution.made.has_question():
             await asyncio.sleep(0)  # a task that was given the question asks it now
             execution.made.refuse_before_effect()
-        while True:
-            what, given = driven.send(answer)
-            if what == WRITE:
-                later = execution.pen.write_soon(given)
-                if later is not None:
-                    await _written(execution, asked, given, later)
-                answer = None
-            elif what == BODY:
-                answer = await run_body(execution, given)
-                if given.asked.spec.prepares:
-                    answer = observed(execution, given, answer)
-            elif what == PREPARE:
-                answer = prepare(execution, given)
-            elif what == PROBE:
-                with execution.asking(given):
-                    answer = await _ask_probe(execution, given)
-            else:
-                if what == PARK and not park:
-                    raise Paused
-                await _wait(execution, asked, what, given)
-                answer = None
-    except StopIteration as end:
-        return end.value
+        if not call_flat.may_begin(execution, asked):
+            return await _drive(execution, asked, drive(execution, asked), park)
+        attempt = call_flat.begin(execution, asked)
+        ended = await run_body(execution, attempt)
+        done = call_flat.receipt_of(execution, attempt, ended)
+        if done is None:
+            return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
+        if execution.store.live > 1 or not execution.writer.append_now(done[1]):
+            await _write(execution, asked, execution.writer.put(done[1]))
+        return done[0]
     except Exception as error:
         raise folded(error)  # noqa: B904
     finally:
@@ -125,6 +114,60 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
             branches.in_flight -= 1
             if branches.watched:
                 branches.changed.set()
+
+
+async def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) -> Any:
+    """Do what the logic asks for, until it has an outcome."""
+    answer: Any = None
+    try:
+        while True:
+            do = driven.send(answer)
+            answer = None
+            match do:
+                case Write():
+                    await _write(execution, asked, do.entries)
+                case RunBody():
+                    answer = await run_body(execution, do.attempt)
+                    if asked.spec.work is not None:
+                        answer = asked.spec.work.observe(execution, do.attempt, answer)
+                case Prepare():
+                    answer = do.work.prepare(execution, do.attempt)
+                case TakeSlot():
+                    answer = await _take_slot(execution, do.attempt)
+                case AskProbe():
+                    with execution.asking(do.attempt):
+                        answer = await _ask_probe(execution, do.attempt)
+                case WaitForRetry():
+                    await _nap(execution, do.attempt)
+                case ListenForStop():
+                    await _listen(execution, do.seconds)
+                case Hang():
+                    await _hang(execution, asked)
+                case Park():
+                    await _park(execution, park)
+                case _:
+                    assert_never(do)
+    except StopIteration as end:
+        return end.value
+    finally:
+        driven.close()  # what it holds is let go of now, whoever keeps the traceback
+
+
+async def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
+    """Wait for a slot. If the flow cancels the call meanwhile, that is what was delivered."""
+    spec = attempt.asked.spec
+    with execution.executor.live.slots.wanted(spec.limit, execution.id, spec.name) as wanted:
+        try:
+            while seconds := wanted.take():
+                await asyncio.sleep(seconds)  # a look at what others do: no time of the flow's
+                execution.gate()
+        except LimitNotFound as error:
+            return Raised(error)
+        except asyncio.CancelledError:
+            execution.cancelled_between(attempt)
+            raise
+        attempt.slot = wanted.number
+    return None
 
 
 async def _in_turn(branches: Branches, asked: StepCall, seq: int) -> None:
@@ -147,21 +190,23 @@ async def _let_settle(branches: Branches, asked: StepCall, elsewhere: Past) -> N
         asked.next = Changed(elsewhere)
 
 
-async def _wait(execution: Execution, asked: StepCall, what: int, given: Any) -> None:
-    if what == SLEEP:
-        await _nap(execution, given)
-    elif what == LISTEN:
-        await in_thread(lambda: listen(lambda: execution.stopping, given))
-    elif what == HANG:
-        try:
-            await Branches.hang()
-        finally:
-            execution.endings.cancelled(asked.call)
-    elif execution.branches is not None:
+async def _listen(execution: Execution, seconds: float) -> None:
+    await in_thread(lambda: listen(lambda: execution.stopping, seconds))
+
+
+async def _hang(execution: Execution, asked: StepCall) -> None:
+    try:
+        await Branches.hang()
+    finally:
+        execution.endings.cancelled(asked.call)
+
+
+async def _park(execution: Execution, park: bool) -> None:
+    if park and execution.branches is not None:
         await execution.branches.park()
-    else:  # on a loop of the user's own, inside a plain body
-        execution.paused = True
-        raise Paused
+        return
+    execution.paused = execution.paused or park  # on a loop of the user's own, inside a plain body
+    raise Paused
 
 
 async def _nap(execution: Execution, attempt: Attempt) -> None:
@@ -177,16 +222,23 @@ async def _nap(execution: Execution, attempt: Attempt) -> None:
         raise
 
 
+async def _write(execution: Execution, asked: StepCall, entries: Entries) -> None:
+    """Make entries durable, while other branches go on."""
+    later = execution.writer.write_soon(entries)
+    if later is not None:
+        await _written(execution, asked, entries, later)
+
+
 async def _written(execution: Execution, asked: StepCall, entries: Entries, later: Awaitable[None]) -> None:
     """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
         await later
     except OutlastError as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
     except asyncio.CancelledError:
         execution.cancelled_late(asked, entries)
         raise
-    execution.pen.is_safe(entries)
+    execution.writer.is_safe(entries)
 
 
 @calls_user_code

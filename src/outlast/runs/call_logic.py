@@ -12,28 +12,33 @@ from collections.abc import Generator
 from typing import Any
 
 from outlast import failpoints
-from outlast.errors import Failed, OutlastError, Paused, Stopped
+from outlast.errors import LimitNotFound, OutlastError, Paused, Stopped, WorkFailed
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
+from outlast.runs import failure as log
 from outlast.runs.attempt import (
-    BODY,
-    HANG,
-    LISTEN,
-    PARK,
-    PREPARE,
-    PROBE,
-    SLEEP,
-    WRITE,
     Ask,
+    AskProbe,
     Attempt,
     Do,
+    Ended,
+    Hang,
+    ListenForStop,
+    Park,
+    Prepare,
     Raised,
     Returned,
+    RunBody,
     StepCall,
+    TakeSlot,
+    WaitForRetry,
+    Write,
+    lingering,
 )
 from outlast.runs.call import DAMAGED, Changed, Doubtful, Fresh, Poisoned, Replay
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.execution import Execution, mark_of, shown
+from outlast.runs.step import Work
 from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
 
 Driven = Generator[Do, Any, Any]
@@ -49,30 +54,60 @@ def drive(execution: Execution, asked: StepCall) -> Driven:
     return _decide(execution, asked, found)
 
 
+def drive_on(execution: Execution, attempt: Attempt, ended: Ended) -> Driven:
+    """The same from where the body of its first attempt has ended."""
+    settled = yield from _outcome(execution, attempt, ended)
+    if settled is not None:
+        return settled[0]
+    return (yield from _attempts(execution, attempt.asked, attempt.number + 1, attempt.failures))
+
+
 def _attempts(execution: Execution, asked: StepCall, number: int, failures: int) -> Driven:
     execution.ran.add(asked.spec.name)
     while True:
         attempt = execution.attempt(asked, number, failures)
-        if asked.spec.prepares:
-            ended = yield from _prepared(execution, attempt)
-        else:
-            ended = yield from _body(execution, attempt)
-        if isinstance(ended, Returned):
-            packed = execution.pack(attempt, ended.value)
-            if not isinstance(packed, Raised):
-                yield WRITE, execution.close(attempt, "succeeded", True, "", packed[1])
-                return packed[0]
-            ended = packed
-        settled = yield from _failed(execution, attempt, ended)
+        ended = yield from (_limited if asked.spec.limit else _attempted)(execution, attempt)
+        settled = yield from _outcome(execution, attempt, ended)
         if settled is not None:
             return settled[0]
         number, failures = number + 1, attempt.failures
 
 
-def _prepared(execution: Execution, attempt: Attempt) -> Driven:
+def _limited(execution: Execution, attempt: Attempt) -> Driven:
+    """The same in a slot of the limit that the step shares, from before anything is made ready to the body's end."""
+    refused = yield TakeSlot(attempt)
+    if refused is not None:
+        return refused
+    attempt.started_at, attempt.tick = execution.clock.now(), execution.ticks
+    try:
+        return (yield from _attempted(execution, attempt))
+    finally:
+        busy = lingering.get((execution.id, attempt.asked.call))
+        execution.executor.live.slots.let_go(attempt.slot, busy)
+
+
+def _attempted(execution: Execution, attempt: Attempt) -> Driven:
+    work = attempt.asked.spec.work
+    if work is not None:
+        return (yield from _prepared(execution, attempt, work))
+    return (yield from _body(execution, attempt))
+
+
+def _outcome(execution: Execution, attempt: Attempt, ended: Ended) -> Driven:
+    """Record how a body ended. A tuple: the value that the flow gets; None: try again; raises what the flow gets."""
+    if isinstance(ended, Returned):
+        packed = execution.pack(attempt, ended.value)
+        if not isinstance(packed, Raised):
+            yield Write(execution.close(attempt, "succeeded", packed[1], delivered=True))
+            return (packed[0],)
+        ended = packed
+    return (yield from _failed(execution, attempt, ended))
+
+
+def _prepared(execution: Execution, attempt: Attempt, work: Work) -> Driven:
     """A body that needs something made ready before its start can be written. That is let go, however it ends."""
     try:
-        ready = yield PREPARE, attempt
+        ready = yield Prepare(attempt, work)
         if isinstance(ready, Ask):
             yield from _wait(execution, attempt.asked, ready.kind, ready.payload)
         if isinstance(ready, Raised):
@@ -85,11 +120,11 @@ def _prepared(execution: Execution, attempt: Attempt) -> Driven:
 def _body(execution: Execution, attempt: Attempt) -> Driven:
     before = execution.begin(attempt)
     if before is not None:
-        yield WRITE, before
+        yield Write(before)
         execution.take_note(attempt)
     if failpoints.armed:
         failpoints.armed("step.begun")
-    ended = yield BODY, attempt
+    ended = yield RunBody(attempt)
     if failpoints.armed:
         failpoints.armed("step.ended")
     return ended
@@ -99,20 +134,20 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     """Record a failure. None: try again; a tuple: the value after all; raises what the flow gets."""
     spec, error, call = attempt.asked.spec, ended.error, attempt.asked.call
     if ended.status == "interrupted":
-        yield WRITE, execution.close(attempt, "interrupted", False, mark_of(spec), _error(error))
+        yield Write(execution.close(attempt, "interrupted", _error(error), mark=mark_of(spec)))
         raise error
     if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
-    if spec.is_effect and not spec.says_not_done(error):
+    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, LimitNotFound):
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
         execution.endings.cancelled(call)
-        yield WRITE, execution.close(attempt, "cancelled", True, "", Payload())
+        yield Write(execution.close(attempt, "cancelled", Payload(), delivered=True))
         raise error
     attempt.failures += 1
     final = _is_final(attempt, error) or (ended.status == "failed" and is_ours(error))
     mark = "not_done" if spec.is_effect else ""
-    yield WRITE, execution.close(attempt, ended.status, final, mark, _error(error))
+    yield Write(execution.close(attempt, ended.status, _error(error), delivered=final, mark=mark))
     if final:
         raise execution.endings.failed(failure.deliverable(error, spec.name), call)
     yield from _retried(execution, attempt, error)
@@ -121,21 +156,19 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
 
 def _retried(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Wait for the next attempt, and let it be known that there is one."""
-    from outlast.runs import log  # late: most runs never need it
-
     log.say_retried(execution, attempt, error)
-    yield SLEEP, attempt
+    yield WaitForRetry(attempt)
 
 
 def _unless_stopped(execution: Execution, attempt: Attempt, error: BaseException) -> Driven:
     """Nothing, of an attempt that failed. One that its run's stop has reached is interrupted, and tried again."""
     seconds = 0.0 if execution.stopping else listening_seconds(error)
     if seconds:
-        yield LISTEN, seconds
+        yield ListenForStop(seconds)
     if is_stopped_along(execution, error):
         spec = attempt.asked.spec
         mark = "not_done" if spec.is_effect and spec.says_not_done(error) else mark_of(spec)
-        yield WRITE, execution.close(attempt, "interrupted", False, mark, _error(error))
+        yield Write(execution.close(attempt, "interrupted", _error(error), mark=mark))
         raise Stopped from error
 
 
@@ -162,7 +195,7 @@ def _decide(execution: Execution, asked: StepCall, found: Doubtful | Poisoned | 
 def _in_doubt(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
     """An effect ended without saying whether it happened."""
     asked = attempt.asked
-    yield WRITE, execution.close(attempt, ended.status, False, mark_of(asked.spec), _error(ended.error))
+    yield Write(execution.close(attempt, ended.status, _error(ended.error), mark=mark_of(asked.spec)))
     if ended.status != "cancelled":
         return (yield from _ask_probe(execution, attempt, ended.error))
     execution.cancelled_in_doubt(attempt)
@@ -175,14 +208,14 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
     doubt: dict[str, Any] = {"attempt": attempt.number} | _record(asked)
     if spec.confirm is None:
         yield from _wait(execution, asked, "in_doubt", doubt)
-    answer = yield PROBE, attempt
+    answer = yield AskProbe(attempt)
     if failpoints.armed:
         failpoints.armed("probe.ended")
     attempt.closed = False
     if isinstance(answer, Happened):
         packed = execution.pack(attempt, answer.value)
         if not isinstance(packed, Raised):
-            yield WRITE, execution.close(attempt, "succeeded", True, "confirmed", packed[1])
+            yield Write(execution.close(attempt, "succeeded", packed[1], delivered=True, mark="confirmed"))
             execution.settled.add(asked.call)
             return (packed[0],)
         answer = packed.error
@@ -207,7 +240,7 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
     attempt.failures += error is not None
     final = error is not None and _is_final(attempt, error)
     kept = _error(error) if error is not None else Payload()
-    yield WRITE, execution.close(attempt, "failed", final, "not_done", kept)
+    yield Write(execution.close(attempt, "failed", kept, delivered=final, mark="not_done"))
     execution.settled.add(attempt.asked.call)
     if error is None:
         return None
@@ -218,18 +251,16 @@ def _not_done(execution: Execution, attempt: Attempt, error: BaseException | Non
 
 
 def _wait(execution: Execution, asked: StepCall, kind: str, payload: dict[str, Any]) -> Driven:
-    from outlast.runs import log  # late: most runs never need it
-
     execution.stand_at(asked.call)
     execution.open_wait(asked.call, kind, {**payload, **shown(asked)}, item=asked.item)
     log.say_waits(execution, asked, kind, payload.get("attempt", 0))
-    yield PARK, None
+    yield Park()
     raise Paused  # a parked branch that goes on has nothing to go on with
 
 
 def _cancelled_before() -> Driven:
     """The flow cancelled this call when it was first made, and will again."""
-    yield HANG, None
+    yield Hang()
     raise Paused
 
 
@@ -241,7 +272,7 @@ def _is_final(attempt: Attempt, error: BaseException) -> bool:
 
 def is_ours(error: BaseException) -> bool:
     """What Outlast itself refuses, it refuses again: trying once more is of no use."""
-    return isinstance(error, OutlastError) and not isinstance(error, Failed)
+    return isinstance(error, OutlastError) and not isinstance(error, WorkFailed)
 
 
 def _error(error: BaseException) -> Payload:

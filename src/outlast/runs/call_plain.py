@@ -6,13 +6,15 @@ The logic of a call is call_logic.py; here a body is run, a probe is asked, time
 from __future__ import annotations
 
 import contextvars
+import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from outlast.errors import (
     EffectInsideStep,
+    LimitNotFound,
     NoThread,
     Paused,
     ResourceMissing,
@@ -24,34 +26,43 @@ from outlast.errors import (
     Stopped,
     Unavailable,
 )
-from outlast.flows.spec import StepSpec
+from outlast.runs import call_flat
 from outlast.runs.attempt import (
-    BODY,
     CURRENT,
-    HANG,
-    LISTEN,
-    PREPARE,
-    PROBE,
-    SLEEP,
-    WRITE,
+    AskProbe,
     Attempt,
     Ended,
     Frame,
+    Hang,
+    ListenForStop,
+    Park,
+    Prepare,
     Raised,
     Returned,
+    RunBody,
     StepCall,
+    TakeSlot,
+    WaitForRetry,
+    Write,
+    lingering,
 )
 from outlast.runs.call import Replay
-from outlast.runs.call_logic import drive
+from outlast.runs.call_logic import Driven, drive, drive_on
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
+from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
 from outlast.values.ambient import begin, calls_user_code
+from outlast.values.late import late
 from outlast.values.tracebacks import folded
 
+if TYPE_CHECKING:
+    from outlast.runs import call_async
+else:
+    call_async = late("outlast.runs.call_async")
+
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
-lingering: dict[tuple[str, Any], threading.Thread] = {}  # timed-out bodies that have not ended yet
 _live = 0
 _LOOK_SECONDS = 0.2  # how soon one notices, who waits for a body that cannot be interrupted
 
@@ -118,62 +129,80 @@ def call_plain(
 def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait ends the body, unless `park` is left to the caller."""
     found = asked.next
-    if isinstance(found, Replay) and found.past.last.status != "cancelled":
+    if isinstance(found, Replay) and found.past.status != "cancelled":
         return execution.recorded(asked, found.past)
-    driven = drive(execution, asked)
+    if call_flat.may_begin(execution, asked):
+        attempt = call_flat.begin(execution, asked)
+        ended = _ended(execution, attempt)
+        done = call_flat.receipt_of(execution, attempt, ended)
+        if done is not None:
+            if not execution.writer.append_now(done[1]):
+                execution.writer.commit(done[1])
+            return done[0]
+        driven = drive_on(execution, attempt, ended)
+    else:
+        driven = drive(execution, asked)
+    return _drive(execution, asked, driven, park)
+
+
+def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) -> Any:
+    """Do what the logic asks for, until it has an outcome."""
     answer: Any = None
     try:
         while True:
-            what, given = driven.send(answer)
+            do = driven.send(answer)
             answer = None
-            if what == WRITE:
-                execution.pen.write(given)
-            elif what == BODY:
-                answer = _body(execution, given)
-            elif what == PREPARE:
-                answer = prepare(execution, given)
-            elif what == PROBE:
-                with execution.asking(given):
-                    answer = _probe(execution, given)
-            elif what == SLEEP:
-                _nap(execution, execution.delay_of(given))
-            elif what == LISTEN:
-                listen(lambda: execution.stopping, given)
-            elif what == HANG:  # an async flow cancelled it before; a plain one cannot
-                raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
-            else:
-                execution.paused = execution.paused or park
-                raise Paused
+            match do:
+                case Write():
+                    execution.writer.write(do.entries)
+                case RunBody():
+                    answer = _ended(execution, do.attempt)
+                    if asked.spec.work is not None:
+                        answer = asked.spec.work.observe(execution, do.attempt, answer)
+                case Prepare():
+                    answer = do.work.prepare(execution, do.attempt)
+                case TakeSlot():
+                    answer = _take_slot(execution, do.attempt)
+                case AskProbe():
+                    with execution.asking(do.attempt):
+                        answer = _probe(execution, do.attempt)
+                case WaitForRetry():
+                    _nap(execution, execution.delay_of(do.attempt))
+                case ListenForStop():
+                    listen(lambda: execution.stopping, do.seconds)
+                case Hang():  # an async flow cancelled it before; a plain one cannot
+                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+                case Park():
+                    execution.paused = execution.paused or park
+                    raise Paused
+                case _:
+                    assert_never(do)
     except StopIteration as end:
         return end.value
+    finally:
+        driven.close()  # what it holds is let go of now, whoever keeps the traceback
 
 
-def prepare(execution: Execution, attempt: Attempt) -> Any:
-    """Make ready what must be on disk with the start: how files are, which processes will run."""
-    from outlast.commands import leftovers
-
-    return leftovers.prepare(execution, attempt)
-
-
-def observed(execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
-    """The same end, once what it did to the declared files is noted."""
-    from outlast.commands import leftovers
-
-    return leftovers.observe(execution, attempt, ended)
-
-
-def _body(execution: Execution, attempt: Attempt) -> Ended:
-    ended = _ended(execution, attempt)
-    return observed(execution, attempt, ended) if attempt.asked.spec.prepares else ended
+def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
+    """Wait for a slot, in short naps so that a request to stop ends it."""
+    spec = attempt.asked.spec
+    with execution.executor.live.slots.wanted(spec.limit, execution.id, spec.name) as wanted:
+        try:
+            while seconds := wanted.take():
+                time.sleep(seconds)  # a look at what others do: no time of the flow's
+                execution.gate()
+        except LimitNotFound as error:
+            return Raised(error)
+        attempt.slot = wanted.number
+    return None
 
 
-def _worked(execution: Execution, attempt: Attempt) -> Ended:
+def _worked(execution: Execution, ready: ReadyWork) -> Ended:
     """A command's end. What cannot be kept of it ends the run here; nothing leaves the attempt open."""
     try:
-        ended: Ended = attempt.work.run()
-        return ended
+        return ready.run()
     except Unavailable as error:
-        execution.pen.sever(error)
+        execution.writer.sever(error)
     except Exception as error:
         return Raised(error)
 
@@ -181,15 +210,16 @@ def _worked(execution: Execution, attempt: Attempt) -> Ended:
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     spec = attempt.asked.spec
-    if attempt.work is not None:
-        return _worked(execution, attempt)
+    if attempt.ready is not None:
+        return _worked(execution, attempt.ready)
     if spec.is_async:
         return _async_body_in_plain(execution, attempt)
     if spec.timeout is not None:
         return _timed_body(execution, attempt)
     token = CURRENT.set(Frame(execution, attempt.asked.call.scope, attempt))
     try:
-        return Returned(spec.function(*attempt.asked.args, **execution.arguments(attempt)))
+        given = execution.arguments(attempt) if spec.signature.is_filled else attempt.asked.kwargs
+        return Returned(spec.function(*attempt.asked.args, **given))
     except BaseException as error:
         return judged(execution, error)
     finally:
@@ -265,10 +295,8 @@ def still_runs(execution: Execution, asked: StepCall) -> bool:
 
 
 def _async_body_in_plain(execution: Execution, attempt: Attempt) -> Ended:
-    from outlast.runs.call_async import run_body
-
     try:
-        ended = run_on_loop(run_body(execution, attempt))
+        ended = run_on_loop(call_async.run_body(execution, attempt))
     except KeyboardInterrupt as error:
         return judged(execution, error)
     if not isinstance(ended, Raised) or ended.status not in ("cancelled", "interrupted"):
@@ -290,8 +318,6 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
 
 @calls_user_code
 def _probe(execution: Execution, attempt: Attempt) -> Any:
-    import inspect
-
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):

@@ -24,15 +24,24 @@ from outlast.runs.begin import lacking, new_run
 from outlast.runs.call import Call, Past
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
-from outlast.runs.options import Options
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
-from outlast.values.codec import encode
-from outlast.values.digest import identity
+from outlast.values.codec import encode, identity
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from outlast.runs import branches, call_async, start
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+    from outlast.runs.replay import execution as replay_execution
+else:
+    branches = late("outlast.runs.branches")
+    call_async = late("outlast.runs.call_async")
+    start = late("outlast.runs.start")
+    replay_execution = late("outlast.runs.replay.execution")
+    asyncio = late("asyncio")
 
 T = TypeVar("T")
 
@@ -59,7 +68,7 @@ class Child(Generic[T]):
         self._cancelled = int(kept.facts.get("cancelled", 0))
         if past.decided:  # what became of it ended the run: it is tried again
             self._cancelled -= status == "cancelled"
-        elif status in ("succeeded", "failed"):
+        elif past.given:
             self._kept = kept
             self._done.set()
 
@@ -70,14 +79,12 @@ class Child(Generic[T]):
 
     def work(self, executor: Executor, claimed: RunClaim | None) -> None:
         """Run the child to its end, in a thread of its own."""
-        from outlast.runs.start import continue_child, go_on
-
         CURRENT.set(None)
         try:
             if claimed is not None:
-                self._outcome = go_on(executor, claimed, self._spec)
+                self._outcome = start.go_on(executor, claimed, self._spec)
             else:
-                self._outcome = continue_child(executor, self.run_id, self._spec)
+                self._outcome = start.continue_child(executor, self.run_id, self._spec)
         except BaseException as error:
             self._error = error
         finally:
@@ -97,7 +104,7 @@ class Child(Generic[T]):
             if self._kept is None:
                 self._end_if_it_waits(park=park)
                 kept = self._packed()
-                self._execution.pen.write(self._queue(kept))
+                self._execution.writer.write(self._queue(kept))
                 self._kept = kept
         return self._deliver()
 
@@ -105,8 +112,6 @@ class Child(Generic[T]):
         return self._joined().__await__()
 
     async def _joined(self) -> T:
-        import asyncio
-
         self._execution.gate()
         branches = self._execution.branches
         with branches.call() if branches is not None else nullcontext():
@@ -121,32 +126,28 @@ class Child(Generic[T]):
         return self._deliver()
 
     async def _join(self) -> None:
-        from outlast.runs.call_async import in_thread
-
         execution = self._execution
-        await in_thread(self._done.wait)
+        await call_async.in_thread(self._done.wait)
         if self._waits() and not execution.stopping and execution.branches is not None:
             self._open_wait()
             await execution.branches.park()
         self._end_if_it_waits()
         kept = self._packed()
         queued = self._queue(kept)
-        later = execution.pen.write_soon(queued)
+        later = execution.writer.write_soon(queued)
         if later is not None:
             try:
                 await later
             except OutlastError as error:
-                execution.pen.sever(error)
-            execution.pen.is_safe(queued)
+                execution.writer.sever(error)
+            execution.writer.is_safe(queued)
         self._kept = kept
 
     async def _hang(self) -> None:
         """The flow gave up waiting here before, and will again."""
-        from outlast.runs.branches import Branches
-
         self._to_cancel -= 1
         try:
-            await Branches.hang()
+            await branches.Branches.hang()
         finally:
             self._execution.endings.cancelled(self._call)
 
@@ -157,7 +158,7 @@ class Child(Generic[T]):
             return
         execution.endings.cancelled(self._call)
         self._cancelled += 1
-        execution.pen.write(self._queue(Payload(), "cancelled"))
+        execution.writer.write(self._queue(Payload(), "cancelled"))
 
     def _deliver(self) -> T:
         if self._given is None:
@@ -204,7 +205,7 @@ class Child(Generic[T]):
         facts: dict[str, Any] = {"child": self.run_id, "status": status}
         if self._cancelled:
             facts["cancelled"] = self._cancelled
-        pen, call = self._execution.pen, self._call
+        writer, call = self._execution.writer, self._call
         now = self._execution.clock.now()
         header = Header(
             "spawn",
@@ -216,11 +217,11 @@ class Child(Generic[T]):
             delivered=True,
             started_at=now,
             ended_at=now,
-            epoch=pen.hold.epoch,
-            trace_id=pen.trace_id,
+            epoch=writer.hold.epoch,
+            trace_id=writer.trace_id,
         )
-        with pen.lock:
-            return pen.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
+        with writer.lock:
+            return writer.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
 
     def _failure(self) -> Exception | None:
         """What failed the child: itself if replay can rebuild it, else RunFailed."""
@@ -262,9 +263,7 @@ class Child(Generic[T]):
         self._judge()
 
     async def settle_async(self) -> None:
-        from outlast.runs.call_async import in_thread
-
-        await in_thread(self._done.wait)
+        await call_async.in_thread(self._done.wait)
         self._judge()
 
     def _judge(self) -> None:
@@ -298,7 +297,7 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
     A parent that was told to stop tells them.
     """
-    if execution.pen.severed is not None:
+    if execution.writer.severed is not None:
         return
     if execution.stopping or not isinstance(error, Exception | Paused | None):
         for child in execution.children:
@@ -309,23 +308,24 @@ def let_end(execution: Execution, error: BaseException | None) -> None:
 
 def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Child[Any]:
     """Start a child run, or find the one that this call started before."""
-    from outlast.runs.start import pack_inputs
-
     execution = frame.execution
     if frame.attempt is not None:
         raise Refused(detail="a child run cannot be spawned inside a step; spawn it from the flow's body")
     execution.gate()
     home = execution.executor.home
     inputs = spec.bind(args, kwargs)
-    raw = pack_inputs(spec, inputs)
+    raw = start.pack_inputs(spec, inputs)
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
-        from outlast.runs.replay.execution import known_child
-
-        return known_child(execution, spec, call, past)
+        return replay_execution.known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
-    if (run_id := _known(execution, spec, call, past)) is not None:
+    run_id = _known(execution, spec, call, past)
+    if past is not None:
+        execution.come_to_child(past)
+    else:
+        execution.come_to_new()
+    if run_id is not None:
         child: Child[Any] = Child(execution, spec, run_id, call, past)
     else:
         claimed = _create(execution, spec, raw, call)
@@ -374,10 +374,8 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Run
     new = new_run(executor.caller, spec, raw, Options(trace_id=execution.trace_id), task=task, parent=execution.id)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "parent": execution.id} | ({"code": spec.code} if spec.code else {})
-    pen = execution.pen
-    with pen.lock:
-        about = {"child": new.id, "flow": new.flow, "task": new.task}
-        known = pen.fact("spawn", "run.spawn", about, call)
-        queued = pen.queue_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
-    claimed: RunClaim = pen.write(queued)
+    writer = execution.writer
+    about = {"child": new.id, "flow": new.flow, "task": new.task}
+    known = writer.fact("spawn", "run.spawn", about, call)
+    claimed: RunClaim = writer.commit_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
     return claimed

@@ -7,32 +7,41 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound, RunSealed
+import msgspec
+
+from outlast.clock import moment
+from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
 from outlast.flows.loading import refuse_while_loading
-from outlast.home.claimer import is_ours, print_of
-from outlast.home.process import is_alive, is_stopped
-from outlast.ledger.journal import NOTES, Header, JournalEntry, Payload, Row, entry, read_facts, read_header
-from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
+from outlast.ledger.journal import Header, JournalEntry, Payload, entry
+from outlast.runs import failure as log
 from outlast.runs import heartbeat
 from outlast.runs.call import Call, Ledger
+from outlast.runs.found import refuse_unproven
+from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
-from outlast.runs.unproven import refuse_unproven
 from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
-from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Writing
-from outlast.store.contract.damaged import refuse_damaged
+from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, QueueEntry, Reading, RunRow, Writing
+from outlast.store.contract.runs import refuse_damaged
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import under_way
     from outlast.runs.under_way import StepNote
+    from outlast.runs.waits import ask as questions
+    from outlast.runs.waits import notes as wait_notes
+else:
+    questions = late("outlast.runs.waits.ask")
+    wait_notes = late("outlast.runs.waits.notes")
+    under_way = late("outlast.runs.under_way")
 
 
 DAY_US = 86_400_000_000
-BESIDE = (("run", "checked"), ("run", "displaced"))  # entries that say nothing about who holds a run
-HERE = "this process"  # who holds a run that is executed right here
+REFUSED_US = 60_000_000  # before one that could not go on is taken out of its queue again
 
 
 class RunClaim(NamedTuple):
@@ -60,13 +69,38 @@ def add(
 ) -> RunClaim:
     """Add a run that this process owns from the start."""
     _sign_in(home, tx)
-    hold = tx.add_run(run, start, home.process.id)
-    began = facts | ({"named": True} if run.named else {}) | {"row": row_digest(run)}
+    claimed = RunClaim(*_added(tx, run, start, facts, more, home.process.id), "new")
+    home.held.claimed.add(run.id)
+    return claimed
+
+
+def add_queued(
+    tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], place: QueueEntry
+) -> RunRow:
+    """Add a run that waits in a queue, and belongs to nobody yet."""
+    _, row = _added(tx, run, start, facts | _queued(place), more, None)
+    tx.add_queue(place.queue)
+    tx.add_entry(place._replace(run=row.key))
+    return row
+
+
+def _queued(place: QueueEntry) -> dict[str, Any]:
+    """What is on record of a run's place in its queue."""
+    times = {"not_before": place.due_at if place.state == "delayed" else 0, "take_by": place.expires_at}
+    shown = {name: moment(at).isoformat() for name, at in times.items() if at}
+    return {"queue": place.queue} | ({"priority": place.priority} if place.priority else {}) | shown
+
+
+def _added(
+    tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], holder: str | None
+) -> tuple[Hold, RunRow]:
+    hold = tx.add_run(run, start, holder)
+    began = facts | ({"named": True} if run.named else {}) | ({"tags": list(run.tags)} if run.tags else {})
+    began |= {"row": row_digest(run)}
     tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
     row = tx.run_by_id(run.id)
     assert row is not None
-    home.held.claimed.add(run.id)
-    return RunClaim(hold, row, "new")
+    return hold, row
 
 
 def _sign_in(home: Home, tx: Writing) -> None:
@@ -81,47 +115,50 @@ def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:
 
     `take` says why it is taken from an owner that may live: that is on the record, and the owner is fenced.
     """
-    refuse_while_loading()
-
-    def work(tx: Writing) -> RunClaim:
-        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-        if row is None or lease is None:
-            raise RunNotFound(run_id)
-        if row.status in FINISHED:
-            raise RunFinished(run_id, row.status)
-        held = refuse_taken(caller, tx, row, lease, take)
-        _sign_in(caller.home, tx)
-        token = _our_token(caller, tx, row, lease)
-        death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
-        heartbeat.note_death(tx, lease, death)
-        left = _left(caller.home, row, lease)
-        tx.take_lease(lease, caller.home.process.id)
-        silent_at = silent_since(caller.home, tx, row, lease)
-        if lease.holder and lease.holder not in (caller.home.process.id, token):
-            tx.forget_holder(lease.holder)
-        found = "crashed" if row.status == "running" else row.status
-        tx.set_run_status(row.key, "running", caller.home.clock.now())
-        hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
-        if held:
-            tx.append(hold, [_taken(caller, hold, row, held, take)])
-            death = heartbeat.TAKEN if found == "crashed" else ""
-        caller.home.held.claimed.add(run_id)
-        return RunClaim(hold, row, found, silent_at, token, death=death, taken_from=held, left=left)
-
-    claimed = caller.home.store.write(work)
-    if claimed.found == "crashed" or claimed.taken_from:
-        from outlast.runs import log  # late: most runs never need it
-
-        log.say_taken(caller.home, claimed.run, claimed.taken_from, take)
+    claimed = caller.home.store.write(lambda tx: claim_in(caller, tx, run_id, take))
+    tell_taken(caller.home, claimed, take)
     return claimed
+
+
+def claim_in(caller: Caller, tx: Writing, run_id: str, take: str = "") -> RunClaim:
+    """The same inside a transaction. Nothing is written unless it is claimed."""
+    refuse_while_loading()
+    row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+    if row is None or lease is None:
+        raise RunNotFound(run_id)
+    if row.status in FINISHED:
+        raise RunFinished(run_id, row.status)
+    held = refuse_taken(caller, tx, row, lease, take)
+    _sign_in(caller.home, tx)
+    token = token_of(caller, tx, row, lease)
+    death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
+    heartbeat.note_death(tx, lease, death)
+    left = _left(caller.home, row, lease)
+    tx.take_lease(lease, caller.home.process.id)
+    silent_at = silent_since(caller.home, tx, row, lease)
+    if lease.holder and lease.holder not in (caller.home.process.id, token):
+        tx.forget_holder(lease.holder)
+    found = "crashed" if row.status == "running" else row.status
+    tx.set_run_status(row.key, "running", caller.home.clock.now())
+    tx.set_entry(row.key, "taken")
+    hold = Hold(row.key, run_id, lease.key, lease.epoch + 1, lease.head, lease.hash)
+    if held:
+        tx.append(hold, [_taken(caller, hold, row, held, take)])
+        death = heartbeat.TAKEN if found == "crashed" else ""
+    caller.home.held.claimed.add(run_id)
+    return RunClaim(hold, row, found, silent_at, token, death=death, taken_from=held, left=left)
+
+
+def tell_taken(home: Home, claimed: RunClaim, take: str = "") -> None:
+    """Log that a run was taken over from who had it."""
+    if claimed.found == "crashed" or claimed.taken_from:
+        log.say_taken(home, claimed.run, claimed.taken_from, take)
 
 
 def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
     if not is_executing(run):
         return ()
-    from outlast.runs.under_way import left_by_owner  # late: most runs never need it
-
-    return left_by_owner(home, run, lease)
+    return under_way.left_by_owner(home, run, lease)
 
 
 def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
@@ -140,115 +177,13 @@ def _taken(caller: Caller, hold: Hold, run: RunRow, holder: str, why: str) -> Jo
     return run_fact("taken", facts, epoch=hold.epoch, at=caller.home.clock.now(), trace_id=run.trace_id)
 
 
-def silent_since(home: Home, look: Reading, run: RunRow, lease: LeaseRow) -> int:
-    """When the next sign of life of a dead owner was overdue. Who only claimed the run since was never its owner."""
-    claimed = _claimed(look, run, lease)
-    if claimed:
-        return int(claimed.get("silent_at", 0))
-    beat = look.beat_of(lease.holder) if lease.holder and is_executing(run) else None
-    return beat.wall_us + int((home.settings.beat_seconds + 1) * 1_000_000) if beat else 0
-
-
-def refuse_sealed(run: RunRow) -> None:
-    """Raises RunSealed for a run that only stands for one elsewhere, IntegrityBroken for one that cannot be read."""
-    refuse_damaged(run, f"run {run.id}")
-    if run.seal:
-        raise RunSealed(run.id, run.seal)
-
-
-def refuse_held(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> None:
-    """Raises RunHeld while another worker (or this one) holds the run."""
-    holder = holder_of(caller, look, run_id, lease)
-    if holder:
-        raise RunHeld(run_id, holder, lease.epoch)
-
-
-def holder_of(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> str:
-    """Who holds the run now; empty when it may be taken, by us at least."""
-    if lease.holder is None:
-        return ""
-    if lease.holder == caller.home.process.id:
-        return HERE if run_id in caller.home.held.executing or run_id in caller.home.held.claimed else ""
-    beat = look.beat_of(lease.holder)
-    if beat is None:
-        return ""
-    run = look.run_by_id(run_id)
-    executing = run is None or is_executing(run)
-    if _is_over(caller.home, beat, executing=executing):
-        return ""
-    if run is None or executing:
-        return str(beat.process)
-    return "" if is_ours(caller, lease.holder, beat) else _claimer(look, run, lease, beat)
-
-
-def _is_over(home: Home, beat: Beat, *, executing: bool) -> bool:
-    """Whether a holder's lease may be taken. One that only claimed the run says nothing between two uses."""
-    me, clock = home.process, home.clock
-    return is_over(
-        beat,
-        me,
-        alive=is_alive(beat.process, me),
-        stopped=is_stopped(beat.process, me),
-        boot_us=clock.boot(),
-        wall_us=clock.now(),
-        leases=SILENT_LEASES if executing else 1,
-    )
-
-
-def is_executing(run: RunRow) -> bool:
-    """Whether the holder of the run's lease is, or was, executing it. Else it is only claimed."""
-    return run.status == "running"
-
-
-def _our_token(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow) -> str:
-    """The claim that lets this runtime take the run; empty when it needs none."""
-    beat = look.beat_of(lease.holder) if lease.holder and not is_executing(run) else None
-    return str(lease.holder) if beat is not None and is_ours(caller, beat.process.id, beat) else ""
-
-
-def _claimer(look: Reading, run: RunRow, lease: LeaseRow, beat: Beat) -> str:
-    """A claim in words. Only the beginning of its token is shown: whoever has all of it may use it."""
-    by = claimed_by(look, run, lease)
-    place = str(beat.process) if beat.process.pid else f"on {beat.process.host}"
-    return f"claim {str(lease.holder)[:6]}{f' of {by}' if by else ''} ({place})"
-
-
-def claimed_by(look: Reading, run: RunRow, lease: LeaseRow) -> str:
-    """Who made the claim that holds the lease; empty when no claim does, or nobody was named."""
-    return str(_claimed(look, run, lease).get("by", ""))
-
-
-def _claimed(look: Reading, run: RunRow, lease: LeaseRow) -> dict[str, Any]:
-    """What was noted when the claim that holds the lease was made; nothing when no claim does."""
-    last = _last_fact(look, run, lease.head) if lease.holder and not is_executing(run) else None
-    if last is None or read_header(last.header).name != "claimed":
-        return {}
-    facts = read_facts(last)
-    return facts if facts.get("claim") == print_of(lease.holder) else {}
-
-
-def _last_fact(look: Reading, run: RunRow, seq: int) -> Row | None:
-    """The last entry of a run, but for checks and answers that came meanwhile: they say nothing about who holds it."""
-    for row in (row for at in range(seq, 0, -1) for row in look.entries_of(run.key, [at])):
-        header = read_header(row.header)
-        if (header.kind, header.name) not in BESIDE and header.kind not in NOTES:
-            return row
-    return None
-
-
-def refuse_lost(look: Reading, hold: Hold) -> None:
-    """Raises LeaseLost when another worker has taken the run: for writes that are no entries of its journal."""
-    lease = look.lease_of(hold.run_id)
-    if lease is None or lease.epoch != hold.epoch:
-        raise LeaseLost(hold.run_id, hold.epoch)
-
-
 def release(home: Home, claimed: RunClaim, status: str) -> None:
     """Give a run back as it was found, unless somebody has taken it or ended it meanwhile."""
 
     def work(tx: Writing) -> None:
         tx.append(claimed.hold, [])  # the guard
         tx.set_run_status(claimed.run.key, status, home.clock.now())
+        tx.set_entry(claimed.run.key, "delayed", home.clock.now() + REFUSED_US)  # in its queue, if it is in one
         if not claimed.token:
             tx.release_lease(claimed.hold)
         else:  # who claimed it keeps the claim until the run has gone on
@@ -274,9 +209,7 @@ class Decided(NamedTuple):
 
 def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
     """What whoever goes on with the run has to take into its journal first."""
-    from outlast.runs.waits.notes import notes_of
-
-    at, notes = home.clock.now(), notes_of(home, epoch, run.trace_id)
+    at, notes = home.clock.now(), wait_notes.notes_of(home, epoch, run.trace_id)
     entries: list[JournalEntry] = []
     waits: list[str] = []
     settled = Counter[Call]()  # attempts that these decisions are
@@ -327,10 +260,8 @@ def take_decisions(home: Home, claimed: RunClaim, ledger: Ledger) -> bool:
 
 def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> JournalEntry:
     """An answer that the flow itself is given, or that there will be none."""
-    from outlast.runs.waits.ask import told_entry
-
     began, by, why = wait.opened_at, wait.answered_by, wait.reason
-    return told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
+    return questions.told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
 
 
 def is_late(wait: InterruptRow, at: int) -> bool:
@@ -372,8 +303,6 @@ def _decision(
     epoch: int,
     at: int,
 ) -> JournalEntry:
-    import msgspec
-
     choice = answer["choice"]
     past = ledger.calls.get(call)
     tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")

@@ -7,10 +7,10 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import (
     AlreadyAnswered,
@@ -24,22 +24,23 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.home import once as operations
-from outlast.home.find import interrupt_row
-from outlast.home.once import Operation
+from outlast.home.home import interrupt_row
+from outlast.home.once import Repeatable
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, Past, fold, labels
-from outlast.runs.claim import holder_of, in_time, is_late, refuse_held, refuse_sealed, run_fact
+from outlast.runs.claim import in_time, is_late, run_fact
+from outlast.runs.found import refuse_unproven_wait
+from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
 from outlast.runs.look import interrupt_of, record_in
-from outlast.runs.outputs import flow_file_of, ids_beside
+from outlast.runs.outputs.files import flow_file_of, ids_beside
 from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.under_way import rows_of_starts, starts_of
-from outlast.runs.unproven import refuse_unproven_wait
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, is_told
 from outlast.runs.waits.notes import append_notes, note_closed, notes_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
-from outlast.store.contract.damaged import damage_of, refuse_damaged
+from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
 
@@ -75,7 +76,7 @@ def once(
     def again(answer: str) -> T:
         return replace(cast(T, msgspec.json.decode(answer, type=kept_as)), replayed=True)
 
-    return operations.once(home, Operation(operation_id, kind, content), done, again)
+    return operations.once(home, Repeatable(operation_id, kind, content), done, again)
 
 
 def answer(
@@ -257,11 +258,11 @@ class _Target(NamedTuple):
 def _target(caller: Caller, look: Reading, run: RunRow, step: str, back: bool) -> _Target:
     rows, flaws, _ = journal.read(look, run)
     rows = [*rows, *rows_of_starts(caller.home, look, run, rows)]
-    ledger, end = fold(rows, flaws), 1 + (rows[-1].seq if rows else 0)
+    ledger = fold(rows, flaws)
     call, kind = gone_back_to(caller, look, run, rows, step, ledger) if back else _found(look, run, rows, step)
     past = ledger.calls.get(call)
     done = past is not None and past.finished and past.last.status == "succeeded"
-    return _Target(_position(look, run), call, kind, place_of(ledger, call, end), done)
+    return _Target(_position(look, run), call, kind, place_of(ledger, call), done)
 
 
 def back_to(caller: Caller, look: Reading, run: RunRow, step: str) -> int:
@@ -325,6 +326,11 @@ def decline(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None
     _abort(caller, tx, run_id, why, "declined", by=by)
 
 
+def time_out(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
+    """End a run that nobody took out of its queue in time."""
+    _abort(caller, tx, run_id, why, "queue_timed_out", by=by)
+
+
 def _abort(
     caller: Caller,
     tx: Writing,
@@ -349,6 +355,7 @@ def _abort(
     tx.cancel_interrupts(run.key)
     error = encode({"type": kind, "message": why, "by": facts["by"]}).decode()
     tx.end_run(run.key, Ending("aborted", run.phase, None, error, at))
+    tx.drop_entry(run.key)
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
             _abort(caller, tx, child.id, why, sealed=sealed)
@@ -418,7 +425,7 @@ def _in_branches(caller: Caller, run: RunRow, ledger: Ledger, step: str) -> Iter
     """The calls that were made in the branches of a `parallel`, by the flow file as it is now."""
     scope, slash, name = step.rpartition("/")
     spec = flow_file_of(caller, run)
-    names = ids_beside(spec.recipe, name) if spec is not None and spec.recipe is not None else set[str]()
+    names = ids_beside(spec.definition, name) if spec is not None else set[str]()
     for call, past in ledger.calls.items():
         is_inside = any(call.scope.startswith((f"{scope}{slash}{each}[", f"{scope}{slash}{each}/")) for each in names)
         if not past.aside and (is_inside or (call.scope == f"{scope}{slash}" and call.step in names)):

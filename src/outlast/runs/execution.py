@@ -1,26 +1,29 @@
 """A run being executed: the one place where calls meet the ledger.
 
 Owns identity, what a call does on resume, the start and the outcome of every attempt, and the body's own calls.
-It calls no user code. What it writes goes through its pen; what is done for a call, in which order, is call_logic.py.
+It calls no user code. What it writes goes through its `JournalWriter`; what is done for a call, in which order, is
+call_logic.py.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
-from outlast.flows.spec import NO_RETRY, StepSpec
+from outlast.flows.spec import NO_RETRY
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
 from outlast.runs import failure, journal
+from outlast.runs import failure as log
 from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
 from outlast.runs.call import (
     FIRST,
     GOOD,
+    PROBED,
     Call,
     Changed,
     Doubtful,
@@ -33,27 +36,33 @@ from outlast.runs.call import (
     fold,
     next_call,
 )
-from outlast.runs.item import keys_of
-from outlast.runs.journal_writer import Entries, Pen
-from outlast.runs.labels import Labels
-from outlast.runs.resources import Needs
-from outlast.runs.rewind import BEHIND, NOT_REACHED, REWOUND
-from outlast.runs.state import State
+from outlast.runs.journal import Labels
+from outlast.runs.journal_writer import Entries, JournalWriter
+from outlast.runs.rewind import BEHIND, NOT_REACHED, PLACED, REWOUND, leave_behind
+from outlast.runs.state import Needs, State
+from outlast.runs.step import StepSpec
+from outlast.runs.step_inputs import StepInputs
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
 from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
-from outlast.store.contract.damaged import damage_of
-from outlast.values.codec import decode, digest_inputs, encode, pack, refuse_large
-from outlast.values.digest import identity
+from outlast.store.contract.runs import damage_of
+from outlast.values.codec import decode, digest_inputs, encode, identity, pack, refuse_large
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.runs.branches import Branches
     from outlast.runs.child import Child
     from outlast.runs.live import Executor
     from outlast.runs.under_way import StepNotes
+    from outlast.runs.waits import ask as saved_waits
+    from outlast.runs.waits import notes as wait_notes
     from outlast.secrets.rules import SecretRule
+else:
+    saved_waits = late("outlast.runs.waits.ask")
+    wait_notes = late("outlast.runs.waits.notes")
 
 SHOWN_BYTES = 4096
+KNOWN = (Replay, Doubtful)  # what a call does that the journal has something of
 
 
 class Execution:
@@ -67,21 +76,23 @@ class Execution:
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
         self.task = self.flow = ""  # for who is told what goes wrong
-        self.pen = Pen(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
+        self.writer = JournalWriter(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
+        self.inputs = StepInputs(executor.home, lambda: self.ledger)
         self.phase = ""
         self.phase_changed = False
         self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
         self.told: set[str] = set(ledger.closed)  # waits of which the journal says, or will, how they were closed
         self.settled: set[Call] = set()  # effects in doubt that their probe has settled
         self.open: dict[int, Attempt] = {}
-        self.ticks = 0  # of the process's heart since this execution began
+        self.fresh: dict[int, Attempt] = {}  # of those, whose start is not in the journal
+        self.ticks = 0  # of the process's heartbeat since this execution began
         self.replayed = 0
         self.flow_code = ""  # a digest of the body's code
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.ran: set[str] = set()  # names of the steps that ran in this execution
-        self.needs = Needs(executor, self.pen, ledger.needs)
+        self.needs = Needs(executor, self.writer, ledger.needs)
         self.branches: Branches | None = None  # of an async body
         self.children: list[Child[Any]] = []
         self.maps: dict[str, tuple[int, int]] = {}  # by path: how many items, and of those done before
@@ -112,21 +123,26 @@ class Execution:
         self.guarded: Any = None  # of a flow of commands: what runs it; no exception has to reach its body
         self.marked = 0  # seq of the newest mark
         self.probing: dict[int, tuple[str, float]] = {}  # probes under way: of which step, and since when
-        self._sync_start = resumed  # the first new step after a resume is on disk before its body
+        self.sync_start = resumed  # the first new step after a resume is on disk before its body
         self.suspects: set[Call] = set()  # were under way at a crash; until they end, every start is on disk first
 
     # -- asking ----------------------------------------------------------------------------------
 
     def gate(self) -> None:
         """Every call of the body passes here: a body that must end does not get past it."""
-        if self.pen.severed is not None:
-            raise Severed from self.pen.severed
+        if self.writer.severed is not None:
+            raise Severed from self.writer.severed
         if self.paused:
             raise Paused
         if self.stopping or self.over:
             self.cut_short = True
             raise Stopped
         self.made.refuse_dropped()
+
+    def refuse_ended(self) -> None:
+        """The same between a call and its attempt."""
+        if self.writer.severed is not None or self.paused or self.stopping or self.over:
+            self.gate()
 
     def ask_to_stop(self, by: str, *, now: bool = False) -> None:
         """No further call begins; with `now` the step under way ends too. What a person wants outweighs a shutdown."""
@@ -138,20 +154,20 @@ class Execution:
         """Whether a body that can be ended is to end. Of a run that was called off an effect is let end for a while."""
         if self.called_off_at and attempt.asked.spec.is_effect:
             return self.stopping_now
-        return self.stopping_now or bool(self.called_off_at) or self.pen.severed is not None
+        return self.stopping_now or bool(self.called_off_at) or self.writer.severed is not None
 
     @property
     def ending(self) -> bool:
         """Whether the run's part in this process is over: calls that end now are not the flow's doing."""
-        return self.stopping or self.paused or self.failing or self.over or self.pen.severed is not None
+        return self.stopping or self.paused or self.failing or self.over or self.writer.severed is not None
 
     def ask(
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
     ) -> StepCall:
         """Which call this is, and what it does: replay, run, or wait."""
-        if self.pen.severed is not None or self.paused or self.stopping or self.over:
-            self.gate()
-        self.made.refuse_dropped()
+        self.refuse_ended()
+        if self.made.last is not None:
+            self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
         inputs = spec.signature.bind(args, kwargs)
@@ -160,10 +176,10 @@ class Execution:
         found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
         if call_id and isinstance(found, Replay) and found.past.last.seen_inputs != seen:
             found = self._changed_by_id(found.past)
-        if isinstance(found, Replay | Doubtful):
+        if isinstance(found, KNOWN):
             found.past.asked = True
             self.come_to(found.past)
-        else:
+        elif self._place != NOT_REACHED:
             self.come_to_new(call)
         if self._forked is not None:
             self._go_own_way(call, found)
@@ -182,15 +198,23 @@ class Execution:
                 return  # of calls that are made side by side none comes first
             self.come_to_new(past.call)
             if not self.on_receipts_only:
-                self.pen.note(self.pen.fact("run", "reached", {"call": list(past.call)}))
+                self.writer.note(self.writer.fact("run", "reached", {"call": list(past.call)}))
         else:
             self._place = past.first
+
+    def come_to_child(self, past: Past) -> None:
+        """The body has come to a child run. One that goes on has no entry of its own for that before it has ended."""
+        if past.given or self._beside or self.branches is not None:
+            self.come_to(past)
+            return
+        self.come_to_new(past.call)
+        self.writer.commit(self.writer.fact("run", "reached", {"call": list(past.call)}))
 
     def stand_at(self, call: Call) -> None:
         """The body waits at a call for a person: one that had been set aside, or left behind, has its place again."""
         past = self.ledger.calls.get(call)
         if past is not None and past.first >= BEHIND and not self.on_receipts_only:
-            self.pen.note(self.pen.fact("run", "reached", {"call": list(call)}))
+            self.writer.note(self.writer.fact("run", "reached", {"call": list(call)}))
 
     def come_to_new(self, call: Call | None = None) -> None:
         """The body has come to a call that gets a new place: what it comes to later comes after this one.
@@ -204,11 +228,12 @@ class Execution:
     def _leave_behind(self, call: Call | None) -> None:
         if self._beside or self.branches is not None or self.on_receipts_only or self.ledger.mark:
             return
-        others = [past for past in self.ledger.calls.values() if past.kind in CALLS and past.call != call]
+        others = [past for past in self.ledger.calls.values() if past.kind in PLACED and past.call != call]
         left = [past for past in others if not past.asked and past.first < BEHIND]
         if left:
             over = [list(past.call) for past in left if past.first < self._place]
-            self.pen.note(self.pen.fact("run", "reached", {"after": self._place, "over": over}))
+            self.writer.note(self.writer.fact("run", "reached", {"after": self._place, "over": over}))
+            leave_behind(self.ledger, self._place, over)  # also here: what is come to side by side has its place again
 
     def _go_own_way(self, call: Call, found: NextCall) -> None:
         """The state that a fork was given counts from its step on: from the first call of it that is not taken over."""
@@ -223,17 +248,17 @@ class Execution:
     @contextmanager
     def side_by_side(self) -> Iterator[None]:
         """Calls that are asked for in no particular order."""
-        with self.pen.lock:
+        with self.writer.lock:
             self._beside += 1
         try:
             yield
         finally:
-            with self.pen.lock:
+            with self.writer.lock:
                 self._beside -= 1
 
     def _look_elsewhere(self, asked: StepCall) -> None:
         """A new effect: if an equal one is recorded somewhere and not asked for yet, it may have moved here."""
-        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=asked.spec.work is not None)
+        asked.elsewhere = equal_elsewhere(self.ledger, asked.call, is_command=bool(asked.spec.command))
         if asked.elsewhere is not None and self.branches is None:
             asked.next = Changed(asked.elsewhere)  # in a plain body what comes before has been asked for before
 
@@ -244,45 +269,21 @@ class Execution:
             return Replay(past)
         return Changed(past) if past.kind == "effect" else Fresh(past.attempts + 1)
 
-    def ask_all(
-        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[StepCall]:
-        """The calls of a map: what is left over is known only when all of them have been asked for.
-
-        With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken.
-        """
-        items = list(items)
-        keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
-        given = zip(items, keys, range(1, len(items) + 1), strict=True)
-        with self.side_by_side():
-            asked = [self._ask_item(frame, spec, *each) for each in given]
-        for one in asked:
-            if isinstance(one.next, Changed):
-                limit = spec.crashes or self.settings.crashes_before_asking
-                one.next = next_call(one.call, spec.kind, self.ledger, limit)
-                if one.next is FIRST:
-                    self._look_elsewhere(one)
-        if asked:
-            self.maps[asked[0].call.path] = (len(asked), sum(isinstance(one.next, Replay) for one in asked))
-        return asked
-
-    def _ask_item(self, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> StepCall:
-        try:
-            asked = self.ask(frame, spec, (given,), {}, key)
-        except ValueRefused as error:  # which of the many it is
-            facts = error.facts
-            raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
-        asked.in_map, asked.item = True, number
-        return asked
+    def ask_again(self, asked: StepCall) -> None:
+        """What a call of a map does, now that all of them have been asked for: what is left over is known only then."""
+        limit = asked.spec.crashes or self.settings.crashes_before_asking
+        asked.next = next_call(asked.call, asked.spec.kind, self.ledger, limit)
+        if asked.next is FIRST:
+            self._look_elsewhere(asked)
 
     def turns(self) -> list[int]:
         """The recorded outcomes that a replay gives again, in the order in which the flow was given them."""
         finished = (past for past in self.ledger.calls.values() if past.kind in CALLS and past.finished)
-        return sorted(past.seq for past in finished if past.last.status != "cancelled")
+        return sorted(past.seq for past in finished if past.status != "cancelled")
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
-        with self.pen.lock:
+        with self.writer.lock:
             scope = frame.scope
             if scope is None:
                 scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
@@ -312,14 +313,14 @@ class Execution:
     def recorded(self, asked: StepCall, past: Past) -> Any:
         """The outcome that the flow was given before: its result, or the failure, raised again."""
         self.replayed += 1
-        last = past.last
-        if last.code != asked.spec.code and last.code:
+        if not past.is_of(asked.spec.code):
             self.code_changed.add(asked.spec.name)
-        payload = decode_payload(past.payload) if past.payload else Payload()
+        raw = past.payload
+        payload = decode_payload(raw) if raw else Payload()
         if payload.wrote:
             self._apply(asked, _unwrapped(payload.wrote))
         self.endings.settled()
-        if last.status in GOOD:
+        if past.status in GOOD:
             return self.result_of(payload, asked.spec)
         raise self.endings.failed(failure.rebuild(payload.error or {}, asked.spec.name), asked.call)
 
@@ -344,7 +345,9 @@ class Execution:
 
     def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         """A new attempt, unless the body must end."""
-        self.gate()
+        self.refuse_ended()
+        if asked.kept is None:  # before its body can change them
+            asked.kept = self.inputs.of(asked)
         key = self.key_of(asked.call) if asked.spec.is_effect else ""
         return Attempt(asked, number, failures, key, self.clock.now(), self.ticks)
 
@@ -374,13 +377,13 @@ class Execution:
         before it is noted: a body that is told others does not make this call again.
         """
         spec = attempt.asked.spec
-        with self.pen.lock:
-            self.open[id(attempt)] = attempt
-            if spec.is_effect or spec.prepares or self._sync_start:
-                self._sync_start = bool(self.suspects)
-                return self.pen.queue(self._start_entry(attempt))
-            if self.pen.owes:
-                return self.pen.queue()
+        with self.writer.lock:
+            self.open[id(attempt)] = self.fresh[id(attempt)] = attempt
+            if spec.is_effect or spec.work is not None or self.sync_start:
+                self.sync_start = bool(self.suspects)
+                return self.writer.queue(self._start_entry(attempt))
+            if self.writer.owes:
+                return self.writer.queue()
         self.take_note(attempt)
         return None
 
@@ -389,28 +392,29 @@ class Execution:
         if attempt.recorded:
             return
         if self._notes is None:
-            self._notes = self.executor.live.heart.notes
+            self._notes = self.executor.live.heartbeat.notes
         attempt.noted = self._notes.begin(self.hold, attempt)
 
     def late_starts(self) -> Entries | None:
         """At each tick: starts (and events) that have waited for a whole one for a commit to ride with."""
-        with self.pen.lock:
+        with self.writer.lock:
             self.ticks += 1
-            late = [a for a in self.open.values() if not a.recorded and a.tick < self.ticks - 1]
-            if not late and not self.pen.waits:
+            late = [attempt for attempt in self.fresh.values() if attempt.tick < self.ticks - 1]
+            if not late and not self.writer.waiting:
                 return None
-            return self.pen.queue(*(self._start_entry(attempt) for attempt in late))
+            return self.writer.queue(*(self._start_entry(attempt) for attempt in late))
 
     def _start_entry(self, attempt: Attempt) -> JournalEntry:
         attempt.recorded = True
+        self.fresh.pop(id(attempt), None)
         if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
             attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
-        return self.pen.receipt(attempt, "started", False, mark_of(attempt.asked.spec), Payload())
+        return self.writer.receipt(attempt, "started", Payload(), mark=mark_of(attempt.asked.spec))
 
     def previous_of(self, asked: StepCall) -> Past | None:
         """What the journal knows of this call's last attempt, if that did not deliver."""
         past = self.ledger.calls.get(asked.call)
-        if past is None and asked.spec.work is not None:
+        if past is None and asked.spec.command:
             past = self._begun_on_other_reads(asked.call)
         return past if past is not None and past.attempts and not past.finished else None
 
@@ -427,9 +431,7 @@ class Execution:
     def go_back(self, rewound: JournalEntry) -> None:
         """Forget what was done since an earlier step. What a mark calls over may be: the journal is read anew."""
         key = self.hold.run_key
-        with self.pen.lock:
-            queued = self.pen.queue_work(lambda tx: tx.set_run_mark(key, 0), rewound)
-        self.pen.write(queued)
+        self.writer.commit_work(lambda tx: tx.set_run_mark(key, 0), rewound)
         self.marked = 0
         self.ledger = self.store.read(self._whole)
 
@@ -447,8 +449,9 @@ class Execution:
             blob = ""
             if len(raw) > self.settings.inline_bytes:
                 blob = self.executor.home.blobs.put(raw)
+            self.inputs.note_result(attempt.asked.call, raw, blob)
         except Unavailable as error:  # it is not the step that failed: nothing more can be kept
-            self.pen.sever(error)
+            self.writer.sever(error)
         except OutlastError as error:
             return Raised(error)
         kept: Any = msgspec.UNSET if blob or raw == b"null" else msgspec.Raw(raw)
@@ -456,28 +459,34 @@ class Execution:
         told = list(attempt.artifacts)
         return copy, Payload(result=kept, blob=blob, wrote=wrote, done=attempt.done, next=attempt.next, artifacts=told)
 
-    def close(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
-        """The receipt of an attempt, queued with everything that waited to ride along."""
-        with self.pen.lock:
-            attempt.closed = True
-            self.open.pop(id(attempt), None)
-            if attempt.noted >= 0:
-                self._let_go(attempt)
+    def close(
+        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
+    ) -> Entries:
+        """The receipt of an attempt, queued with everything that waited to ride along.
+
+        `delivered`: the flow is given this outcome, so it is final. `mark`: what its entry says besides.
+        """
+        with self.writer.lock:
+            self.forget(attempt)
             self.cut_short = self.cut_short or status == "interrupted"
             if self.suspects:
                 self.suspects.discard(attempt.asked.call)
-            dirty = self.state.take_dirty()
-            if dirty:
-                payload = msgspec.structs.replace(payload, state=_wrapped(dirty))
+            dirty, kept = self.state.take_dirty(), attempt.asked.kept
+            if dirty or kept:
+                state = _wrapped(dirty) if dirty else payload.state
+                payload = msgspec.structs.replace(payload, state=state, inputs=kept or None)
             if status == "succeeded" and attempt.wrote:
                 self._apply(attempt.asked, attempt.wrote)
             if delivered and status != "cancelled":
                 self.endings.settled()
-            return self.pen.queue_receipt(attempt, status, delivered, mark, payload)
+            return self.writer.queue_receipt(attempt, status, payload, delivered=delivered, mark=mark)
 
-    def _let_go(self, attempt: Attempt) -> None:
-        """Another attempt may be noted in its place."""
-        if self._notes is not None and attempt.noted >= 0:
+    def forget(self, attempt: Attempt) -> None:
+        """It is over: another one may be noted in its place. With the writer's lock held."""
+        attempt.closed = True
+        self.open.pop(id(attempt), None)
+        self.fresh.pop(id(attempt), None)
+        if attempt.noted >= 0 and self._notes is not None:
             self._notes.end(attempt.noted)
             attempt.noted = -1
 
@@ -486,12 +495,11 @@ class Execution:
 
         The entries are in the journal before this one. An effect whose outcome is known keeps it.
         """
-        self.pen.is_safe(entries)
+        self.writer.is_safe(entries)
         last = decode_header(entries.last.header) if entries.last else None
-        with self.pen.lock:
+        with self.writer.lock:
             for attempt in [a for a in self.open.values() if a.asked is asked]:
-                del self.open[id(attempt)]
-                self._let_go(attempt)
+                self.forget(attempt)
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return
         if self.ending and last.status != "started":
@@ -503,9 +511,7 @@ class Execution:
         else:
             self.endings.cancelled(asked.call)
             changed |= {"status": "cancelled", "delivered": True}
-        with self.pen.lock:
-            queued = self.pen.queue(JournalEntry(encode_header(msgspec.structs.replace(last, **changed)), None))
-        self.pen.write(queued)
+        self.writer.commit(JournalEntry(encode_header(msgspec.structs.replace(last, **changed)), None))
 
     def cancelled_between(self, attempt: Attempt) -> None:
         """The flow cancelled a call while it waited for its next attempt: that is what the flow was given."""
@@ -513,12 +519,10 @@ class Execution:
             return
         self.endings.cancelled(attempt.asked.call)
         mark = "not_done" if attempt.asked.spec.is_effect else ""
-        self.pen.write(self.close(attempt, "cancelled", True, mark, Payload()))
+        self.writer.write(self.close(attempt, "cancelled", Payload(), delivered=True, mark=mark))
 
     def cancelled_in_doubt(self, attempt: Attempt) -> None:
         """The flow cancelled an effect of which nobody knows whether it happened: a person is asked."""
-        from outlast.runs import log
-
         asked = attempt.asked
         self.open_wait(asked.call, "in_doubt", {"attempt": attempt.number, **shown(asked)}, item=asked.item)
         log.say_waits(self, asked, "in_doubt", attempt.number)
@@ -563,7 +567,7 @@ class Execution:
             return decode_payload(past.payload).facts if past.payload else None
         self.come_to_new()
         made = make(call)
-        self.pen.tell(self.pen.fact("value", name, made, call))
+        self.writer.tell(self.writer.fact("value", name, made, call))
         return made
 
     def emit(self, frame: Frame, name: str, body: Any, kind: str) -> None:
@@ -573,7 +577,7 @@ class Execution:
         if frame.attempt is not None:
             said_in, place = frame.attempt, Call("", name, "!", 0)  # its name is not taken for a call of the body
             agent = said_in.asked.spec.name
-            self.pen.note(self.pen.fact("emit", name, body, place, kind, agent, said_in=said_in, masked=masked))
+            self.writer.note(self.writer.fact("emit", name, body, place, kind, agent, said_in=said_in, masked=masked))
             return
         self.gate()
         call = self.numbered(frame, name, f"!{seen}")
@@ -582,7 +586,7 @@ class Execution:
             self.come_to(past)
         else:
             self.come_to_new()
-            self.pen.note(self.pen.fact("emit", name, body, call, kind, masked=masked))
+            self.writer.note(self.writer.fact("emit", name, body, call, kind, masked=masked))
 
     def open_wait(
         self,
@@ -609,40 +613,31 @@ class Execution:
             encode(dict(form or {})).decode(),
         )
 
-        from outlast.runs.waits import ask as saved_waits
-        from outlast.runs.waits.notes import notes_of
-
-        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
+        notes = wait_notes.notes_of(self.executor.home, self.hold.epoch, self.trace_id)
 
         def work(tx: Writing) -> tuple[str, str, str] | None:
             return saved_waits.save(tx, self.hold, notes, self.executor.home.ids(), wait, signal)
 
-        with self.pen.lock:
-            queued = self.pen.queue_work(work)
-        found: tuple[str, str, str] | None = self.pen.write(queued)
+        found: tuple[str, str, str] | None = self.writer.commit_work(work)
         return found
 
     def hear_answers(self, waits: Iterable[InterruptRow]) -> None:
         """Note how waits were closed by others while this run goes on: with the next commit."""
         for made in self.news_of(waits):
-            self.pen.note(made)
+            self.writer.note(made)
 
     def news_of(self, waits: Iterable[InterruptRow]) -> list[JournalEntry]:
         """Entries about waits that others have closed, each once."""
-        from outlast.runs.waits.notes import notes_of
-
         fresh = [
             wait for wait in waits if wait.status == "answered" and wait.id not in self.told and not damage_of(wait)
         ]
         self.told.update(wait.id for wait in fresh)
-        notes = notes_of(self.executor.home, self.hold.epoch, self.trace_id)
+        notes = wait_notes.notes_of(self.executor.home, self.hold.epoch, self.trace_id)
         return [made for wait in fresh for made in notes.closed(wait)]
 
     def write_phase(self) -> None:
         """Show the phase to those who look at the run."""
-        with self.pen.lock:
-            queued = self.pen.queue_work(lambda tx: tx.set_run_phase(self.hold.run_key, self.phase))
-        self.pen.write(queued)
+        self.writer.commit_work(lambda tx: tx.set_run_phase(self.hold.run_key, self.phase))
 
     def last_entries(
         self,
@@ -655,11 +650,11 @@ class Execution:
 
         `work` gives entries that come before that fact, which carries what is `stored`.
         """
-        with self.pen.lock:
+        with self.writer.lock:
             dirty = self.state.take_dirty()
             if dirty:
                 facts = facts | {"state": _wrapped(dirty)}
-            fact = self.pen.fact("run", status, facts or None, blob=stored.blob, result=stored.result)
+            fact = self.writer.fact("run", status, facts or None, blob=stored.blob, result=stored.result)
             let_go = status == "succeeded" and "signal" in self.waits.values()
 
             def last_work(tx: Writing) -> None:
@@ -668,7 +663,7 @@ class Execution:
                 tx.append(self.hold, [*work(tx), fact])
                 tx.release_lease(self.hold)
 
-            return self.pen.queue_work(last_work)
+            return self.writer.queue_work(last_work)
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""
@@ -691,9 +686,9 @@ class Execution:
         """A body's keyword arguments, with key and resources filled in."""
         asked = attempt.asked
         signature = asked.spec.signature
-        injected, keyed = signature.injected, signature.keyed
-        if not injected and not keyed:
+        if not signature.is_filled:
             return asked.kwargs
+        injected, keyed = signature.injected, signature.keyed
         given = dict(asked.kwargs)
         for name in keyed:
             given.setdefault(name, attempt.key)
@@ -719,15 +714,15 @@ def event_bytes(body: Any, path: str) -> bytes:
 
 def shown(asked: StepCall) -> dict[str, Any]:
     """A call's inputs for whoever has to decide about it, if they are small enough to be read."""
-    if asked.spec.work is not None:
-        return {"inputs": {"run": asked.spec.work.command.run}}
+    if asked.spec.command:
+        return {"inputs": {"run": asked.spec.command}}
     raw = encode(asked.inputs)
     return {"inputs": decode(raw)} if len(raw) <= SHOWN_BYTES else {"inputs": f"{len(raw)} bytes, not shown"}
 
 
 def mark_of(spec: StepSpec) -> str:
     """What an effect's unfinished entries say: that its probe can be asked."""
-    return "probed" if spec.confirm is not None else ""
+    return PROBED if spec.confirm is not None else ""
 
 
 def _wrapped(raw: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:

@@ -12,24 +12,34 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.errors import InputsInvalid, OutlastError, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.home.place import check_name
-from outlast.ledger.journal import CALLS, JournalEntry, Payload, Row, decode_header, decode_payload, entry, genesis
+from outlast.ledger.journal import (
+    CALLS,
+    Header,
+    JournalEntry,
+    Payload,
+    Row,
+    decode_header,
+    decode_payload,
+    entry,
+    genesis,
+)
 from outlast.runs import claim as claims
-from outlast.runs import recovery
-from outlast.runs.call import Call, Ledger, Past, labels
+from outlast.runs import holder as holders
+from outlast.runs.call import PROBED, Call, Ledger, Past, labels
 from outlast.runs.decisions import gone_back_to, once
+from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
+from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_in
-from outlast.runs.options import DoneEffect, Options, agree, effects_of_run, effects_that
-from outlast.runs.outputs import ODD
-from outlast.runs.recovery import FoundRun
+from outlast.runs.outputs.files import ODD
 from outlast.runs.rewind import place_of
-from outlast.runs.run import FORK
-from outlast.runs.start import flow_of_run, pack_inputs
+from outlast.runs.run import FORK, Options
+from outlast.runs.same_flow import flow_of_run
+from outlast.runs.start import pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
-from outlast.values.codec import decode, pack_json, pack_small
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity, pack_json, pack_small
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -116,12 +126,12 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         raise RunNotFound(run_id)
-    claims.refuse_sealed(run)
-    found = recovery.find(look, run._replace(mark=0), lease)
+    holders.refuse_sealed(run)
+    found = find(look, run._replace(mark=0), lease)
     if found.unaccepted is not None:
         raise found.unaccepted.as_error()
     call, _ = gone_back_to(caller, look, run, found.rows, step, found.ledger)
-    place = place_of(found.ledger, call, lease.head + 1)
+    place = place_of(found.ledger, call)
     before = {past.call: past for past in found.ledger.calls.values() if past.first < place and _is_over(past)}
     kept_until = max((past.seq for past in before.values()), default=0)
     later_on = (past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted))
@@ -138,12 +148,9 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
 
 def _is_over(past: Past) -> bool:
     """Whether a call that comes before the step is taken over: with its outcome, or in doubt as it is."""
-    if past.kind == "decision" or (past.kind == "spawn" and (past.decided or past.last.status not in _ENDED)):
+    if past.kind == "decision" or (past.kind == "spawn" and not past.given):
         return False
     return past.kind not in (*CALLS, "wait") or past.finished or past.in_doubt
-
-
-_ENDED = ("succeeded", "failed")  # how a child run was given to its parent
 
 
 def _stays(past: Past, wanted: Changes) -> bool:
@@ -177,12 +184,12 @@ def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
 
 
 def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple[str, ...]]) -> list[JournalEntry]:
-    """The last entry of each of these calls, and its start where that says how files were; by their places."""
+    """The last entry of each of these calls, and its start where that says more; by their places."""
     places, starts = {past.seq: past.first for past in calls.values()}, dict[Call, Row]()
     for row, header in ((row, decode_header(row.header)) for row in found.rows):
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
-        if past is not None and past.kind == "step" and header.status == "started" and row.payload == past.begun:
+        if past is not None and header.status == "started" and row.payload == past.begun and _says_more(header):
             starts[call] = row
     places |= {row.seq: calls[call].first for call, row in starts.items()}
     chosen = sorted((row for row in found.rows if row.seq in places), key=lambda row: (places[row.seq], row.seq))
@@ -190,6 +197,11 @@ def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple
         _in_doubt(row, calls) if row.seq in found.flaws else _entry(row, found.ledger, refs.get(row.seq, ()))
         for row in chosen
     ]
+
+
+def _says_more(start: Header) -> bool:
+    """Whether a start says what the outcome does not: how files were, or that a probe knows whether it happened."""
+    return start.kind == "step" or start.mark == PROBED
 
 
 def _in_doubt(row: Row, calls: Mapping[Call, Past]) -> JournalEntry:
@@ -265,6 +277,7 @@ def _new_run(caller: Caller, look: Reading, draft: ForkDraft, new_id: str, input
         identity=run.identity,
         source=run.source,
         worktree=run.worktree,
+        tags=tuple(look.tags_of(run.key)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The heart of a process: renews its leases, writes late starts, and hears what outsiders ask of its runs.
+"""The heartbeat of a process: renews its leases, writes late starts, and hears what outsiders ask of its runs.
 
 What the death of a run's owner says about the steps that were under way in it.
 
@@ -9,7 +9,8 @@ same process, and the machine went on. Who shared a death is counted apart, and 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,15 @@ from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import begin
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
+    from outlast.runs import under_way
     from outlast.runs.execution import Execution
     from outlast.runs.under_way import StepNotes
+else:
+    under_way = late("outlast.runs.under_way")
 
 
 TAKEN, REBOOTED, SHARED = "taken", "rebooted", "shared"
@@ -54,7 +59,8 @@ def note_death(tx: Writing, lease: LeaseRow, death: str) -> None:
 
 def _several_at_work(home: Home, look: Reading, process_id: str) -> bool:
     """Whether steps of more than one of its runs were under way. A parent that only waits for its child has none."""
-    at_work = (run_id for run_id in look.runs_held_by(process_id) if _is_at_work(home, look, run_id))
+    held = look.runs_held_by(process_id)
+    at_work = (run_id for run_id in held if _is_at_work(home, look, run_id)) if len(held) > 1 else iter(())
     return len(list(islice(at_work, 2))) > 1
 
 
@@ -62,15 +68,13 @@ def _is_at_work(home: Home, look: Reading, run_id: str) -> bool:
     run, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if run is None or lease is None:
         return False
-    from outlast.runs.under_way import starts_of
-
-    return bool(fold(*journal.read(look, run)[:2]).in_flight or starts_of(home, look, run, lease))
+    return bool(fold(*journal.read(look, run)[:2]).in_flight or under_way.starts_of(home, look, run, lease))
 
 
 TICK_SECONDS = 0.05  # a step that runs for longer has its start written
 
 
-class Heart:
+class Heartbeat:
     """A thread that beats while this process has live runs."""
 
     def __init__(self, home: Home, executions: Mapping[str, Execution]) -> None:
@@ -79,6 +83,7 @@ class Heart:
         self._quit = threading.Event()
         self._thread: threading.Thread | None = None
         self._beaten_at = 0
+        self._heard: tuple[int, ...] = ()  # of which moment of the store, and for which runs
         self._notes: StepNotes | None = None
 
     @property
@@ -86,9 +91,7 @@ class Heart:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:
-                from outlast.runs.under_way import StepNotes
-
-                self._notes = StepNotes(self._home.folder, self._home.process.id)
+                self._notes = under_way.StepNotes(self._home.folder, self._home.process.id)
             return self._notes
 
     def start(self) -> None:
@@ -114,28 +117,62 @@ class Heart:
             self.tick()
 
     def tick(self) -> None:
-        """One beat: late starts of every live run, the process's own row when it is due, the inbox."""
-        home = self._home
-        for execution in list(self._executions.values()):
-            try:
-                self._tend(execution)
-            except (OutlastError, Severed):
-                continue  # the run's own next commit tells it
-            except Exception as error:  # a heart that stands still would let the lease run out unnoticed
-                execution.pen.severed = StoreFailed(home.store.path, f"{type(error).__name__}: {error}")
+        """One beat: late starts of every live run, what others ask of them, the process's own row when it is due."""
+        home, live = self._home, list(self._executions.values())
+        for execution in live:  # most of thousands only wait: they cost this look
+            if (
+                execution.fresh
+                or execution.writer.waiting
+                or execution.phase_changed
+                or execution.deadline_at
+                or execution.called_off_at
+            ):
+                self._guarded([execution], partial(self._tend, execution))
+        if live:
+            self._guarded(live, partial(self._hear, live))
         now = home.clock.boot()
-        if self._executions and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
+        if live and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
             self._beaten_at = now
             self._beat()
             self._look_for_the_store()
 
+    def _guarded(self, executions: list[Execution], work: Callable[[], None]) -> bool:
+        """Whether it was done. A heartbeat that stands still would let leases run out unnoticed: this ends the runs."""
+        try:
+            work()
+            return True
+        except (OutlastError, Severed):
+            return False  # the run's own next commit tells it
+        except Exception as error:
+            for execution in executions:
+                execution.writer.severed = StoreFailed(self._home.store.place, f"{type(error).__name__}: {error}")
+            return False
+
     def _tend(self, execution: Execution) -> None:
+        """What a run has to say by itself."""
         late = execution.late_starts()
         if late is not None:
-            execution.pen.write(late)
+            execution.writer.write(late)
         if execution.phase_changed:
             execution.phase_changed = False
             execution.write_phase()
+        stops.look(execution)
+
+    def _hear(self, live: list[Execution]) -> None:
+        """What others have done to runs or ask of them: one look for all, and a closer one where there is something."""
+        store, process = self._home.store, self._home.process.id
+        now = (store.version(), *map(id, live))  # of before the look: what is written meanwhile is heard the next time
+        if now == self._heard:
+            return
+        held, asked = store.read(lambda look: (look.epochs_held_by(process), look.count_untaken()))
+        closer = [
+            self._guarded([execution], partial(self._look_closer, execution))
+            for execution in live
+            if asked or execution.waits or held.get(execution.hold.lease_key) != execution.hold.epoch
+        ]
+        self._heard = now if all(closer) else ()
+
+    def _look_closer(self, execution: Execution) -> None:
         hold = execution.hold
         lease, asked, waits = self._home.store.read(
             lambda look: (
@@ -146,19 +183,20 @@ class Heart:
         )
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
-            execution.pen.severed = execution.pen.severed or LeaseLost(hold.run_id, hold.epoch)
-            stops.call_off(execution, execution.pen.severed)
-        stops.look(execution)
+            execution.writer.severed = execution.writer.severed or LeaseLost(hold.run_id, hold.epoch)
+            stops.call_off(execution, execution.writer.severed)
         if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
             execution.ask_to_stop(PERSON)
-            execution.pen.note(execution.pen.fact("run", "pausing", None))  # written at the next tick, for who looks
+            execution.writer.note(
+                execution.writer.fact("run", "pausing", None)
+            )  # written at the next tick, for who looks
 
     def _look_for_the_store(self) -> None:
         try:
             self._home.store.still_there()
         except OutlastError as error:
             for execution in list(self._executions.values()):
-                execution.pen.severed = error
+                execution.writer.severed = error
 
     def _beat(self) -> None:
         try:

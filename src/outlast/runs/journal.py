@@ -4,11 +4,16 @@ What the chain of a run proves of the rows beside it: how it began, how it stand
 
 The journal is the truth. `verify` compares with it, and so does whoever takes in a run from elsewhere. The same
 digests are made here for the entries that carry them.
+
+What people call the calls of a run that is executed: the journal is read once, and then what is new in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,17 +32,22 @@ from outlast.ledger.journal import (
     decode_payload,
     examine,
     genesis,
+    leave,
     legible,
+    read_header,
 )
-from outlast.runs.call import Call, labels
+from outlast.runs.call import Call, Naming, id_of, label, labels
 from outlast.runs.run import FINISHED
-from outlast.store.contract import InterruptRow, NewRun, RunRow
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest, identity
+from outlast.store.contract import InterruptRow, NewRun, RunRow, Store
+from outlast.values.codec import decode, digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.store.contract import FinishedRow, LeaseRow, Reading
+
+
+IN_HAND_BYTES = 8 << 20  # of what the entries of one run carry
+SHORT_BYTES = 256  # what is not longer is not worth a second reading
 
 
 class Journal(NamedTuple):
@@ -50,15 +60,46 @@ class Journal(NamedTuple):
 
 def read(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None = None) -> Journal:
     """All of a run's journal. One damaged entry does not hide the others."""
-    rows, lease = look.journal_of(run.key), lease or look.lease_of(run.id)
+    memo, lease = look.memo, lease or look.lease_of(run.id)
+    if memo is None:
+        return _read(look, run, lease)
+    place = (run.key, lease, run.inputs_digest)
+    if place not in memo:
+        memo[place] = _read(look, run, lease)
+    found: Journal = memo[place]
+    return found
+
+
+def _read(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None) -> Journal:
+    rows: list[Row] = []
+    every = in_hand(look, run.key, rows, of=f"{run.id}/")
     if lease is None:
+        deque(every, maxlen=0)
         return Journal(rows)
     start = genesis(run.id, run.flow, run.task, run.inputs_digest)
-    if check(run.id, start, rows, lease.head, lease.hash) is None:
+    if check(run.id, start, every, lease.head, lease.hash) is None:
         return Journal(rows)
+    deque(every, maxlen=0)  # the rest of them
     flaws = examine(start, rows, lease.head, lease.hash)
     readable = legible(rows, flaws)
     return Journal(readable, flaws, tuple(_named(run.id, readable, flaws)))
+
+
+def in_hand(look: Reading, chain: int, rows: list[Row], after: int = 0, *, of: str = "") -> Iterator[Row]:
+    """Every entry of a journal, as it is read; those that were looked at are put into `rows`.
+
+    Once they carry more than a little, long results are left in the store: whoever needs one has it read then.
+    """
+    later, room = look.later(chain), IN_HAND_BYTES
+    if later is not None:
+        later.of = of
+    for row in look.each_entry(chain, after):
+        yield row
+        if type(row.kept) is bytes:
+            room -= len(row.kept)
+            if room < 0 and later is not None and len(row.kept) > SHORT_BYTES:
+                row = leave(row, later)
+        rows.append(row)
 
 
 def _named(run_id: str, rows: list[Row], flaws: Flaws) -> list[Break]:
@@ -94,6 +135,13 @@ def row_digest(run: NewRun | RunRow) -> str:
     """What a run's row says from its first moment on, for its first entry and for those that say where it is now."""
     at = run.at if isinstance(run, NewRun) else run.created_at
     return identity(encode([*(getattr(run, name) for name in BEGUN), at]))
+
+
+def tags_of(rows: Sequence[Row]) -> list[str]:
+    """What a run was tagged with, by its first entry."""
+    first = rows[0].payload if rows else None
+    facts = decode_payload(first).facts if first and b'"tags":' in first else None
+    return [str(tag) for tag in facts.get("tags", ())] if isinstance(facts, dict) else []
 
 
 def wait_digest(wait: InterruptRow) -> str:
@@ -180,9 +228,9 @@ class _Choice(msgspec.Struct, frozen=True):
 def _answers(rows: Sequence[Row]) -> Iterator[tuple[str, Any, str]]:
     """Every answer that the journal says was used: of which wait, what, and by whom."""
     for row in rows:
-        if row.payload is None or b'"interrupt":' not in row.payload:
+        if not row.says(b'"interrupt":'):
             continue
-        header, payload = decode_header(row.header), decode_payload(row.payload)
+        header, payload = decode_header(row.header), decode_payload(row.payload or b"{}")
         facts = payload.facts if isinstance(payload.facts, dict) else {}
         if "interrupt" not in facts or header.mark not in ("decided", "reused", "") or header.kind == "emit":
             continue
@@ -202,3 +250,60 @@ def _name(row: Row) -> str:
 def _facts(row: Row) -> dict[str, Any]:
     facts = decode_payload(row.payload).facts if row.payload else None
     return facts if isinstance(facts, dict) else {}
+
+
+# -- labels while it grows -------------------------------------------------------------------------
+
+
+PAGE = 1000
+
+
+class Labels:
+    """The labels of a run's calls, as `call.labels` numbers them."""
+
+    def __init__(self, store: Store, run_key: int) -> None:
+        self._store, self._run_key = store, run_key
+        self._lock = threading.Lock()
+        self._seq = 0  # how far the journal was read
+        self._named = Naming()
+        self._by_id: dict[str, str] = {}
+        self._told: dict[Call, tuple[int, str]] = {}  # of calls that have no entry yet
+
+    def of(self, call: Call, item: int = 0) -> str:
+        """What people call this call (of a map: of this item): as its receipts do, or will."""
+        with self._lock:
+            self._catch_up()
+            known = self._named.names.get(call)
+            if known is not None or call.step.startswith("run."):
+                return known or call.path
+            if call not in self._told:  # it has no entry yet: branches that come here at the same time differ too
+                others = [number for each, (number, _) in self._told.items() if each.path == call.path]
+                number = self._named.number(call, item, others)
+                self._told[call] = number, label(call, item, number)
+            return self._told[call][1]
+
+    def among(self, rows: Sequence[Row]) -> Mapping[Call, str]:
+        """The labels of all calls up to these rows, which are the next of the journal."""
+        with self._lock:
+            self._add((row.seq, row.header) for row in rows)
+            return self._named.names
+
+    def of_id(self, call_id: str) -> str:
+        """The label of the call with this id (`id_of`); nothing when the journal does not know it."""
+        with self._lock:
+            if call_id not in self._by_id:
+                self._catch_up()
+                new = islice(self._named.names.items(), len(self._by_id), None)
+                self._by_id |= {id_of(call): name for call, name in new}
+            return self._by_id.get(call_id, "")
+
+    def _catch_up(self) -> None:
+        """What is new: the headers alone, so many at a time that nobody is held up."""
+        while new := self._store.read(lambda look: look.headers_of(self._run_key, self._seq, PAGE)):
+            self._add(new)
+
+    def _add(self, headers: Iterable[tuple[int, bytes]]) -> None:
+        for self._seq, header in headers:
+            self._named.add(read_header(header))
+        if self._told:
+            self._told = {call: told for call, told in self._told.items() if call not in self._named.names}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -22,8 +22,16 @@ from outlast.flows.loading import lasting
 from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header, encode_payload, entry
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
+from outlast.runs.step_inputs import blobs_of
 from outlast.store.contract import Hold, Store, Ticket, Writing
-from outlast.values.digest import digest
+from outlast.values.codec import digest
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.runs.call_flat import ReceiptForm
+    from outlast.runs.outputs import saves
+else:
+    saves = late("outlast.runs.outputs.saves")
 
 
 class Entries:
@@ -37,30 +45,33 @@ class Entries:
         self.values = values
 
 
-class Pen:
-    """The writing hand of one execution. `lock` guards what waits."""
+class JournalWriter:
+    """What one execution writes. `lock` guards what waits."""
 
     def __init__(self, store: Store, clock: Clock, hold: Hold, trace_id: str, project: Path | None) -> None:
         self.store, self.clock, self.hold, self.trace_id = store, clock, hold, trace_id
         self.project = project
         self.lock = threading.Lock()
         self.severed: OutlastError | None = None  # why this worker may write no more
-        self._waiting: list[JournalEntry] = []
+        self.waiting: list[JournalEntry] = []  # to ride with the next commit
         self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting here
-        self._placed: set[str] = set()  # codes whose place this execution has written down
+        self.forms: dict[tuple[str, str], ReceiptForm] = {}  # of steps, by name and scope (`call_flat.py`)
+        self.placed: set[str] = set()  # codes whose place this execution has written down
 
     # -- making entries --------------------------------------------------------------------------
 
-    def receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> JournalEntry:
+    def receipt(
+        self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool = False, mark: str = ""
+    ) -> JournalEntry:
         """The entry about an attempt: its start or its outcome."""
         asked = attempt.asked
         spec, call = asked.spec, asked.call
         code = spec.code
-        if code and code not in self._placed:
-            self._placed.add(code)
+        if code and code not in self.placed:
+            self.placed.add(code)
             file, qualname = spec.place
             payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
-        names: tuple[str, ...] = (payload.blob,) if payload.blob else ()
+        names: tuple[str, ...] = ((payload.blob,) if payload.blob else ()) + blobs_of(payload.inputs)
         if attempt.facts:
             payload = msgspec.structs.replace(payload, facts=attempt.facts)
             names += attempt.blobs
@@ -128,28 +139,28 @@ class Pen:
     def note(self, made: JournalEntry) -> None:
         """Let an entry ride with the next commit."""
         with self.lock:
-            self._waiting.append(made)
+            self.waiting.append(made)
 
     def tell(self, made: JournalEntry) -> None:
         """The same for a value that the body is told: the next step waits until it is safe."""
         with self.lock:
             self._told += 1
             self._held += 1
-            self._waiting.append(made)
+            self.waiting.append(made)
 
     def queue(self, *entries: JournalEntry) -> Entries:
         """Queue everything that waits, and these after it. With the lock held."""
         last = entries[-1] if entries else None
-        if not self._waiting:
+        if not self.waiting:
             return Entries(self.store.put(self.hold, entries), last, 0)
-        waited, held = self._waiting, self._held
-        self._waiting, self._held = [], 0
+        waited, held = self.waiting, self._held
+        self.waiting, self._held = [], 0
         return Entries(self.store.put(self.hold, [*waited, *entries]), last, held)
 
     def queue_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Entries:
         """The same together with a piece of work, in one transaction. With the lock held."""
-        waited, held = self._waiting, self._held
-        self._waiting, self._held = [], 0
+        waited, held = self.waiting, self._held
+        self.waiting, self._held = [], 0
 
         def all_of_it(tx: Writing) -> Any:
             tx.append(self.hold, [*waited, *entries])
@@ -157,13 +168,11 @@ class Pen:
 
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
-    def queue_receipt(self, attempt: Attempt, status: str, delivered: bool, mark: str, payload: Payload) -> Entries:
+    def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
-        made = self.receipt(attempt, status, delivered, mark, payload)
+        made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
-            from outlast.runs.saves import fate_of
-
-            fate = fate_of(attempt, status, delivered, mark)
+            fate = saves.fate_of(attempt, status, delivered=delivered, mark=mark)
             told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
@@ -171,10 +180,6 @@ class Pen:
     def _saved(self, attempt: Attempt, about: dict[str, Any]) -> JournalEntry:
         """That an artifact can be seen from now on."""
         return self.fact("artifact", "saved", about, said_in=attempt)
-
-    @property
-    def waits(self) -> bool:
-        return bool(self._waiting)
 
     @property
     def owes(self) -> bool:
@@ -189,8 +194,33 @@ class Pen:
             result = self.store.finish(entries.ticket)
         except OutlastError as error:
             self.sever(error)
-        self.is_safe(entries)
+        if entries.values:
+            self.is_safe(entries)
         return result
+
+    def append_now(self, made: JournalEntry) -> bool:
+        """Make one entry durable if nobody else is writing. False: nothing was done, it is to be queued like others."""
+        try:
+            return self.store.append_now(self.hold, made)
+        except OutlastError as error:
+            self.sever(error)
+
+    def commit(self, *entries: JournalEntry) -> None:
+        """Make these durable now, with everything that waits before them."""
+        with self.lock:
+            queued = self.queue(*entries)
+        self.write(queued)
+
+    def commit_work(self, work: Callable[[Writing], Any], *entries: JournalEntry) -> Any:
+        """The same together with a piece of work, in one transaction. Gives what the work gives."""
+        with self.lock:
+            queued = self.queue_work(work, *entries)
+        return self.write(queued)
+
+    def put(self, made: JournalEntry) -> Entries:
+        """Queue one entry, and all that waits before it."""
+        with self.lock:
+            return self.queue(made)
 
     def write_soon(self, entries: Entries) -> Awaitable[None] | None:
         """The same on an event loop: None when it is done, else what to await (then call `is_safe`)."""
@@ -204,9 +234,8 @@ class Pen:
 
     def is_safe(self, entries: Entries) -> None:
         """These entries are on disk."""
-        if entries.values:
-            with self.lock:
-                self._safe += entries.values
+        with self.lock:
+            self._safe += entries.values
 
     def sever(self, error: OutlastError) -> NoReturn:
         """Nothing more can be written: end the body."""

@@ -1,4 +1,4 @@
-"""What executes runs in this process: the executions under way, their heart, and what they are handed.
+"""What executes runs in this process: the executions under way, their heartbeat, and what they are handed.
 
 `Live` is one for each home that is opened, and shared by all who act on it. `Executor` is one of them with it: who
 executes runs, or asks whether one could go on here, takes that.
@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from outlast.values.late import late
+
 if TYPE_CHECKING:  # whoever only looks has neither: they are loaded when they are used
+    from outlast.files.changes import LeftFiles
     from outlast.flows.spec import FlowSpec
+    from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.resources.resources import Resources
+    from outlast.runs.call import Ledger, Past
     from outlast.runs.execution import Execution
-    from outlast.runs.heartbeat import Heart
+    from outlast.runs.found import FoundRun
+    from outlast.runs.heartbeat import Heartbeat
+    from outlast.runs.plan import Rehearsed
+    from outlast.runs.queues import limit
+    from outlast.runs.replay.execution import Replaying
+
+else:
+    limit = late("outlast.runs.queues.limit")
 
 Facade = Callable[["Execution", bool], Any]
 
 
-class Guard(Protocol):
+class CommandGuard(Protocol):
     """Ends the commands of this process should it die."""
 
     def watch(self, pgid: int, folder: Path) -> None: ...
@@ -32,7 +45,7 @@ class Guard(Protocol):
     def close(self) -> None: ...
 
 
-class Mirrors(Protocol):
+class MirrorWriter(Protocol):
     """Keeps the mirrors of what executes here."""
 
     def follow(self, execution: Execution) -> None: ...
@@ -47,23 +60,49 @@ def no_flow(*_: object) -> Any:
     raise AssertionError("no flow runs here")
 
 
-def no_guard() -> Guard:
-    """Stands for who makes a guard where no command runs."""
+class Commands(Protocol):
+    """What the room of commands does for runs. It comes after this one: who opens a home hands it in."""
+
+    def new_guard(self, home: Home) -> CommandGuard: ...
+
+    def perform(self, execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:
+        """The body of a flow file: the results of its steps, by id."""
+
+    def on_receipts(self, execution: Replaying, spec: FlowFileSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+        """The same body, to be gone through on receipts alone."""
+
+    def rehearse(
+        self, executor: Executor, found: FoundRun, spec: FlowFileSpec, silent_at: int, partial_work: str
+    ) -> Rehearsed:
+        """What a resume would do at each node of a flow file."""
+
+    def still_running(self, home: Home, ledger: Ledger) -> list[tuple[Past, int]]:
+        """Unfinished attempts whose processes still live here, with their process groups."""
+
+    def left_by(self, home: Home, run_id: str, past: Past) -> LeftFiles | None:
+        """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
+
+    def asked_about(self, home: Home, run_id: str, past: Past) -> str:
+        """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
+
+
+def no_commands() -> Commands:
+    """Stands for the room of commands where no command runs, and nobody asks about one."""
     raise AssertionError("no command runs here")
 
 
 class Live:
-    """What executes here. `facade` makes what a flow's body is given; `make_guard` the guard, for the first command."""
+    """What executes here. `facade` makes what a flow's body is given; `load_commands` gives what runs commands."""
 
     def __init__(
         self,
         home: Home,
         *,
         facade: Facade = no_flow,
-        make_guard: Callable[[], Guard] = no_guard,
-        mirrors: Mirrors | None = None,
+        load_commands: Callable[[], Commands] = no_commands,
+        mirrors: MirrorWriter | None = None,
     ) -> None:
-        self._home, self.facade, self._make_guard, self.mirrors = home, facade, make_guard, mirrors
+        self._home, self.facade, self._load_commands, self.mirrors = home, facade, load_commands, mirrors
         self.executions: dict[str, Execution] = {}  # by the id of their runs
         self.flows: tuple[FlowSpec, ...] = ()  # given here: runs are looked for in them first
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
@@ -71,8 +110,8 @@ class Live:
         self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
         self._idle.set()
         self._resources: Resources | None = None
-        self._heart: Heart | None = None
-        self._guard: Guard | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._guard: CommandGuard | None = None
         self._settled = self._closed = False
 
     @property
@@ -86,21 +125,31 @@ class Live:
             return self._resources
 
     @property
-    def heart(self) -> Heart:
+    def heartbeat(self) -> Heartbeat:
         """Renews the leases of what executes here."""
         with self._lock:
-            if self._heart is None:
-                from outlast.runs.heartbeat import Heart
+            if self._heartbeat is None:
+                from outlast.runs.heartbeat import Heartbeat
 
-                self._heart = Heart(self._home, self.executions)
-            return self._heart
+                self._heartbeat = Heartbeat(self._home, self.executions)
+            return self._heartbeat
+
+    @cached_property
+    def commands(self) -> Commands:
+        """What runs commands here, loaded when it is first asked for."""
+        return self._load_commands()
+
+    @cached_property
+    def slots(self) -> limit.SlotLines:
+        """Where steps of this process wait for the limits that they share with those of others."""
+        return limit.SlotLines(self._home)
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> CommandGuard:
         """The guard of this process's commands, made with the first of them."""
         with self._lock:
             if self._guard is None:
-                self._guard = self._make_guard()
+                self._guard = self.commands.new_guard(self._home)
             return self._guard
 
     def enter(self, execution: Execution) -> None:
@@ -112,7 +161,7 @@ class Live:
             held.claimed.discard(execution.id)
             self._home.store.live = len(self.executions)
             self._idle.clear()
-        self.heart.start()
+        self.heartbeat.start()
         if self.mirrors is not None:
             self.mirrors.follow(execution)
 
@@ -164,8 +213,8 @@ class Live:
         if wait:
             self.settle()
         self.resources.close()
-        if self._heart is not None:
-            self._heart.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         if self.mirrors is not None and wait:
             self.mirrors.close()
         if self._guard is not None:
@@ -175,11 +224,12 @@ class Live:
 class Executor:
     """Who acts, with what executes runs in this process."""
 
-    __slots__ = ("_owns", "caller", "home", "live")
+    __slots__ = ("_owns", "caller", "home", "live", "waits_for_retries")
 
-    def __init__(self, caller: Caller, live: Live, *, owns: bool = True) -> None:
+    def __init__(self, caller: Caller, live: Live, *, owns: bool = True, waits_for_retries: bool = True) -> None:
         self.home, self.caller, self.live = caller.home, caller, live
         self._owns = owns
+        self.waits_for_retries = waits_for_retries  # in place; else whoever wakes runs sees to them
 
     def acting_as(self, caller: Caller) -> Executor:
         """The same in this process for somebody else. To close it closes nothing: that is for who opened the home."""

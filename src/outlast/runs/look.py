@@ -1,28 +1,43 @@
-"""Looking at runs: what a home has of them, as the values people read. A row by its id: `home/find.py`."""
+"""Looking at runs and their open interrupts: what a home has of them, as the values people read.
+
+A row by its id: `home/home.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.errors import OutlastError, RunNotFound
-from outlast.home.find import run_row
-from outlast.ledger.journal import decode_payload
-from outlast.runs import stops
+from outlast.errors import DisplacedNotFound, OutlastError, RunNotFound
+from outlast.home.home import interrupt_row, run_row
+from outlast.ledger.journal import decode_header, decode_payload
+from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
-from outlast.runs.claim import holder_of
-from outlast.runs.run import FORK, Outcome, RunRecord
-from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.holder import holder_of
+from outlast.runs.plan import state_of
+from outlast.runs.queues.standing import NOWHERE, RunPlace, place_of_run
+from outlast.runs.queues.workers import AtWork
+from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
+from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
-from outlast.store.contract.damaged import damage_of
+from outlast.store.contract.runs import damage_of
+from outlast.store.disk import write_whole
 from outlast.values.codec import decode
+from outlast.values.frozen import Compared
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.receipt import Receipt
+    from outlast.runs.receipt import Attempts, Receipt
+
 
 # What reading a record that no store wrote may end in.
 UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
@@ -43,13 +58,36 @@ def record_now(caller: Caller, row: RunRow) -> RunRecord:
     return caller.home.store.read(lambda look: record_in(caller, look, row.id))
 
 
+def record_with_state(caller: Caller, row: RunRow) -> RunRecord:
+    """The same with its state, as of the last entry of its journal; none where that cannot be read."""
+    found = record_now(caller, row)
+    if found.status == DAMAGED:
+        return found
+    try:
+        rows, _, _ = caller.home.store.read(lambda look: journal.read(look, row))
+        return replace(found, state=state_of(rows))
+    except UNREADABLE:
+        return found
+
+
+def record_with_attempts(caller: Caller, row: RunRow) -> tuple[RunRecord, Attempts]:
+    """The same with its attempts, of one reading of its journal. Raises IntegrityBroken where they cannot be read."""
+    found = record_now(caller, row)
+    read = caller.home.store.read(lambda look: journal.read(look, row))
+    if found.status != DAMAGED:
+        with suppress(*UNREADABLE):
+            found = replace(found, state=state_of(read.rows))
+    return found, _attempts(caller.home, row, read)
+
+
 def record_in(caller: Caller, look: Reading, run_id: str) -> RunRecord:
     """The same inside a transaction."""
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if row is None or lease is None:
         raise RunNotFound(run_id)
-    holder = holder_of(caller, look, run_id, lease)
-    return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row))
+    holder, tags = holder_of(caller, look, run_id, lease), tuple(look.tags_of(row.key))
+    place = place_of_run(look, row, AtWork(caller.home, look))
+    return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row), tags, place)
 
 
 def outcome_now(caller: Caller, row: RunRow) -> Outcome[Any]:
@@ -58,37 +96,14 @@ def outcome_now(caller: Caller, row: RunRow) -> Outcome[Any]:
     waits = tuple(waits_now(caller.home, row.key)) if record.status == "waiting" else ()
     holder = record.holder if record.status == "running" else ""
     by = who_stopped(caller.home, row.id) if record.status == "interrupted" else ""
-    return Outcome(row.id, record.status, record.result, waits, record.error, holder=holder, stopped_by=by)
+    error = RunError.of(record.error)
+    return Outcome(row.id, record.status, record.result, waits, error, holder=holder, stopped_by=by)
 
 
 def result_of(home: Home, row: RunRow) -> Any:
     """What a run gave."""
     kept = decode(row.result) if row.result else {}
     return decode(home.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
-
-
-def list_runs(caller: Caller, status: str | None, limit: int, before: str | None = None) -> list[RunRecord]:
-    """The newest runs of a status, or of all. Whether a running one has crashed shows only in its record."""
-    from heapq import merge
-
-    start = 0 if before is None else run_row(caller.home, before).key
-    stored = ("running", "crashed") if status == "crashed" else (status,)
-    page = max(1, min(limit, PAGE))
-    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    lists = [_records(caller, each, page, start) for each in stored] if limit > 0 else []
-    for _, record in merge(*lists, key=lambda pair: -pair[0]):
-        if record is not None and status in (None, record.status):
-            found[record.id] = record
-        if len(found) >= limit:  # before the next one, which may need another page
-            break
-    return list(found.values())
-
-
-def _records(caller: Caller, status: str | None, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
-    """The same as `each_run`, as records with their keys: a page is read at one moment."""
-    while found := caller.home.store.read(lambda look: rows_with_leases(caller, look, status, page, before)):  # noqa: B023
-        yield from ((held.row.key, listed(caller, held)) for held in found)
-        before = below(found[-1].row.key)
 
 
 def each_run(home: Home, status: str | None = None, page: int = PAGE, before: int = 0) -> Iterator[RunRow]:
@@ -102,11 +117,21 @@ def each_run(home: Home, status: str | None = None, page: int = PAGE, before: in
         before = below(found[-1].key)
 
 
+def run_attempts(home: Home, run_id: str) -> Attempts:
+    """The attempts of a run in the order in which they were written, damaged ones among them: receipts, if asked."""
+    run = run_row(home, run_id)
+    return _attempts(home, run, home.store.read(lambda look: journal.read(look, run)))
+
+
+def _attempts(home: Home, run: RunRow, read: journal.Journal) -> Attempts:
+    from outlast.runs.receipt import Attempts
+
+    return Attempts(run.id, run.flow, read.rows, home.blobs.get, run.trace_id, read.flaws)
+
+
 def run_receipts(home: Home, run_id: str) -> list[Receipt]:
     """One receipt per attempt of a run, in the order in which they were written."""
-    from outlast.runs.receipt import receipts_in
-
-    return receipts_in(home.store, run_row(home, run_id), home.blobs.get)
+    return list(run_attempts(home, run_id))
 
 
 def waits_now(home: Home, run_key: int) -> list[Interrupt]:
@@ -119,7 +144,7 @@ def open_interrupts(home: Home, run_id: str | None) -> list[Interrupt]:
     """The open waits of a run, or of all."""
     if run_id is not None:
         return waits_now(home, run_row(home, run_id).key)
-    return [interrupt_of(row) for row in home.store.read(lambda look: look.open_waits(0, -1))]
+    return [interrupt_of(row) for row in home.store.read(lambda look: look.open_waits(0))]
 
 
 def home_facts(home: Home) -> dict[str, Any]:
@@ -174,30 +199,34 @@ class ListedRun(NamedTuple):
     lease: LeaseRow | None
     holder: str = ""
     origin: tuple[str, str] = ("", "")
+    tags: tuple[str, ...] = ()
+    place: RunPlace = NOWHERE
 
 
-def rows_with_leases(caller: Caller, look: Reading, status: str | None, page: int, before: int) -> list[ListedRun]:
-    """A page of runs, the newest first, in as few statements as can be."""
-    rows = look.newest_runs(status, page, before)
+def held_rows(caller: Caller, look: Reading, rows: list[RunRow]) -> list[ListedRun]:
+    """Runs of a list with what is read beside their rows, in as few statements as can be."""
     leases = look.leases_of([row.id for row in rows if not damage_of(row)])
-    return [_held(caller, look, row, leases.get(row.id)) for row in rows]
+    at_work = AtWork(caller.home, look)
+    return [_held(caller, look, row, leases.get(row.id), at_work) for row in rows]
 
 
-def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None) -> ListedRun:
+def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None, at_work: AtWork) -> ListedRun:
     try:
-        return ListedRun(row, lease, holder_of(caller, look, row.id, lease) if lease else "", origin_of(look, row))
+        holder = holder_of(caller, look, row.id, lease) if lease else ""
+        place = place_of_run(look, row, at_work)
+        return ListedRun(row, lease, holder, origin_of(look, row), tuple(look.tags_of(row.key)), place)
     except UNREADABLE:
         return ListedRun(row, None)
 
 
 def listed(caller: Caller, held: ListedRun) -> RunRecord | None:
     """A run of a list; None when it was removed since. What cannot be read is shown as damaged."""
-    row, lease, holder, origin = held
+    row, lease, holder, origin, tags, place = held
     if damage_of(row):
         return damaged(row, damage_of(row))
     try:
         if lease is not None:
-            return run_record(row, lease, holder, result_of(caller.home, row), origin)
+            return run_record(row, lease, holder, result_of(caller.home, row), origin, tags, place)
     except UNREADABLE:
         pass  # it may have been removed since
     return caller.home.store.read(lambda look: _looked_at_again(caller, look, row.id))
@@ -220,7 +249,15 @@ def damaged(row: RunRow, why: str) -> RunRecord:
     return replace(found, status=DAMAGED, error={"type": DAMAGED, "message": f"{why}; {SEE}"})
 
 
-def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: tuple[str, str] = ("", "")) -> RunRecord:
+def run_record(
+    row: RunRow,
+    lease: LeaseRow,
+    holder: str,
+    result: Any,
+    origin: tuple[str, str] = ("", ""),
+    tags: tuple[str, ...] = (),
+    place: RunPlace = NOWHERE,
+) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
     return RunRecord(
@@ -228,7 +265,7 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: t
         flow=row.flow,
         task=row.task,
         scope=row.scope,
-        status=status,
+        status=cast(RecordStatus, status),
         phase=row.phase,
         inputs=decode(row.inputs),
         result=result,
@@ -249,6 +286,8 @@ def run_record(row: RunRow, lease: LeaseRow, holder: str, result: Any, origin: t
         worktree=row.worktree,
         origin=origin[0],
         origin_step=origin[1],
+        tags=tags,
+        **place._asdict(),
     )
 
 
@@ -268,3 +307,101 @@ def who_stopped(home: Home, run_id: str) -> str:
         return stops.who_stopped(reading, row, lease) if row is not None and lease is not None else ""
 
     return home.store.read(look)
+
+
+# -- the inbox -------------------------------------------------------------------------------------
+
+
+class InboxItem(Struct, frozen=True):
+    """An open wait, and whose it is."""
+
+    interrupt: Interrupt
+    task: str
+    flow: str
+    scope: str
+
+
+def inbox(home: Home, assignee: str | None = None, type: str | None = None) -> list[InboxItem]:
+    """The open waits: questions for people first, each kind the oldest first."""
+    rows = home.store.read(lambda look: look.inbox_waits())
+    found = (InboxItem(interrupt_of(row.wait), row.task, row.flow, row.scope) for row in rows)
+    wanted = [
+        item for item in found if assignee in (None, item.interrupt.assignee) and type in (None, item.interrupt.type)
+    ]
+    return sorted(wanted, key=lambda item: (not is_for_people(item.interrupt.type), item.interrupt.opened_at))
+
+
+def interrupt(home: Home, interrupt_id: str) -> Interrupt:
+    """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
+    return interrupt_of(home.store.read(lambda look: interrupt_row(look, interrupt_id)))
+
+
+# -- what gave way when files were put back --------------------------------------------------------
+
+
+Pieces = Callable[[], Iterator[bytes]]
+_DISPLACED = b'["run","displaced"'
+
+
+def _nothing() -> Iterator[bytes]:
+    return iter(())
+
+
+class Displaced(Compared, frozen=True):
+    """A file as it was before another took its place."""
+
+    _aside = ("read",)
+
+    run_id: str
+    seq: int  # of the entry that says so
+    step: str  # for which files were put back
+    path: str  # from the folder that the step works in
+    digest: str
+    at: datetime
+    read: Pieces = _nothing
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""
+        return self.read()
+
+    def content(self) -> bytes:
+        """The same at once."""
+        return b"".join(self.read())
+
+    def save_to(self, path: str | os.PathLike[str]) -> Path:
+        """Write the content to a file: all of it, checked and durable, or nothing. A file that is there gives way."""
+        return write_whole(Path(path), self.read())
+
+
+def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None = None) -> list[Displaced]:
+    """Every file of a run that gave way, the oldest first; only those of a path or an entry.
+
+    Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
+    """
+    row = run_row(home, run_id)
+    found = _all(home, row)
+    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
+    if not alike and (path, seq) != (None, None):
+        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
+        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+    return alike
+
+
+def _all(home: Home, row: RunRow) -> list[Displaced]:
+    rows = home.store.read(lambda look: look.entries_named(row.key, _DISPLACED, _DISPLACED + b"\xff"))
+    return [
+        one
+        for entry in rows
+        if entry.payload
+        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
+    ]
+
+
+def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
+    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+    for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
+
+        def read(name: str = str(blob)) -> Iterator[bytes]:
+            return home.blobs.pieces(name)
+
+        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)

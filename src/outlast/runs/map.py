@@ -1,23 +1,36 @@
-"""Waiting in a body: sleeps that survive restarts, and maps that wait for all of their calls."""
+"""Waiting in a body: sleeps that survive restarts, and maps that wait for all of their calls.
+
+Of a map: by which key each item is known, and what became of one when failures are collected.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from outlast.clock import moment
-from outlast.errors import Paused, Refused, Stopped
+from outlast.errors import MapKeyTaken, NameInvalid, Paused, Refused, Stopped, ValueRefused
 from outlast.ledger.journal import decode_payload
 from outlast.runs.attempt import CURRENT, Frame, StepCall
-from outlast.runs.call import Call, Doubtful, Fresh, Replay
+from outlast.runs.call import FIRST, Call, Changed, Doubtful, Fresh, Poisoned, Replay, known_scope
 from outlast.runs.execution import Execution
-from outlast.runs.item import Failed, Item, Ok
+from outlast.runs.step import StepSpec
 from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = late("asyncio")
+
+T = TypeVar("T")
+KEY_LENGTH = 200
 _LOOK_SECONDS = 0.2  # a signal that another thread took does not wake the one that waits
 
 
@@ -83,17 +96,15 @@ def _rest(frame: Frame, duration: float) -> Rest | None:
     else:
         execution.come_to_new()
         due = execution.clock.now() + int(duration * 1_000_000)
-        pen = execution.pen
-        with pen.lock:
-            queued = pen.queue(pen.fact("sleep", "run.sleep", {"due": due}, call))
-        pen.write(queued)
+        writer = execution.writer
+        writer.commit(writer.fact("sleep", "run.sleep", {"due": due}, call))
     return Rest(call, due, (due - execution.clock.now()) / 1_000_000)
 
 
 def _over(execution: Execution, rest: Rest) -> None:
     """The flow has slept: that is final, whatever the clock says later."""
-    pen = execution.pen
-    pen.tell(pen.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
+    writer = execution.writer
+    writer.tell(writer.fact("sleep", "run.sleep", {"due": rest.due, "over": True}, rest.call))
 
 
 def _save_timer(execution: Execution, rest: Rest) -> None:
@@ -102,6 +113,97 @@ def _save_timer(execution: Execution, rest: Rest) -> None:
 
 
 # -- maps --------------------------------------------------------------------------------------------
+
+
+class Ok(Struct, Generic[T], frozen=True):
+    """An item of a map whose call returned, or was skipped with a result."""
+
+    value: T
+    item: int = 0  # which one, counted from 1
+    key: str = ""  # what `key=` gave for it
+
+    def unwrap(self) -> T:
+        """The value."""
+        return self.value
+
+
+class Failed(Struct, frozen=True):
+    """An item of a map whose call failed for good. The error is the same on replay."""
+
+    error: Exception
+    item: int = 0  # which one, counted from 1
+    key: str = ""  # what `key=` gave for it
+
+    def unwrap(self) -> NoReturn:
+        """Raises the error. If that ends the run, a resume tries this item again."""
+        raise self.error
+
+
+Item: TypeAlias = "Ok[T] | Failed"
+
+
+def unwrap_all(results: Iterable[Ok[T] | Failed]) -> list[T]:
+    """The values of a map whose items are all well, in order.
+
+    Raises ExceptionGroup with the errors of all that failed. If that ends the run, a resume tries all of those again,
+    and nothing else.
+    """
+    found = list(results)
+    failed = [one.error for one in found if isinstance(one, Failed)]
+    if failed:
+        raise ExceptionGroup(f"{len(failed)} of {len(found)} items failed", failed)
+    return [one.value for one in found if isinstance(one, Ok)]
+
+
+def keys_of(step: str, items: Sequence[Any], key: Callable[[Any], Any]) -> list[str]:
+    """The key of each item. Raises MapKeyTaken for two items of one key, NameInvalid for what cannot be one."""
+    seen: dict[str, int] = {}
+    for number, item in enumerate(items, 1):
+        made = _checked(step, number, key(item))
+        if made in seen:
+            raise MapKeyTaken(step, made, seen[made], number)
+        seen[made] = number
+    return list(seen)
+
+
+def _checked(step: str, number: int, made: Any) -> str:
+    kind = f"key of item {number} of map {step}:"
+    if isinstance(made, bool) or not isinstance(made, str | int):
+        raise NameInvalid(kind, repr(made), "a key is a text or a whole number")
+    text = str(made)
+    if not text or len(text) > KEY_LENGTH or not text.isprintable():
+        raise NameInvalid(kind, text, f"a key is printable, of 1 to {KEY_LENGTH} characters")
+    return text
+
+
+def ask_all(
+    execution: Execution, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
+) -> list[StepCall]:
+    """The calls of a map. With a `key` an item is known by that, whatever its inputs. Raises MapKeyTaken."""
+    items = list(items)
+    keys: Sequence[str | None] = [None] * len(items) if key is None else keys_of(spec.name, items, key)
+    given = zip(items, keys, range(1, len(items) + 1), strict=True)
+    with execution.side_by_side():
+        asked = [_ask_item(execution, frame, spec, *each) for each in given]
+    for one in asked:
+        if isinstance(one.next, Changed):
+            execution.ask_again(one)
+        elif execution.on_receipts_only and isinstance(one.next, Poisoned) and one.call not in execution.ledger.calls:
+            one.next = FIRST  # it was never begun, and stays so when another one failed
+    if asked:
+        known = sum(isinstance(one.next, Replay) for one in asked)
+        execution.maps[asked[0].call.path] = (len(asked), known)
+    return asked
+
+
+def _ask_item(execution: Execution, frame: Frame, spec: StepSpec, given: Any, key: str | None, number: int) -> StepCall:
+    try:
+        asked = execution.ask(frame, spec, (given,), {}, key)
+    except ValueRefused as error:  # which of the many it is
+        facts = error.facts
+        raise ValueRefused(f"item {number}: {facts['path']}", facts["why"], facts["remedy"]) from error
+    asked.in_map, asked.item = True, number
+    return asked
 
 
 class Calls:
@@ -163,8 +265,11 @@ class Calls:
 
     def trouble(self) -> BaseException | None:
         """What the map raises: what ends the run, then the first failure by item, then a wait (saved already)."""
-        ended = (self.errors[place] for place in sorted(self.errors))
-        return min((error for error in ended if not self._is_kept(error)), key=_rank, default=None)
+        ended = [self.errors[place] for place in sorted(self.errors) if not self._is_kept(self.errors[place])]
+        found = min(ended, key=_rank, default=None)
+        if found is not None:
+            self.execution.endings.together(found, ended)
+        return found
 
     def results(self) -> list[Any]:
         """What the map gives, in the order of the items."""
@@ -186,6 +291,7 @@ def map_plain(
     execution: Execution, asked: list[StepCall], concurrency: int, drive: Callable[..., Any], *, collect: bool = False
 ) -> list[Any]:
     """Drive calls in threads. A wait in one lets the others end first; then the body ends."""
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     try:
         if calls.todo:
@@ -197,6 +303,13 @@ def map_plain(
         execution.paused = execution.paused or isinstance(trouble, Paused)
         raise trouble
     return calls.results()
+
+
+def _share(asked: list[StepCall], concurrency: int) -> None:
+    """Items that are done at once declare the same files: who of them wrote which, nobody knows."""
+    if concurrency > 1 and len(asked) > 1 and asked[0].spec.writes:
+        for one in asked:
+            one.shared = known_scope(one.call.scope).rstrip("/")
 
 
 class Crew:
@@ -278,8 +391,7 @@ async def map_async(
     collect: bool = False,
 ) -> list[Any]:
     """Drive calls in `concurrency` tasks, however many calls there are. One that waits makes room for the next."""
-    import asyncio
-
+    _share(asked, concurrency)
     calls = Calls(execution, asked, collect=collect)
     left = iter(calls.todo)
 

@@ -23,10 +23,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.ambient import CALLERS, begin
+from outlast.values.late import late
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.runs.live import Executor
+else:
+    asyncio = late("asyncio")
 
 T = TypeVar("T")
 DEFAULTS: dict[int, Any] = {
@@ -46,6 +51,9 @@ _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _ASYNCIO = f"{os.path.dirname(os.__file__)}{os.sep}asyncio{os.sep}"
 _cancels: list[Callable[[], None]] = []  # cancels what the main thread's event loop does for us
 _listening: list[OsSignals] = []
+_asked: SimpleQueue[OsSignals] = SimpleQueue()  # who has heard a signal; a handler may put: it takes no lock
+_watching: threading.Thread | None = None  # sees to what they cannot do
+_starting = threading.Lock()
 _masks: dict[int, set[int | signal.Signals]] = {}  # of threads that fork
 
 
@@ -64,13 +72,13 @@ class OsSignals:
         self._reached = False  # the user's code was given an exception
         self._poked = False  # the next signal is our own thread's
         self._over = False
-        self._news: SimpleQueue[bool] = SimpleQueue()  # a handler may put: it takes no lock
-        self._thread = threading.Thread(target=self._see_to_it, name="outlast-signals", daemon=True)
+        self._news: SimpleQueue[None] = SimpleQueue()  # that it is over
+        self._seen_to = threading.Event()  # what a signal asked for has come about
 
     def __enter__(self) -> OsSignals:
         heard = [number for number in DEFAULTS if self._may_hear(number)]
         if heard:
-            begin(self._thread, "listening to signals")
+            _watch()
             _listening.append(self)
         for number in heard:
             self._handlers[number] = signal.signal(number, self._heard)
@@ -78,9 +86,9 @@ class OsSignals:
 
     def __exit__(self, *_: object) -> None:
         self._over = True  # from here on a signal is only noted
-        self._news.put(False)
+        self._news.put(None)
         if self.first:
-            self._thread.join()
+            self._seen_to.wait()
         self.put_back()
         if self in _listening:
             _listening.remove(self)
@@ -109,7 +117,7 @@ class OsSignals:
 
     def _ask(self, number: int) -> None:
         self.first = number
-        self._news.put(True)
+        _asked.put(self)
         if not self._over:
             self._executor.live.stop(by=self._by)
             limit = self._executor.home.settings.grace_seconds
@@ -137,10 +145,14 @@ class OsSignals:
 
     # -- in the thread ---------------------------------------------------------------------------
 
-    def _see_to_it(self) -> None:
+    def see_to_it(self) -> None:
         """Runs that went live since are asked too; time runs out; an exception waits for a place to be raised."""
-        if not self._news.get():
-            return
+        try:
+            self._insist_until_over()
+        finally:
+            self._seen_to.set()
+
+    def _insist_until_over(self) -> None:
         until = time.monotonic() + self._executor.home.settings.grace_seconds
         while not self._is_over():
             now = bool(self._now_at) or time.monotonic() >= until
@@ -150,7 +162,8 @@ class OsSignals:
 
     def _is_over(self) -> bool:
         with suppress(Empty):
-            return not self._news.get(timeout=AGAIN_SECONDS)
+            self._news.get(timeout=AGAIN_SECONDS)
+            return True
         return self._over
 
     def _poke(self) -> None:
@@ -159,6 +172,19 @@ class OsSignals:
         if ident is not None and not self._poked and signal.getsignal(self.first) == self._heard:
             self._poked = True
             signal.pthread_kill(ident, self.first)
+
+
+def _watch() -> None:
+    """See to it that a thread of this process waits for signals: one, however many runs listen. Raises NoThread."""
+    global _watching
+    with _starting:
+        if _watching is None:
+            _watching = begin(threading.Thread(target=_see_to_all, name="outlast-signals", daemon=True), "signals")
+
+
+def _see_to_all() -> None:
+    while True:
+        _asked.get().see_to_it()
 
 
 @contextmanager
@@ -186,8 +212,6 @@ def run_on_loop(work: Coroutine[Any, Any, T]) -> T:
 
     An exception raised amid the loop's own code could leave a task that is never woken again.
     """
-    import asyncio
-
     if threading.current_thread() is not threading.main_thread():
         return asyncio.run(work)
     asked = False
@@ -267,6 +291,8 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
+    global _watching, _starting, _asked
+    _watching, _starting, _asked = None, threading.Lock(), SimpleQueue()
     while _listening:
         _listening.pop().put_back()
     _after_fork()

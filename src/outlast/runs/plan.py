@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError
 from outlast.ledger.journal import CALLS, Row, decode_payload
-from outlast.ledger.verdict import Verdict
-from outlast.runs.call import Call, Ledger, Past, is_poisoned
+from outlast.ledger.verdict import Reason, Verdict
+from outlast.runs.call import PROBED, Call, Ledger, Past, is_poisoned
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 ACTIONS = ("reuse", "raise_again", "retry", "confirm", "decide", "redo", "later", "leave")
 SETTLED = ("effect_in_doubt", "effect_inputs_changed", "still_running")  # contest, and refuse no resume: it asks a
 # person about them, or ends (or waits for) what still runs
+READS = "what it reads has changed"  # why a finished step of a flow file is done anew
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True):
     """One call that the ledger knows, and what a resume does with it."""
 
     label: str
@@ -30,10 +31,10 @@ class PlanStep:
     action: str  # one of ACTIONS
     why: str = ""  # of one that does not follow from its receipts alone
     choices: tuple[str, ...] = ()  # of a step in which its process died: what a person may choose
+    partial: tuple[str, ...] = ()  # of a step whose files a person decides about: what `--partial` may say
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The error that a resume raises as things stand."""
 
     code: str
@@ -45,8 +46,7 @@ class Refusal:
         return cls(error.code, error.detail, error.what_next)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a resume would do: nothing is run or written to make it."""
 
     run_id: str
@@ -61,6 +61,11 @@ class Plan:
     ahead: tuple[str, ...] = ()  # steps of a flow file that have no receipt yet, until it ends or has to wait
     refused: Refusal | None = None  # a resume is, as things stand
 
+    @property
+    def refusing(self) -> tuple[Reason, ...]:
+        """The reasons for which a resume is refused until they are mended or accepted."""
+        return tuple(reason for reason in self.verdict.contesting if reason.code not in SETTLED)
+
     def of(self, action: str) -> tuple[str, ...]:
         """The labels of the calls with that action."""
         return tuple(step.label for step in self.steps if step.action == action)
@@ -71,7 +76,7 @@ def action_of(past: Past, poison: int) -> str:
     if past.finished:
         return "raise_again" if past.ended_badly else "reuse"
     if past.in_doubt:
-        return "confirm" if past.last.mark == "probed" else "decide"
+        return "confirm" if past.last.mark == PROBED else "decide"
     if is_poisoned(past, limit_of(past, poison)):
         return "decide"
     return "retry"
@@ -88,29 +93,54 @@ class Action(NamedTuple):
 
     word: str  # one of ACTIONS
     why: str = ""
+    partial: tuple[str, ...] = ()  # what may become of files that it left, where a person decides
+
+    @classmethod
+    def about_files(cls, why: str, shared: str) -> Action:
+        """A person decides what becomes of what was left. Of files that parts done at once share none is put back."""
+        return cls("decide", f"what it left: {why}", ("keep",) if shared else ("keep", "restore"))
+
+
+class Rehearsed(NamedTuple):
+    """What going through a flow file finds: of each call that the ledger knows, and which steps have no receipt yet."""
+
+    actions: dict[Call, Action]
+    ahead: tuple[str, ...]
 
 
 def plan_steps(
-    ledger: Ledger, names: Mapping[Call, str], poison: int, known: Mapping[Call, Action] | None = None
+    ledger: Ledger,
+    names: Mapping[Call, str],
+    poison: int,
+    known: Mapping[Call, Action] | None = None,
+    *,
+    reused: bool = True,
 ) -> tuple[PlanStep, ...]:
-    """Every call with its action, in the order in which the run first met them. `known`: of which more is known."""
+    """Every call with its action, in the order in which the run first met them. `known`: of which more is known.
+
+    Without the `reused` ones: only those of which more happens than that their outcome is given again.
+    """
     actions = known or {}
-    calls = sorted((past for past in ledger.calls.values() if past.kind in CALLS), key=lambda past: past.first)
+    pasts = (past for past in ledger.calls.values() if past.kind in CALLS)
+    wanted = pasts if reused else (past for past in pasts if not past.finished or past.call in actions)
+    calls = sorted(wanted, key=lambda past: past.first)
     return tuple(_step(past, names[past.call], actions.get(past.call), poison) for past in calls)
 
 
 def _step(past: Past, label: str, known: Action | None, poison: int) -> PlanStep:
     action = known or Action(action_of(past, poison))
-    return PlanStep(label, past.call.step, past.kind, past.last.status, past.attempts, action.word, action.why)
+    head = (label, past.call.step, past.kind, past.status, past.attempts)
+    return PlanStep(*head, action.word, action.why, partial=action.partial)
 
 
 def state_of(rows: Iterable[Row]) -> dict[str, Any]:
     """The run's state as of its last entry, folded from what body and steps wrote."""
     state: dict[str, Any] = {}
     for row in rows:
-        if row.payload is None or (b'"state":' not in row.payload and b'"wrote":' not in row.payload):
+        told = row.told
+        if told is None or (b'"state":' not in told and b'"wrote":' not in told):
             continue
-        payload = decode_payload(row.payload)
+        payload = decode_payload(told)
         last = payload.facts.get("state", {}) if isinstance(payload.facts, dict) else {}
         written = {**(payload.state or {}), **(payload.wrote or {})}
         for name, kept in [*((name, decode(bytes(raw))) for name, raw in written.items()), *last.items()]:

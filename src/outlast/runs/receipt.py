@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
@@ -24,15 +24,12 @@ from outlast.ledger.journal import (
     decode_header,
     decode_payload,
 )
-from outlast.runs import journal
-from outlast.runs.call import GOOD, Call, id_of, known_scope, labels
-from outlast.store.contract import RunRow, Store
+from outlast.runs.call import GOOD, LABELLED, Call, Naming, id_of, known_scope
+from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
-from outlast.values.frozen import NamedTuple, dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """What a step hands to whoever comes next."""
 
     done: str
@@ -41,8 +38,7 @@ class Envelope:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """The durable record of one attempt of one step."""
 
     run_id: str
@@ -75,10 +71,10 @@ class Receipt:
     facts: dict[str, Any] = field(default_factory=dict)  # exit, transcript, files, what was left; a person's decision
     call: str = ""  # of which call it is an attempt: the same in its events and waits
     interrupt: str = ""  # the wait whose answer settled it
+    inputs: dict[str, Any] = field(default_factory=dict)  # by name: its value, whose result_of it is, or its digest
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One item of a run's journal: a `fact`, or `progress` that the work reported."""
 
     run_id: str
@@ -101,20 +97,28 @@ class Event:
 ReadBlob = Callable[[str], bytes]
 
 
-class Heard(NamedTuple):
+class Heard(Struct, frozen=True, gc=False):
     """What was last heard of one attempt."""
 
     call: Call
     label: str
-    header: Header
     row: Row
+    attempt: int
+    status: str
+    started_at: int
     before: Row | None = None  # its first outcome, when it was settled later
 
+    @property
+    def header(self) -> Header:
+        return decode_header(self.row.header)
 
-def receipts_in(store: Store, run: RunRow, blob: ReadBlob) -> list[Receipt]:
-    """The receipts of a run as they lie in the store, the damaged ones among them."""
-    rows, flaws, _ = store.read(lambda look: journal.read(look, run))
-    return receipts_of(run.id, run.flow, rows, blob, run.trace_id, flaws)
+    @property
+    def seq(self) -> int:
+        return self.row.seq
+
+    @property
+    def step(self) -> str:
+        return self.call.step
 
 
 def receipts_of(
@@ -130,33 +134,97 @@ def receipts_of(
 
     `trace_id` is the run's: what people decided was written without it. `names` of the calls, if not all rows are here.
     """
-    heard = attempts_of(rows, flaws, names)
-    return [_receipt(run_id, flow, each, blob, trace_id, flaws.get(each.row.seq, SOUND).why) for each in heard]
+    return list(Attempts(run_id, flow, rows, blob, trace_id, flaws, names))
 
 
-def attempts_of(rows: Sequence[Row], flaws: Flaws = UNDAMAGED, names: Mapping[Call, str] | None = None) -> list[Heard]:
-    """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it."""
-    names = labels(rows) if names is None else names
+class Attempts:
+    """The attempts of a run in the order in which they were last heard of, each a receipt once it is asked for."""
+
+    def __init__(
+        self,
+        run_id: str,
+        flow: str,
+        rows: Sequence[Row],
+        blob: ReadBlob | None = None,
+        trace_id: str = "",
+        flaws: Flaws = UNDAMAGED,
+        names: Mapping[Call, str] | None = None,
+    ) -> None:
+        self._run_id, self._flow, self._blob, self._trace_id, self._flaws = run_id, flow, blob, trace_id, flaws
+        naming = Naming() if names is None else None
+        self.heard = attempts_of(rows, flaws, names, naming)
+        self._label_of = _labels_by_id(names if naming is None else naming.names)
+
+    def __iter__(self) -> Iterator[Receipt]:
+        return map(self.receipt, self.heard)
+
+    def broken(self) -> Iterator[Receipt]:
+        """Those that are not what was stored, or whose content is not: content is looked at for that."""
+        may_be = (each for each in self.heard if each.row.seq in self._flaws or each.row.says(b'"blob":"'))
+        return (made for made in map(self.receipt, may_be) if made.broken)
+
+    def receipt(self, heard: Heard) -> Receipt:
+        """All that is on record of an attempt."""
+        why = self._flaws.get(heard.row.seq, SOUND).why
+        return _receipt(self._run_id, self._flow, heard, self._blob, self._trace_id, self._label_of, why)
+
+
+def _labels_by_id(names: Mapping[Call, str] | None) -> LabelOf:
+    """Calls by the refs of them, made when the first one is asked for."""
+    known: dict[str, tuple[str, str]] = {}
+
+    def label_of(ref: str) -> tuple[str, str]:
+        if not known and names:
+            known.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
+        return known.get(ref, (ref, ""))
+
+    return label_of
+
+
+def attempts_of(
+    rows: Iterable[Row],
+    flaws: Flaws = UNDAMAGED,
+    names: Mapping[Call, str] | None = None,
+    naming: Naming | None = None,
+) -> list[Heard]:
+    """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it.
+
+    `names` of the calls, if not all rows are here; else they get them here, by `naming`.
+    """
+    naming = naming or Naming()
     latest: dict[tuple[Call, int, int], Heard] = {}
     began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
     for row in rows:
         header = decode_header(row.header)
-        if header.kind in (*CALLS, TESTIMONY):
+        if header.kind in LABELLED:
             call = Call(header.scope, header.name, header.inputs, header.occurrence)
             place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
             if flaws and flaws.get(row.seq, SOUND).why:
                 place = (call, header.attempt, -row.seq)
-            known = latest.pop(place, None)
-            ended = known if known is not None and known.header.status != "started" else None
-            latest[place] = Heard(call, names[call], header, row, (ended.before or ended.row) if ended else None)
+            before = _before(latest.pop(place, None))
+            label = naming.of(call, header) if names is None else names[call]
+            latest[place] = Heard(call, label, row, header.attempt, header.status, header.started_at, before)
         elif header.kind == "run" and header.name == "rewound" and row.payload:
             to = int(decode_payload(row.payload).facts["to"])
             began = {call: seq for call, seq in began.items() if seq < to}
     return list(latest.values())
 
 
-def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_id: str, damage: str = "") -> Receipt:
-    call, label, header, row, before = heard
+def _before(known: Heard | None) -> Row | None:
+    """The first outcome of an attempt that is heard of again."""
+    return None if known is None or known.status == "started" else known.before or known.row
+
+
+def _receipt(
+    run_id: str,
+    flow: str,
+    heard: Heard,
+    blob: ReadBlob | None,
+    trace_id: str,
+    label_of: LabelOf,
+    damage: str = "",
+) -> Receipt:
+    call, label, header, row, before = heard.call, heard.label, heard.header, heard.row, heard.before
     payload = _payload(run_id, row)
     artifacts = tuple(payload.artifacts)
     if header.kind == TESTIMONY and not payload.blob and payload.facts:
@@ -201,6 +269,7 @@ def _receipt(run_id: str, flow: str, heard: Heard, blob: ReadBlob | None, trace_
         facts=facts,
         call=id_of(call),
         interrupt=_interrupt(None, payload),
+        inputs=shown_inputs(payload, label_of, blob),
     )
 
 
@@ -209,6 +278,8 @@ def _settled(
 ) -> tuple[Payload, dict[str, Any]]:
     """A receipt of an attempt that was settled later, with what its first outcome said: how it failed, what it left."""
     facts = facts_in(first, blob)[0] | facts
+    if first.inputs and not payload.inputs:
+        payload = msgspec.structs.replace(payload, inputs=first.inputs)
     if first.error is None or payload.error is not None:
         return payload, facts
     if header.status in GOOD:
@@ -218,7 +289,8 @@ def _settled(
 
 def _payload(run_id: str, row: Row) -> Payload:
     try:
-        return decode_payload(row.payload) if row.payload else Payload()
+        raw = row.payload
+        return decode_payload(raw) if raw else Payload()
     except msgspec.DecodeError as error:
         raise IntegrityBroken(f"entry {run_id}/{row.seq}", str(error)) from error
 

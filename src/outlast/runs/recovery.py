@@ -1,135 +1,45 @@
-"""Finding out how far a run may be trusted: its chain, its blobs, its code, what was left half done."""
+"""How far a run may be trusted, as reasons: its records, blobs, code, resources, effects in doubt, work left half done.
+
+The run as it lies in the store: `found.py`. What a resume comes to by all of it: `outlook.py`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
 from outlast.flows.code import digest_function, parse
-from outlast.flows.loading import is_recipe
+from outlast.flows.loading import is_flow_file
+from outlast.flows.yaml.flow import find_flow_file
+from outlast.flows.yaml.model import code_of_step
 from outlast.ledger.journal import (
-    BEYOND,
-    OTHER_END,
-    UNDAMAGED,
-    Break,
-    Flaws,
-    Row,
-    check,
-    decode_header,
     decode_payload,
-    print_of,
 )
 from outlast.ledger.verdict import Reason
-from outlast.runs import journal, outputs
-from outlast.runs.call import Call, Ledger, Past, fold, labels, spoil
-from outlast.runs.reasons import reasons_of
+from outlast.runs.call import PROBED, Call, Ledger, Past, labels, spoil
+from outlast.runs.found import FoundRun, broken_reasons
+from outlast.runs.outputs import files
 from outlast.runs.same_flow import file_now
-from outlast.store.contract import LeaseRow, Reading, RunRow
-from outlast.store.contract.damaged import damage_of
-from outlast.values.digest import digest, identity
+from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
+    from outlast.store.contract import Reading, RunRow
+    from outlast.workspace import why
+else:
+    why = late("outlast.workspace.why")
 
 
 GONE = "no step"  # of that id is in the flow file
-_MARK, _REWOUND = b'["run","mark"', b'["run","rewound"'  # how the headers of such entries begin
-
-
-class FoundRun(NamedTuple):
-    """A run as it lies in the store."""
-
-    run: RunRow
-    lease: LeaseRow
-    rows: list[Row]
-    breaks: tuple[Break, ...]  # every record that is not what was stored
-    ledger: Ledger  # of what is
-    written: tuple[Row, ...] = ()  # older than the mark: by which files of finished steps are known
-    flaws: Flaws = UNDAMAGED
-
-    @property
-    def broken(self) -> Break | None:
-        """The first record that is not what was stored."""
-        return self.breaks[0] if self.breaks else None
-
-    @property
-    def unaccepted(self) -> Break | None:
-        """The first of those that nobody has taken upon himself."""
-        known = {each["fingerprint"] for each in self.ledger.accepted}
-        return next((one for one in self.breaks if _broken(one).fingerprint not in known), None)
-
-
-def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:
-    """Read and check a run's journal: all of it, or what matters since its newest mark.
-
-    The number of the mark is no part of the chain. Where no mark is that a resume may start from, or something since
-    it is damaged, all is read; the run is then given back without one.
-    """
-    if why := damage_of(run) or damage_of(lease):
-        return FoundRun(run, lease, [], (Break(f"run {run.id}", why),), Ledger())
-    newer = look.journal_of(run.key, run.mark - 2) if run.mark > 1 else []
-    rows, written, broken = _since_mark(look, run, lease, newer) if is_mark(newer, run.mark) else ([], [], None)
-    breaks: tuple[Break, ...] = ()
-    flaws = UNDAMAGED
-    if not rows or broken is not None:
-        run, written = run._replace(mark=0), []
-        rows, flaws, breaks = journal.read(look, run, lease)
-    if identity(run.inputs.encode()) != run.inputs_digest:
-        breaks = (*breaks, Break(f"run {run.id}", "its inputs were changed"))
-    return FoundRun(run, lease, rows, breaks, folded(run, rows, flaws), tuple(written), flaws)
-
-
-def folded(run: RunRow, rows: list[Row], flaws: Flaws) -> Ledger:
-    """What the entries of a run say, that much of it as is believed."""
-    ledger = fold(rows, flaws)
-    if not run.mark:
-        ledger.mark = None  # every finished round is there: it is replayed, not skipped
-    return ledger
-
-
-def is_mark(rows: list[Row], seq: int) -> bool:
-    """Whether the second of these entries, `seq`, is a mark that still counts: a rewind takes away those before it."""
-    if len(rows) < 2 or rows[1].seq != seq or rows[1].payload is None or not rows[1].header.startswith(_MARK):
-        return False
-    return not any(row.header.startswith(_REWOUND) for row in rows)
-
-
-Read = tuple[list[Row], list[Row], Break | None]
-
-
-def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -> Read:
-    """The chain from the entry before the mark on, and the older entries that the mark vouches for."""
-    place = f"entry {run.id}/{run.mark}"
-    broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
-    if broken is not None:
-        return [], [], broken
-    assert newer[1].payload is not None
-    facts = decode_payload(newer[1].payload).facts
-    keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
-    outputs: dict[str, str] = facts.get("outputs", {}) if isinstance(facts, dict) else {}
-    named = keep | outputs
-    known = look.entries_of(run.key, [int(seq) for seq in named])
-    broken = next((bad for row in known if (bad := _vouched(run.id, row, named[str(row.seq)]))), None)
-    if broken is None and len(known) != len(named):
-        broken = Break(place, "an entry that it names is missing")
-    older = [row for row in known if str(row.seq) in keep]
-    return [*older, *newer[1:]], [row for row in known if str(row.seq) in outputs], broken
-
-
-def _vouched(run_id: str, row: Row, header_print: str) -> Break | None:
-    place = f"entry {run_id}/{row.seq}"
-    if print_of(row.header) != header_print:
-        return Break(place, "its header was changed")
-    proven = decode_header(row.header).payload
-    if proven != (digest(row.payload) if row.payload is not None else ""):
-        return Break(place, "its payload was changed")
-    return None
 
 
 class BodySource(NamedTuple):
@@ -148,28 +58,8 @@ def reasons(executor: Executor, found: FoundRun, source: BodySource | None, *, l
     if _interesting(found.ledger):
         given += reasons_of(found.ledger, labels(found.rows), found.run.id)
     given += changed_code(executor.caller, found) + _changed_body(found, source) + _workspace(executor.home, found.run)
-    given += outputs.reasons_of(executor.caller, found)
+    given += files.reasons_of(executor.caller, found)
     return given + _imported(found) + _resources(executor, found, source, loaded)
-
-
-def broken_reasons(found: FoundRun) -> list[Reason]:
-    """The records that are not what was stored. Who accepts one has what it was about done again, or asked about."""
-    return list(map(_broken, found.breaks))
-
-
-def _broken(broken: Break) -> Reason:
-    advice = (
-        "restore the store from a copy; accepted, what it was about is done again, an effect is asked about; "
-        "or start the task anew: outlast.run(…, fresh=True)"
-    )
-    return Reason("integrity_broken", broken.record, "what was stored", broken.why, advice)
-
-
-def refuse_unknown_end(found: FoundRun) -> None:
-    """Nobody goes on with a run whose journal ends elsewhere: what is written next would follow nothing known."""
-    for broken in found.breaks:
-        if broken.why.startswith((BEYOND, OTHER_END)):
-            raise broken.as_error()
 
 
 def _imported(found: FoundRun) -> list[Reason]:
@@ -213,7 +103,7 @@ def _about(step: str, found: str) -> str:
 
 def _code_now(path: Path, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
-    if is_recipe(path.name):
+    if is_flow_file(path.name):
         return _command_now(path, qualname)
     try:
         tree = parse(path.read_bytes())
@@ -223,12 +113,9 @@ def _code_now(path: Path, qualname: str) -> str | None:
 
 
 def _command_now(path: Path, step: str) -> str | None:
-    from outlast.flows.yaml.flow import find_recipe
-    from outlast.flows.yaml.model import code_of_step
-
     try:
-        recipe = find_recipe(path.name, path.parent).recipe
-        return (code_of_step(recipe, step) or GONE) if recipe is not None else None
+        definition = find_flow_file(path.name, path.parent).definition
+        return code_of_step(definition, step) or GONE
     except OutlastError:
         return None
 
@@ -238,7 +125,7 @@ def _blobs(home: Home, found: FoundRun) -> list[Reason]:
 
     Such a receipt is of no use to a resume: its step is done again, an effect is in doubt, once that is accepted.
     """
-    holding = [past for past in found.ledger.calls.values() if past.payload and b'"blob":"' in past.payload]
+    holding = [past for past in found.ledger.calls.values() if past.told and b'"blob":"' in past.told]
     spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(home, past)]
     names = labels(found.rows) if spoilt else {}
     for past, _ in spoilt:
@@ -274,9 +161,7 @@ def _workspace(home: Home, run: RunRow) -> list[Reason]:
 
     if not home.store.read(something):
         return []
-    from outlast.workspace.why import against_run
-
-    return against_run(home, run)
+    return why.against_run(home, run)
 
 
 def needs_of(found: FoundRun, source: BodySource | None) -> set[str]:
@@ -320,3 +205,24 @@ def _for(needed_by: str) -> str:
 def _is_made_by_code(caller: Caller, run: RunRow, key: str, place: list[str] | None) -> bool:
     """Whether the file that registered it does so still: whoever resumes will load it."""
     return place is not None and needs.registers(file_now(caller, run, place[0]), key)
+
+
+def reasons_of(ledger: Ledger, names: Mapping[Call, str], run_id: str) -> list[Reason]:
+    """The reasons that the calls themselves give: effects in doubt, and work that stopped half way."""
+    reasons = []
+    for past in ledger.calls.values():
+        label = names.get(past.call, "")
+        if past.in_doubt and past.last.mark != PROBED:
+            reasons.append(
+                Reason(
+                    "effect_in_doubt",
+                    label,
+                    "an outcome",
+                    f"attempt {past.attempts} {past.last.status}",
+                    f"decide: outlast.retry, outlast.skip or outlast.abort for {run_id} {label}",
+                )
+            )
+        elif past.kind == "step" and (past.open or past.last.status == "interrupted"):
+            found = f"attempt {past.attempts} {past.last.status}"
+            reasons.append(Reason("partial_work", label, "an outcome", found, "resuming tries the step again"))
+    return reasons

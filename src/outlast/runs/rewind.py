@@ -11,15 +11,15 @@ one whose place is not before it:
 None of them has a place until the body comes to it again: going back to it meanwhile sets aside nothing more.
 
 A `foreach`, a `repeat` and another flow are noted when they are over; they begin with the first call inside of them,
-and that is where going back to them leads.
-When a call gets a new place, steps and effects that the body has not come to by then stand behind it: they come later,
-or not at all.
+and that is where going back to them leads, also when the note was set aside and that call was not.
+When a call gets a new place, steps, effects and child runs that the body has not come to by then stand behind it: they
+come later, or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outlast.runs.call import Call, Ledger, Past
@@ -29,15 +29,16 @@ BEHIND = 1 << 60  # added to the place of a call that the body had not come to w
 REWOUND = "rewound"  # what was decided of a step that was set aside
 LINES = "@lines"  # after the id of a `foreach`: the note of the lines that were read for it
 BY_THE_FLOW = "flow"  # the mark of what a flow file notes of itself
+PLACED = ("step", "effect", "spawn")  # kinds that stay behind when others get new places
 FORGOTTEN = ("value", "sleep", "emit", "wait")
 NOT_DONE = ("failed", "timed_out", "cancelled")  # outcomes of an effect that the flow was given: it did not happen
 
 
-def place_of(ledger: Ledger, call: Call, end: int) -> int:
-    """Where to go back to for a call: its place, or `end`, after all there is, when it has none."""
+def place_of(ledger: Ledger, call: Call) -> int:
+    """Where to go back to for a call: its place; after all there is, also what stands behind, when it has none."""
     past = ledger.calls.get(call)
-    if past is None or past.aside:
-        return end
+    if past is None:
+        return NOT_REACHED
     begins = _beginning(ledger, call) if past.last.mark == BY_THE_FLOW else past.first
     return min(past.first, begins)
 
@@ -56,10 +57,10 @@ def _beginning(ledger: Ledger, call: Call) -> int:
     return max((place for place in lines if place < first), default=first)
 
 
-def leave_behind(ledger: Ledger, after: int, over: Collection[list[str]]) -> None:
+def leave_behind(ledger: Ledger, after: int, over: Collection[list[Any]]) -> None:
     """The body got new places from here on: what it had not come to stands behind them, in the order that it had."""
     for call, past in ledger.calls.items():
-        if past.kind in ("step", "effect") and past.first < BEHIND and (past.first > after or list(call) in over):
+        if past.kind in PLACED and past.first < BEHIND and (past.first > after or list(call) in over):
             past.first += BEHIND
 
 
@@ -74,7 +75,7 @@ def set_aside(ledger: Ledger, start: int) -> None:
 
 def _set_aside(ledger: Ledger, call: Call, past: Past) -> None:
     if past.kind == "step":
-        past.decided, past.open = REWOUND, False
+        past.decided, past.open, past.went_back = REWOUND, False, True
         past.failures = past.crashes = past.shared = 0
         ledger.in_flight.pop(call, None)
     elif past.kind == "effect" and past.last.delivered and past.last.status in NOT_DONE:

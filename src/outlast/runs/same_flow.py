@@ -1,4 +1,4 @@
-"""Which run is one of a flow: the only place that decides it.
+"""Which run is one of a flow, and where the flow of a run is now: the only place that decides it.
 
 A flow that was given a name, and one of a module, is the same wherever its code lies. One that is known only by the
 name of its file is the same in another place if its file is gone from the old one, or if the code is equal in both.
@@ -13,22 +13,37 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from outlast.errors import FlowElsewhere, FlowNotFound
+from outlast.errors import FlowElsewhere, FlowNotFound, NameInvalid
 from outlast.files import repository
 from outlast.flows.code import is_equal_code
-from outlast.flows.loading import found_in, here, is_file, is_gone, is_recipe, lasting, path_of
+from outlast.flows.loading import (
+    found_in,
+    here,
+    is_file,
+    is_flow_file,
+    is_gone,
+    lasting,
+    load,
+    loaded_module,
+    path_of,
+    why_missing,
+)
 from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
-from outlast.values.digest import identity
+from outlast.values.codec import decode, identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.flows.yaml import flow as flow_files
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
+else:
+    flow_files = late("outlast.flows.yaml.flow")
 
 Answer = Literal["same", "other", "other_code", "other_worktree"]
 WHY = {
@@ -169,7 +184,7 @@ def _by_file(flow: Located) -> bool:
 
 
 def _is_named_alike(one: str, other: str) -> bool:
-    return one.rpartition(":")[2] == other.rpartition(":")[2] and is_recipe(one) == is_recipe(other)
+    return one.rpartition(":")[2] == other.rpartition(":")[2] and is_flow_file(one) == is_flow_file(other)
 
 
 def is_same_place(project: Path | None, one: str, other: str) -> bool:
@@ -214,7 +229,7 @@ def file_now(caller: Caller, run: RunRow, file: str) -> Path:
     """Where a file with code of a run is now: if its flow was moved, that was moved with it."""
     source = whereabouts(caller, run.source) or run.source
     before, now = path_of(run.flow, caller.home.project), path_of(source, caller.home.project)
-    if is_recipe(source):
+    if is_flow_file(source):
         return Path(now)
     path = (caller.home.project or Path()) / file
     if not before or not now or before == now:
@@ -262,3 +277,65 @@ def refuse_other(home: Home, run: RecordedFlow, spec: FlowSpec) -> None:
         raise FlowNotFound(run.source, f"there is no such file, and {where} is another flow")
     if answer != "same":
         raise elsewhere(home.project, run, now, answer)
+
+
+# -- the flow of a run -------------------------------------------------------------------------------
+
+
+def flow_of_run(executor: Executor, run: RecordedFlow) -> FlowSpec:
+    """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
+
+    Raises FlowNotFound, FlowElsewhere.
+    """
+    if (own := given(executor, run)) is not None:
+        return own
+    source = whereabouts(executor.caller, run.source)
+    found = _loaded(executor.home, source or run.source)
+    if source not in ("", run.source):
+        refuse_other(executor.home, run, found)
+    return found
+
+
+def flow_if_known(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
+    """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
+
+    Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
+    """
+    source = whereabouts(executor.caller, run.source) or run.source
+    if source.startswith("script:") or is_flow_file(source) or given(executor, run) is not None:
+        return flow_of_run(executor, run)
+    (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
+    if loaded_module(place, folder) is not None:
+        return flow_of_run(executor, run)
+    if why := why_missing(place, name, folder):
+        raise FlowNotFound(source, why)
+    refuse_other_worktree(executor.home, run, source)
+    return None
+
+
+def _loaded(home: Home, source: str) -> FlowSpec:
+    """A flow by its source. Raises FlowNotFound."""
+    if source.startswith("script:"):
+        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+    folder = home.project or here()
+    if is_flow_file(source):
+        return flow_files.find_flow_file(source, folder)
+    spec = getattr(load(source, folder), "spec", None)
+    if not isinstance(spec, FlowSpec):
+        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
+    return spec
+
+
+def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
+    """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
+    _refuse_other_kind(run, spec)
+    return spec.typed(decode(run.inputs))
+
+
+def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
+    """Raises NameInvalid for a flow that this run cannot be one of."""
+    if run.flow.startswith("script:") != spec.source.startswith("script:"):
+        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
+    if is_flow_file(run.flow) != is_flow_file(spec.source):
+        kind = "a flow file" if is_flow_file(run.flow) else "a Python flow"
+        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")

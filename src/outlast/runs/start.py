@@ -9,45 +9,60 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast.clock import moment
-from outlast.errors import FlowNotFound, NameInvalid, NoThread, RunFinished, RunHeld
-from outlast.flows.loading import here, is_recipe, load, loaded_module, why_missing
+from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, hints_of
-from outlast.home.acceptance import NOTHING_ACCEPTED
-from outlast.home.find import run_row
-from outlast.home.home import refuse_loop
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.home.caller import NOTHING_ACCEPTED
+from outlast.home.home import refuse_loop, run_row
 from outlast.home.place import restoration_of
+from outlast.ledger.journal import OF_A_CALL
 from outlast.runs import body as retrying
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
 from outlast.runs import same_flow
-from outlast.runs.begin import standing
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal import RELOCATED, row_digest
-from outlast.runs.look import outcome_now
+from outlast.runs.look import outcome_now, waits_now
+from outlast.runs.outcomes import standing
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.stops import set_deadline
-from outlast.store.contract import RunRow, Writing
+from outlast.store.contract import Writing
 from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
+from outlast.values.late import late
 
 if TYPE_CHECKING:
-    from outlast.home.acceptance import Acceptance
-    from outlast.home.caller import Caller
+    import asyncio
+
+    from outlast.home.caller import Acceptance, Caller
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
+    from outlast.runs import call_async
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+else:
+    call_async = late("outlast.runs.call_async")
+    asyncio = late("asyncio")
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
-    """Inputs as they will come back. Raises ValueRefused for one that would not."""
+    """Inputs as they will come back. Raises ValueRefused for one that would not, InputsInvalid for another type."""
     hints = hints_of(spec.function)
     for name, value in inputs.items():
-        pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+        try:
+            pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
+        except ValueRefused as error:
+            if not isinstance(error.__cause__, msgspec.ValidationError):
+                raise
+            shown = ", ".join(str(each) for each in spec.signature.parameters)
+            raise InputsInvalid(spec.name, f"{name} is {value!r:.100}: {error.__cause__}", shown) from error
     return encode(dict(inputs))
 
 
@@ -60,7 +75,7 @@ def go_on(
         return signals.run_on_loop(_go_on_own_loop(executor, claimed, spec, accept))
     outcome = _run(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(executor.home, outcome)) is not None and retrying.wait(executor, left):
+        while (left := retrying.seconds_left(executor, outcome)) is not None and retrying.wait(executor, left):
             again = _claimed_again(executor.caller, outcome)
             if not isinstance(again, RunClaim):
                 return again
@@ -82,13 +97,7 @@ def _run(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    run = executor.live.facade(execution, False)
-
-    @calls_user_code
-    def body() -> Any:
-        return spec.function(run, **inputs)
-
-    outcome = runner.run_plain(executor, execution, body, spec.decode)
+    outcome = runner.run_plain(executor, execution, _body(execution, spec, inputs), spec.decode)
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
@@ -109,7 +118,7 @@ async def go_on_async(
         return await _go_on_in_thread(executor, claimed, spec, accept)
     outcome = await _run_async(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(executor.home, outcome)) is not None and await retrying.wait_async(
+        while (left := retrying.seconds_left(executor, outcome)) is not None and await retrying.wait_async(
             executor, left
         ):
             again = _claimed_again(executor.caller, outcome)
@@ -136,14 +145,22 @@ async def _run_async(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    run = executor.live.facade(execution, True)
+    outcome = await runner.run_async(executor, execution, _body(execution, spec, inputs), spec.decode)
+    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
+
+
+def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
+    """What is run: the flow's function, or the nodes of its file."""
+    live = execution.executor.live
+    if isinstance(spec, FlowFileSpec):
+        return partial(live.commands.perform, execution, spec, inputs)
+    run = live.facade(execution, spec.is_async)
 
     @calls_user_code
     def body() -> Any:
         return spec.function(run, **inputs)
 
-    outcome = await runner.run_async(executor, execution, body, spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
+    return body
 
 
 async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
@@ -156,17 +173,13 @@ async def _go_on_own_loop(executor: Executor, claimed: RunClaim, spec: FlowSpec,
 
 async def _go_on_in_thread(executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance) -> Outcome[Any]:
     """Cancelling this asks the flow to stop, and waits until it has."""
-    import asyncio
-
-    from outlast.runs.call_async import in_thread
-
     begun = threading.Event()
 
     def body() -> Outcome[Any]:
         begun.set()
         return go_on(executor, claimed, spec, accept)
 
-    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(in_thread(body))
+    work: asyncio.Task[Outcome[Any]] = asyncio.ensure_future(call_async.in_thread(body))
     try:
         with given_back(executor.home, claimed, begun.is_set):
             return await asyncio.shield(work)
@@ -214,12 +227,12 @@ def _ready(
 ) -> tuple[FlowSpec, dict[str, Any]]:
     """A claimed run's flow and inputs. What cannot be run is given back: FlowNotFound, FlowElsewhere, InputsInvalid."""
     try:
-        found = spec or flow_of_run(executor, claimed.run)
+        found = spec or same_flow.flow_of_run(executor, claimed.run)
         if found.is_async and blocking:
             refuse_loop(f"running the async flow {found.name}")
         if claimed.found != "new":
             _tell_restored(executor.home, claimed)
-            inputs = refuse_unfit(claimed.run, found)
+            inputs = same_flow.refuse_unfit(claimed.run, found)
         else:
             inputs = found.typed(decode(claimed.run.inputs))
         _relocate(executor.caller, claimed, found)
@@ -231,10 +244,12 @@ def _ready(
 
 def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     """From now on the run is found where it goes on: on the record, and once for each place."""
+    if claimed.found == "new":
+        return
     run, now = claimed.run, same_flow.known(caller.home, spec)
     if same_flow.is_same_place(caller.home.project, run.source, now.source):
         now = now._replace(source=run.source)
-    if claimed.found == "new" or now == (run.identity, run.source, run.worktree):
+    if now == (run.identity, run.source, run.worktree):
         return
     facts = {"from": run.source, "to": now.source, "by": caller.actor}
 
@@ -249,15 +264,6 @@ def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     caller.home.store.write(work)
 
 
-def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
-    """Raises NameInvalid for a flow that this run cannot be one of."""
-    if run.flow.startswith("script:") != spec.source.startswith("script:"):
-        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
-    if is_recipe(run.flow) != is_recipe(spec.source):
-        kind = "a flow file" if is_recipe(run.flow) else "a Python flow"
-        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
-
-
 def _tell_restored(home: Home, claimed: RunClaim) -> None:
     """Say so before a run goes on that came out of a backup: what it did after that is not known here."""
     came = restoration_of(home.path)
@@ -269,64 +275,14 @@ def _tell_restored(home: Home, claimed: RunClaim) -> None:
         )
 
 
-def flow_of_run(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec:
-    """The flow of a run: one that the caller gave, else where it went on last, else in this folder if it is gone there.
-
-    Raises FlowNotFound, FlowElsewhere.
-    """
-    if (given := same_flow.given(executor, run)) is not None:
-        return given
-    source = same_flow.whereabouts(executor.caller, run.source)
-    found = _loaded(executor.home, source or run.source)
-    if source not in ("", run.source):
-        same_flow.refuse_other(executor.home, run, found)
-    return found
-
-
-def flow_if_known(executor: Executor, run: same_flow.RecordedFlow) -> FlowSpec | None:
-    """The same for who only looks: none of the flow's code is run. None: its source has it, and it is not loaded here.
-
-    Raises FlowNotFound, FlowElsewhere, RecipeInvalid.
-    """
-    source = same_flow.whereabouts(executor.caller, run.source) or run.source
-    if source.startswith("script:") or is_recipe(source) or same_flow.given(executor, run) is not None:
-        return flow_of_run(executor, run)
-    (place, _, name), folder = source.rpartition(":"), executor.home.project or here()
-    if loaded_module(place, folder) is not None:
-        return flow_of_run(executor, run)
-    if why := why_missing(place, name, folder):
-        raise FlowNotFound(source, why)
-    same_flow.refuse_other_worktree(executor.home, run, source)
-    return None
-
-
-def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
-    """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
-    _refuse_other_kind(run, spec)
-    return spec.typed(decode(run.inputs))
-
-
-def _loaded(home: Home, source: str) -> FlowSpec:
-    """A flow by its source. Raises FlowNotFound."""
-    if source.startswith("script:"):
-        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
-    folder = home.project or here()
-    if is_recipe(source):
-        from outlast.flows.yaml.flow import find_recipe
-
-        return find_recipe(source, folder)
-    spec = getattr(load(source, folder), "spec", None)
-    if not isinstance(spec, FlowSpec):
-        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
-    return spec
-
-
 def continue_child(executor: Executor, run_id: str, spec: FlowSpec) -> Outcome[Any]:
     """A child run as it ended, or run on to its end: with the flow that its parent spawns now."""
     row = run_row(executor.home, run_id)
     if row.status in FINISHED:
         return outcome_now(executor.caller, row)
-    return standing(executor.home, row) or go_on(executor, claims.claim(executor.caller, run_id), spec)
+    is_about_a_step = any(wait.type in OF_A_CALL for wait in waits_now(executor.home, row.key))
+    stands = None if is_about_a_step else standing(executor.home, row)  # its flow may not ask for that step any more
+    return stands or go_on(executor, claims.claim(executor.caller, run_id), spec)
 
 
 def claim_run(caller: Caller, run_id: str, take: str = "") -> RunClaim:

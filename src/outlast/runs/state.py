@@ -1,13 +1,22 @@
-"""The run's state: small values by name, kept as JSON so that reads are copies and sizes are known."""
+"""The run's state: small values by name, kept as JSON so that reads are copies and sizes are known.
+
+And the resources that one run has asked for: noted in its journal, so that a resume can say first what is missing.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NameInvalid, Refused, StateTooLarge
+from outlast.flows.loading import lasting
 from outlast.runs.attempt import CURRENT, Attempt
 from outlast.values.codec import decode, pack_json
+
+if TYPE_CHECKING:
+    from outlast.runs.journal_writer import JournalWriter
+    from outlast.runs.live import Executor
 
 _GONE = b""
 
@@ -17,7 +26,7 @@ class State(MutableMapping[str, Any]):
 
     def __init__(self, limit_bytes: int) -> None:
         self._values: dict[str, bytes] = {}
-        self._dirty: dict[str, bytes] = {}
+        self.dirty: dict[str, bytes] = {}  # what the body wrote since the last receipt
         self._limit = limit_bytes
 
     def __getitem__(self, name: str) -> Any:
@@ -71,13 +80,13 @@ class State(MutableMapping[str, Any]):
             merged |= wrote
         self._check_size({**self._values, **merged}, f"state[{next(iter(merged), '')!r}]")
         self.apply(merged)
-        self._dirty |= {name: merged[name] for name in several}
+        self.dirty |= {name: merged[name] for name in several}
 
     def take_dirty(self) -> dict[str, bytes] | None:
-        """What the body wrote since the last receipt."""
-        if not self._dirty:
+        """The same, once: for the receipt that says it."""
+        if not self.dirty:
             return None
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.dirty = self.dirty, {}
         return dirty
 
     def _overlay(self) -> dict[str, bytes]:
@@ -89,7 +98,7 @@ class State(MutableMapping[str, Any]):
         self._check_size({**self._values, **self._overlay(), name: raw}, f"state[{name!r}]")
         if attempt is None:
             self.apply({name: raw})
-            self._dirty[name] = raw
+            self.dirty[name] = raw
         elif attempt.closed:
             raise Refused(detail=f"an attempt that is over cannot write state[{name!r}]")
         else:
@@ -104,3 +113,56 @@ class State(MutableMapping[str, Any]):
 def _attempt() -> Attempt | None:
     frame = CURRENT.get()
     return frame.attempt if frame else None
+
+
+class Needs:
+    """What an execution needs. One that is open already is looked after when this execution first asks for it."""
+
+    def __init__(self, executor: Executor, writer: JournalWriter, known: Iterable[str]) -> None:
+        self._home, self._resources, self._writer = executor.home, executor.live.resources, writer
+        self._known = set(known)
+        self._met: set[str] = set()  # by this execution
+        self._turns: dict[str, threading.Lock] = {}
+
+    def get(self, key: str, *, again: bool = False) -> Any:
+        """The live object. `again`: an attempt before failed, maybe because of it.
+
+        Raises ResourceMissing, ResourceCycle, ResourceNeedsLoop.
+        """
+        self._note([key])
+        if key in self._met:
+            return self._resources.get(key, check=again)
+        with self._turns.setdefault(
+            key, threading.Lock()
+        ):  # who asks meanwhile waits until it is known whether the object is of any use
+            found = self._resources.get(key, check=again or key not in self._met)
+            self._met.add(key)
+            return found
+
+    def get_all(self, wanted: Mapping[str, str], *, again: bool) -> dict[str, Any]:
+        """The same for the parameters of a step."""
+        self._note(wanted.values())
+        return {name: self.get(key, again=again) for name, key in wanted.items()}
+
+    async def open_on_loop(self, keys: Iterable[str], *, again: bool = False) -> None:
+        """Open those of them that have to be awaited: `get` finds them afterwards."""
+        keys = list(keys)
+        self._note(keys)
+        for key in keys:
+            if self._resources.needs_loop(key):
+                await self._resources.on_loop().prepare(key, again or key not in self._met)
+                self._met.add(key)
+
+    def _note(self, keys: Iterable[str]) -> None:
+        """All of them before the first is asked for: if it is missing, so may be the others."""
+        for key in keys:
+            if key not in self._known:
+                self._known.add(key)
+                self._writer.note(self._writer.fact("run", "needs", self._facts(key)))
+
+    def _facts(self, key: str) -> dict[str, Any]:
+        """What to note: of a registered one also where its function is, to be found without loading it."""
+        provider = self._resources.provider(key)
+        if provider is None or not provider.is_registered:
+            return {"resource": key}
+        return {"resource": key, "made_by": [lasting(provider.file, self._home.project), provider.qualname]}

@@ -105,11 +105,18 @@ def set_deadline(execution: Execution, started_at: int, seconds: float | None) -
     if seconds is not None:
         execution.deadline_at = started_at + int(seconds * 1_000_000)
         execution.deadline_seconds = seconds
+        _note_deadline(execution)
         look(execution)
 
 
+def _note_deadline(execution: Execution) -> None:
+    """For who looks at the run: with the next commit. It is read from the code whenever the run goes on."""
+    key, at = execution.hold.run_key, execution.deadline_at
+    execution.store.write_soon(lambda tx: tx.put_deadline(key, at))
+
+
 def look(execution: Execution) -> None:
-    """At each tick of the heart: whether it is past its deadline, and what is to be cancelled by now."""
+    """At each tick of the heartbeat: whether it is past its deadline, and what is to be cancelled by now."""
     if execution.called_off_at:
         over = time.monotonic() - execution.called_off_at >= execution.settings.grace_seconds
         execution.stopping_now = execution.stopping_now or over

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Coroutine
+from inspect import CO_COROUTINE
 from pathlib import Path
 from sys import _getframe, getrefcount
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NeverAwaited
 from outlast.flows.loading import lasting
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    asyncio = late("asyncio")
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"
+IN_PLAIN = "a plain function cannot await it: call run.step({step}, …), or make the flow `async def`; then resume it"
 _NAMED = 5  # of many, this many are named
 Noted = tuple[Coroutine[Any, Any, Any], str, CodeType, int]
 
@@ -27,7 +35,7 @@ class Unawaited:
     def __init__(self, run_id: str, project: Path | None) -> None:
         self._run_id, self._project = run_id, project
         self._left: deque[Noted] = deque()
-        self._last: Noted | None = None
+        self.last: Noted | None = None
         self._questions: list[tuple[Noted, object]] = []  # those that were not begun when looked at last, by their task
 
     def add(self, made: Coroutine[Any, Any, Any], what: str, depth: int) -> Coroutine[Any, Any, Any]:
@@ -40,7 +48,7 @@ class Unawaited:
             left.append(first)
             break
         caller = _getframe(depth)
-        self._last = noted = (made, what, caller.f_code, caller.f_lasti)
+        self.last = noted = (made, what, caller.f_code, caller.f_lasti)
         left.append(noted)
         if what == QUESTION:
             self._questions.append((noted, _task()))
@@ -62,12 +70,12 @@ class Unawaited:
 
     def refuse_dropped(self) -> None:
         """Raises NeverAwaited if the call made before was let go of: nothing is done after a gate that was left out."""
-        if self._last is not None:
-            made = self._last[0]
+        if self.last is not None:
+            made = self.last[0]
             if getrefcount(made) <= _OURS_ALONE and _is_new(made):
-                self._refuse([self._last])
+                self._refuse([self.last])
             if made.cr_frame is None:  # type: ignore[attr-defined]
-                self._last = None
+                self.last = None
 
     def refuse_left(self) -> None:
         """Raises NeverAwaited if anything was made that has not begun, at the end of the body."""
@@ -77,7 +85,7 @@ class Unawaited:
 
     def close(self) -> None:
         """Let go of what was never begun: who was told so needs no warning."""
-        self._last = None
+        self.last = None
         self._questions.clear()
         while self._left:
             made = self._left.popleft()[0]
@@ -87,7 +95,9 @@ class Unawaited:
     def _refuse(self, left: list[Noted]) -> None:
         named = "; ".join(f"{what} at {self._place(code, at)}" for _, what, code, at in left[:_NAMED])
         more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-        raise NeverAwaited(self._run_id, named + more)
+        if left[0][2].co_flags & CO_COROUTINE:
+            raise NeverAwaited(self._run_id, named + more)
+        raise NeverAwaited(self._run_id, named + more, IN_PLAIN.format(step=left[0][1]))
 
     def _place(self, code: CodeType, at: int) -> str:
         line = next((line for start, end, line in code.co_lines() if start <= at < end and line), code.co_firstlineno)
@@ -96,8 +106,6 @@ class Unawaited:
 
 def _task() -> object:
     """The task that this is done in; None outside of any."""
-    import asyncio  # late: plain flows need none of it
-
     try:
         return asyncio.current_task()
     except RuntimeError:

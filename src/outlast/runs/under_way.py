@@ -24,7 +24,7 @@ import msgspec
 from outlast.ledger.journal import Header, JournalEntry, Payload, Row, entry
 from outlast.runs import journal
 from outlast.runs.call import Call, Past, fold
-from outlast.runs.recovery import FoundRun, find, folded
+from outlast.runs.found import FoundRun, find, folded
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.private import make_folder, open_file
 

@@ -7,19 +7,20 @@ every function takes other rules, such as `(*RULES, by_pattern("ours", "one of o
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+from msgspec import Struct
 
 from outlast.errors import SecretFound
 from outlast.secrets.placed import LOOKED_AT, is_login, looks_real
-from outlast.secrets.rules import RULES, SecretRule, by_pattern, has_secret_word, is_password, name_kind
-from outlast.secrets.text import without_colours
-from outlast.secrets.tokens import WORD
+from outlast.secrets.rules import RULES, WORD, SecretRule, by_pattern, has_secret_word, is_password, name_kind
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 __all__ = [
     "MASK",
@@ -36,7 +37,12 @@ __all__ = [
 ]
 
 MASK = "***"
+_COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 _MANY = 1 << 14  # characters: words of a longer text are not taken apart
+_FEW = 8  # hints that are looked for one after another
+_SPACES = b' \t\n\r\x0b\x0c"'
+_LETTERS = bytes(32 if each in _SPACES else 120 for each in range(256))  # of words: an x for each
+_LONG = b"x" * WORD
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
 Place = str | tuple["Place", str | int]  # a path in parts: most are never shown, and showing takes time
 
@@ -82,32 +88,71 @@ def _joined(spans: list[tuple[int, int, str]]) -> Iterator[FoundSecret]:
 
 def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
-    hints = _hints_of(rules)
+    hints, reader = _hints_and_reader(rules)
     text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
-    lowered = text.lower()
-    found = [rule for hint, rule in hints.cased if hint in text]
-    found += [rule for hint, rule in hints.other if hint in lowered]
-    words = [text] if len(text) > _MANY else text.replace('"', " ").split()
-    if max(map(len, words), default=0) >= WORD:
-        long = "\n".join([word for word in words if len(word) >= WORD])
+    looks = hints if reader is None or len(text) > _MANY else reader  # of a long one the first of each hint is enough
+    found = list(looks.in_text(text))
+    if hints.in_words and (long := _long_words(text)):
         found += [rule for hint, rule in hints.in_words if hint in long]
     return tuple(dict.fromkeys(found))
 
 
-class _Hints(NamedTuple):
+def _long_words(text: str) -> str:
+    """The words of a text that are long enough for a token, a line each: most have none, which is seen at once."""
+    if len(text) > _MANY:
+        return text
+    if _LONG not in text.encode("utf-8", "replace").translate(_LETTERS):
+        return ""
+    return "\n".join([word for word in text.replace('"', " ").split() if len(word) >= WORD])
+
+
+class RuleHints(NamedTuple):
     """Every hint with its rule: as it is written, in large or small letters, as it is written in a long word."""
 
     cased: list[tuple[str, SecretRule]]
     other: list[tuple[str, SecretRule]]
     in_words: list[tuple[str, SecretRule]]
 
+    def in_text(self, text: str) -> Iterator[SecretRule]:
+        """The rules, but for those of words, that have a hint in the text."""
+        lowered = text.lower()
+        yield from (rule for hint, rule in self.cased if hint in text)
+        yield from (rule for hint, rule in self.other if hint in lowered)
+
+
+def hints_of(rules: tuple[SecretRule, ...]) -> RuleHints:
+    return _hints_and_reader(rules)[0]
+
 
 @lru_cache(maxsize=64)
-def _hints_of(rules: tuple[SecretRule, ...]) -> _Hints:
+def _hints_and_reader(rules: tuple[SecretRule, ...]) -> tuple[RuleHints, HintReader | None]:
+    """Both by one look at the rules, of which there are many."""
     hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
     in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
     cased = [(hint, rule) for hint, rule in hints if rule.cased and not rule.in_word]
-    return _Hints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
+    found = RuleHints(cased, [(hint.lower(), rule) for hint, rule in hints if not rule.cased], in_words)
+    return found, HintReader(found) if len(found.cased) + len(found.other) > _FEW else None
+
+
+class HintReader:
+    """Looks for all hints in one reading of a text, by an automaton that knows them in small letters."""
+
+    def __init__(self, hints: RuleHints) -> None:
+        every = [(hint, True, rule) for hint, rule in hints.cased]
+        every += [(hint, False, rule) for hint, rule in hints.other]
+        self._known = [each for each in every if each[0] and each[0].isascii()]
+        cased, other = ([each for each in pairs if not (each[0] and each[0].isascii())] for pairs in hints[:2])
+        self._rest = RuleHints(cased, other, [])
+        words = [hint.lower().encode() for hint, *_ in self._known]
+        self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
+
+    def in_text(self, text: str) -> Iterator[SecretRule]:
+        """As of the hints themselves."""
+        yield from self._rest.in_text(text)
+        met = self._automaton.find_matches_as_indexes(text.lower().encode("utf-8", "replace"), overlapping=True)
+        for hint, cased, rule in (self._known[number] for number in {number for number, *_ in met}):
+            if not cased or hint in text:
+                yield rule
 
 
 def mask(text: str, rules: tuple[SecretRule, ...] = RULES) -> str:
@@ -154,6 +199,36 @@ def _mask_at(text: str, found: Iterator[FoundSecret]) -> str:
     return "".join([*parts, text[at:]])
 
 
+# -- colours -----------------------------------------------------------------------------------------
+
+
+class Plain(NamedTuple):
+    """A text without colours. `begins` has where each part of it begins, `shifts` how much was left out before."""
+
+    text: str
+    begins: list[int]
+    shifts: list[int]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where something stands in the text with its colours, as its start and its end below zero."""
+        return start + self._shift(start), -(end + self._shift(end - 1))
+
+    def _shift(self, at: int) -> int:
+        return self.shifts[bisect_right(self.begins, at) - 1]
+
+
+def without_colours(text: str) -> Plain:
+    """The text as a terminal shows it, but for what else steers one."""
+    parts, begins, shifts, length, at = [], [0], [0], 0, 0
+    for found in _COLOUR.finditer(text):
+        parts.append(text[at : found.start()])
+        length += found.start() - at
+        at = found.end()
+        begins.append(length)
+        shifts.append(at - length)
+    return Plain("".join([*parts, text[at:]]), begins, shifts)
+
+
 # -- values ------------------------------------------------------------------------------------------
 
 
@@ -193,8 +268,7 @@ def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class _Looking:
+class _Looking(Struct, frozen=True):
     rules: tuple[SecretRule, ...]
     report: Callable[[Place, str, int], None]  # told where something was found, what kind it is, and how many
 
@@ -282,8 +356,7 @@ def _shown_key(key: str, rules: tuple[SecretRule, ...]) -> str:
 # -- raw JSON ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """An object or a list that is being read."""
 
     place: Place

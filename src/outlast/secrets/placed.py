@@ -1,10 +1,8 @@
-"""Whether a value that is called or placed like a secret is one. Pure.
+"""Whether a value that is called or placed like a secret is one, and secrets that are told by where they stand. Pure.
 
-What only stands for a secret (`***`, `<token>`, `$VAR`, `changeme`, a path, code) is none.
-
-Secrets that are told by where they stand: logins of curl and netrc, base64 logins, cookies, signed URLs. Pure.
-
-Every pattern reads a bounded number of characters, or begins at a sign that what it repeats does not have.
+What only stands for a secret (`***`, `<token>`, `$VAR`, `changeme`, a path, code) is none. By their place are told the
+logins of curl and netrc, base64 logins, cookies and signed URLs. Every pattern reads a bounded number of characters, or
+begins at a sign that what it repeats does not have.
 """
 
 from __future__ import annotations
@@ -12,10 +10,8 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-
-from outlast.secrets.text import places
 
 SHORTEST = 6  # characters of a value that has only its name against it
 LOOKED_AT = 200  # characters of a value that are judged; what was found real reaches to its end all the same
@@ -128,6 +124,18 @@ def is_url_password(text: str) -> bool:
 
 
 Span = tuple[int, int]
+
+
+def places(text: str, words: Iterable[str]) -> list[int]:
+    """Where each of these words begins in a text, in order."""
+    found = []
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            found.append(at)
+            at = text.find(word, at + 1)
+    return sorted(found)
+
 
 _NEAR = 400  # characters behind `curl` in which its options are looked for
 _USER = re.compile(r"(?<=[\s\"'])(?:-u|-U|--user|--proxy-user)[ \t=]{0,3}[\"']?[^\s:\"'$<{]{1,64}:([^\s\"'`]{3,200})")

@@ -1,13 +1,13 @@
-"""A first look at much text at once: where the hints of rules stand. Pure.
+"""Of much text, the lines that may have a secret in them: those with a hint of a rule, and the ones right after. Pure.
 
 Looking for one hint after another reads the text a hundred times; all of them are looked for together, by an automaton
-that reads it once. Only hints so short that ordinary text is full of them (`SK`, `pat`) are looked for by themselves,
-with as much after them as a secret has. It finds too much, never too little.
+that reads it once. Words that ordinary text is full of (`token`, `key`) count only where they may be the name of a
+value, two letters that it is full of (`MT`, `ND`) only where a word begins. It finds too much, never too little.
 
-Of much text, the lines that may have a secret in them: those with a hint, and the ones right after. Pure.
+A colour may stand within a hint: then the text is read without its colours too. One beside a blank stands in none.
 
-Every kind of secret is within a line, or in two where a value may stand under its name; private keys, which have many,
-are not looked for this way. What is left of a text is small as a rule, and is read as any other.
+Every kind of secret is within a line, or in two where a value may stand under its name; private keys have many: a text
+with a hint of one is read whole. What is left of a text is small as a rule, and is read as any other.
 """
 
 from __future__ import annotations
@@ -15,36 +15,37 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from importlib import import_module
+from functools import cached_property, lru_cache
 from itertools import accumulate, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
+from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
+from outlast.secrets.rules import BEGINS
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.secrets.rules import SecretRule
 
 
-_FREQUENT = (b"pat",)  # in ordinary text, as all hints of two letters are
-_IN_TOKENS = rb"[A-Za-z0-9._~-]"  # what follows the hint of a token, unless its pattern has one of these signs
-_IN_OTHERS = "/%=+"
-_AROUND = re.compile(r"\(\?<?[=!][^()]*\)")  # what a pattern looks at and does not read
-_MOST = 16  # of it that are looked at
-_SPELT = 6  # letters of a hint that the automaton knows large and small: the text need not be copied in small ones
-_parser: Any = import_module("re._parser")
+_SPELT = 7  # letters of a hint that the automaton knows large and small: the text need not be copied in small ones
+_PAYS_BYTES = 8 << 20  # of text: from here on what the large automaton saves is more than making it takes
+_UNFIT = ("\u212a".encode(), "İ".encode())  # letters whose small forms are others'
+_ENDS_COLOUR = (b"m", b"K")
 
 
 class Hint(NamedTuple):
-    """What a text has that one of these rules finds something in, and how much of the secret follows it at least."""
+    """What a text has that one of these rules finds something in."""
 
     text: bytes
     cased: bool
     rules: tuple[SecretRule, ...]
-    follows: int
-    patterns: tuple[tuple[re.Pattern[bytes], int], ...]  # of tokens, each with how far before the hint it begins
+
+    @property
+    def is_short(self) -> bool:
+        """Two letters, of tokens that begin with them, and where a word begins."""
+        begins = all(rule.pattern.startswith(BEGINS) and rule.offsets == (0,) for rule in self.rules)
+        return self.cased and len(self.text) == 2 and self.text.isalpha() and begins
 
     def is_at(self, data: bytes, place: int) -> bool:
         """Whether all of it stands where it begins."""
@@ -59,26 +60,81 @@ class Hint(NamedTuple):
 
     def may_be_at(self, data: bytes, place: int) -> bool:
         """Whether a secret may be there: a token is known by its pattern, anything else has to be looked for."""
-        for pattern, offset in self.patterns:
-            if place >= offset and pattern.match(data, place - offset):
-                return True
-        return not self.patterns
+        if not all(rule.pattern for rule in self.rules):
+            return True
+        begins = [(rule.pattern, place - offset) for rule in self.rules for offset in rule.offsets if place >= offset]
+        return any(_may_begin(pattern, data, begin) for pattern, begin in begins)
 
 
-class _Short:
-    """Short hints of one length that begin alike, each with what follows it: by a fixed sign they are found quickly."""
+def _may_begin(pattern: str, data: bytes, place: int) -> bool:
+    """Whether a token begins there, or may: a colour before it hides where a word begins."""
+    return data[place - 1 : place] in _ENDS_COLOUR or _compiled(pattern).match(data, place) is not None
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())  # when it is first needed: most are never
+
+
+Place = tuple[int, Hint]
+
+
+class Seen(NamedTuple):
+    """What one reading of a text saw."""
+
+    places: list[Place]  # where a hint stands and a secret may be, in no order
+    unfit: bool  # it has letters that make a hint of what looks like none
+    glued: bool  # a colour may stand within a hint
+
+
+class _ByPattern:
+    """Hints that a pattern has as its group 1; it finds none where a sign is absent."""
+
+    def __init__(self, sign: bytes, pattern: re.Pattern[bytes], hints: Iterable[Hint]) -> None:
+        self._sign, self.pattern, self._hints = sign, pattern, {hint.text: hint for hint in hints}
+
+    def places(self, data: bytes) -> Iterator[Place]:
+        if self._sign in data:  # a single sign is found at once, or known to be absent
+            for found in self.pattern.finditer(data):
+                yield found.start(1), self._hints[found[1]]
+
+
+class _AtBegin:
+    """Hints that the text itself begins with."""
 
     def __init__(self, hints: list[Hint]) -> None:
-        self._hints = {hint.text: hint for hint in hints}
-        self._first = hints[0].text[:1]
-        ways = b"|".join(re.escape(hint.text[1:]) for hint in hints)
-        least = min(hint.follows for hint in hints)
-        self._pattern = re.compile(b"%s(?:%s)(?=%s{%d})" % (re.escape(self._first), ways, _IN_TOKENS, least))
+        self._hints = hints
 
-    def places(self, data: bytes) -> Iterator[tuple[int, Hint]]:
-        if self._first in data:  # a single sign is found at once, or known to be absent
-            for found in self._pattern.finditer(data):
-                yield found.start(), self._hints[found[0]]
+    def places(self, data: bytes) -> Iterator[Place]:
+        return ((0, hint) for hint in self._hints if data.startswith(hint.text))
+
+
+Spelling = tuple[bytes, Hint, int]  # a text that has a hint in it, and where in it
+
+
+class _Reader:
+    """An automaton for hints as they are spelt, and patterns for others. `glue`: how colours within words look, where
+    it knows that; else every colour may be within one."""
+
+    def __init__(self, spelt: list[Spelling], others: list[_ByPattern | _AtBegin], glue: Iterable[bytes] = ()) -> None:
+        self.others, self._spelt, self._knows_glue = others, spelt, bool(glue := [*glue])
+        self._unfit, self._glued = len(spelt), len(spelt) + len(_UNFIT)
+        texts = [*(text for text, _, _ in spelt), *_UNFIT, *glue]
+        self._automaton = BytesAhoCorasick(texts, implementation=Implementation.DFA)
+
+    def read(self, data: bytes) -> Seen:
+        found = self._automaton.find_matches_as_indexes(data, overlapping=True)
+        places = [*self._places(data, found), *(place for each in self.others for place in each.places(data))]
+        unfit = any(self._unfit <= number < self._glued for number, _, _ in found)
+        glued = any(number >= self._glued for number, _, _ in found) if self._knows_glue else b"\x1b" in data
+        return Seen([(place, hint) for place, hint in places if hint.may_be_at(data, place)], unfit, glued)
+
+    def _places(self, data: bytes, found: list[tuple[int, int, int]]) -> Iterator[Place]:
+        for number, place, _ in found:
+            if number < self._unfit:
+                _, hint, shift = self._spelt[number]
+                if hint.is_at(data, place + shift):
+                    yield place + shift, hint
 
 
 class Sieve:
@@ -86,25 +142,45 @@ class Sieve:
 
     def __init__(self, rules: tuple[SecretRule, ...]) -> None:
         self.without = tuple(rule for rule in rules if not rule.hints or not all(map(_is_found, rule.hints)))
-        hints = _hints(rule for rule in rules if rule not in self.without)
-        short: dict[tuple[bytes, int], list[Hint]] = {}
-        for hint in filter(_is_short, hints):
-            short.setdefault((hint.text[:1], len(hint.text)), []).append(hint)
-        self._short = [*map(_Short, short.values())]
-        spelt = [(text, hint) for hint in hints if not _is_short(hint) for text in hint.spellings()]
-        self._together = [hint for _, hint in spelt]
-        self._automaton = BytesAhoCorasick([text for text, _ in spelt], implementation=Implementation.DFA)
+        near = [rule for rule in rules if rule.close_pattern is not None]
+        self._near = [
+            _ByPattern(rule.close_sign, rule.close_pattern, _hints([rule])) for rule in near if rule.close_pattern
+        ]
+        hints = _hints(rule for rule in rules if rule not in self.without and rule not in near)
+        self._short = [hint for hint in hints if hint.is_short]
+        self._spelt = [(text, hint, 0) for hint in hints if not hint.is_short for text in hint.spellings()]
+        own = [rule for rule in rules if rule not in self.without and not rule.close_hints]
+        self._glue = [] if any(map(_has_blank, own)) else [*_glue()]
+        self._read_bytes = 0
 
-    def places(self, data: bytes) -> Iterator[tuple[int, Hint]]:
-        """Where a hint stands and a secret may be, in no order."""
-        for short in self._short:
-            for place, hint in short.places(data):
-                if hint.may_be_at(data, place):
-                    yield place, hint
-        for number, place, _ in self._automaton.find_matches_as_indexes(data, overlapping=True):
-            hint = self._together[number]
-            if hint.is_at(data, place) and hint.may_be_at(data, place):
-                yield place, hint
+    def read(self, data: bytes) -> Seen:
+        self._read_bytes += len(data)
+        if self._read_bytes < _PAYS_BYTES:
+            return self._small.read(data)
+        return (self._coloured if b"\x1b" in data else self._large).read(data)
+
+    @cached_property
+    def _small(self) -> _Reader:
+        """Soon made. Short hints cost it a reading for each letter they begin with, colours a copy without them."""
+        firsts = {hint.text[:1] for hint in self._short}
+        return _Reader(self._spelt, [*(_short_ones(first, self._short) for first in firsts), *self._near])
+
+    @cached_property
+    def _large(self) -> _Reader:
+        """Reads the text once."""
+        return _Reader(*self._at_once())
+
+    @cached_property
+    def _coloured(self) -> _Reader:
+        """Reads the text once, unless a colour stands within a word."""
+        return _Reader(*self._at_once(), self._glue)
+
+    def _at_once(self) -> tuple[list[Spelling], list[_ByPattern | _AtBegin]]:
+        spelt = [(before + hint.text, hint, len(before)) for hint in self._short for before in _before_words()]
+        return [*self._spelt, *spelt], [_AtBegin(self._short), _escaped_ones(self._short), *self._near]
+
+    def readers(self) -> Iterator[_Reader]:
+        yield from (self._small, self._large, self._coloured)
 
 
 @lru_cache(maxsize=8)
@@ -113,42 +189,79 @@ def sieve_of(rules: tuple[SecretRule, ...]) -> Sieve:
     return Sieve(rules)
 
 
+def has_any(data: bytes, words: tuple[bytes, ...]) -> bool:
+    """Whether one of these words is in the data."""
+    return bool(_words(words).find_matches_as_indexes(data))
+
+
+@lru_cache(maxsize=64)
+def _words(words: tuple[bytes, ...]) -> BytesAhoCorasick:
+    return BytesAhoCorasick(words, matchkind=MatchKind.LeftmostFirst)  # what comes first: it looks at many at a time
+
+
 def _is_found(hint: str) -> bool:
     return hint.isascii() and len(hint) > 1
+
+
+def _has_blank(rule: SecretRule) -> bool:
+    """Whether a colour beside a blank may stand within one of its hints."""
+    return any(sign <= " " for hint in rule.hints for sign in hint)
 
 
 def _hints(rules: Iterable[SecretRule]) -> list[Hint]:
     """Every hint once; where large and small letters are alike, in small ones."""
     found: dict[str, list[SecretRule]] = {}
     for rule in rules:
-        for hint in rule.hints:
+        for hint in rule.close_hints or rule.hints:
             found.setdefault(hint if rule.cased else hint.lower(), []).append(rule)
     for word in [each for each in found if each.islower() and each.isalpha()]:  # `pass` is found with `password`
         within = next((each for each in found if each in word and each != word and each.islower()), None)
         if within is not None:
             found[within] += found.pop(word)
-    return [_hint(text, tuple(of)) for text, of in found.items()]
+    return [Hint(text.encode(), all(rule.cased for rule in of), tuple(of)) for text, of in found.items()]
 
 
-def _hint(text: str, rules: tuple[SecretRule, ...]) -> Hint:
-    follows = min(_follows(rule, text) for rule in rules)
-    known = all(rule.pattern for rule in rules)
-    patterns = [(re.compile(rule.pattern.encode()), offset) for rule in rules for offset in rule.offsets if known]
-    return Hint(text.encode(), all(rule.cased for rule in rules), rules, follows, tuple(patterns))
+def _short_ones(first: bytes, hints: list[Hint]) -> _ByPattern:
+    """Those that begin with this letter, with as much after them as a token has."""
+    those = [hint for hint in hints if hint.text.startswith(first)]
+    seconds = b"".join(hint.text[1:] for hint in those)
+    return _ByPattern(first, re.compile(b"(%s[%s])(?=[!-~]{16})" % (first, seconds)), those)
 
 
-def _is_short(hint: Hint) -> bool:
-    is_frequent = (len(hint.text) == 2 and hint.text.isalpha()) or hint.text in _FREQUENT
-    return is_frequent and hint.cased and hint.follows > 0
+def _escaped_ones(hints: list[Hint]) -> _ByPattern:
+    """Those that stand after a percent code."""
+    ways = b"|".join(hint.text for hint in hints)
+    return _ByPattern(b"%", re.compile(b"%%[0-9A-F][0-9A-F](%s)(?=[!-~]{16})" % ways), hints)
 
 
-def _follows(rule: SecretRule, hint: str) -> int:
-    """How many characters of a secret come after a hint, at least."""
-    read = _AROUND.sub("", rule.pattern)
-    if not read or any(map(read.__contains__, _IN_OTHERS)):
-        return 0
-    least = int(_parser.parse(rule.pattern).getwidth()[0]) - max(rule.offsets) - len(hint)
-    return max(0, min(least, _MOST))
+def _before_words() -> Iterator[bytes]:
+    """What stands before the begin of a word: no letter or digit, or the end of an escaped sign or a colour."""
+    yield from (bytes([sign]) for sign in range(256) if not (sign < 128 and chr(sign).isalnum()))
+    yield from (b"\\n", b"\\r", b"\\t", *_ENDS_COLOUR)
+
+
+def _glue() -> Iterator[bytes]:
+    """How a colour looks that has no blank before it and none after it, nor only another colour: what ends colours
+    with a sign after it, and what begins one with a sign before it."""
+    signs = [bytes([sign]) for sign in range(33, 256)]
+    begins = [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+        b"5",
+        b"6",
+        b"7",
+        b"8",
+        b"9",
+        b";",
+        b":",
+        *(b"0%c" % sign for sign in b"0123456789;:"),
+    ]
+    yield from (
+        b"\x1b[" + zero + end + sign for zero in (b"", b"0") for end in _ENDS_COLOUR for sign in (*signs, b"\x1b")
+    )
+    yield from (sign + b"\x1b[" + begin for sign in signs for begin in begins)
 
 
 Span = tuple[int, int]
@@ -160,24 +273,28 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]{0,64}[mK]")
 def spans_of_suspects(data: bytes, rules: tuple[SecretRule, ...], read: Read) -> list[Span]:
     """Where `read` finds secrets by these rules, which it is given only what may have some of."""
     sieve = sieve_of(rules)
+    seen = sieve.read(data)
+    if seen.unfit:
+        return read(data, rules)
+    lines, near = _suspects(data, seen, sieve)
+    if any(rule.many_lines for rule in near):
+        return read(data, rules)
     found = read(data, sieve.without) if sieve.without else []
-    lines, near = _suspects(data, sieve)
     if not lines:
         return found
     spans = [*found, *_placed(read(b"".join(data[start:stop] for start, stop in lines), near), lines)]
     return [*_merged(sorted(spans))] if found else spans
 
 
-def _suspects(data: bytes, sieve: Sieve) -> tuple[list[Span], tuple[SecretRule, ...]]:
+def _suspects(data: bytes, seen: Seen, sieve: Sieve) -> tuple[list[Span], tuple[SecretRule, ...]]:
     """The lines that have hints, and the rules that they hint at."""
-    hints = [*sieve.places(data)]
-    near = {rule: None for _, hint in hints for rule in hint.rules}
-    places = [place for place, _ in hints]
-    if b"\x1b" in data:  # a colour may stand within a hint
+    near = {rule: None for _, hint in seen.places for rule in hint.rules}
+    places = [place for place, _ in seen.places]
+    if seen.glued:
         plain = _COLOUR.sub(b"", data)
-        behind = [*sieve.places(plain)]
+        behind = sieve.read(plain).places
         near |= {rule: None for _, hint in behind for rule in hint.rules}
-        places += _in_lines(data, plain, [place for place, _ in behind])
+        places += _in_lines(data, plain, [place for place, _ in behind]) if behind else []
     return _lines_of(data, sorted(places)), tuple(near)
 
 

@@ -13,13 +13,16 @@ from functools import lru_cache
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
-from outlast.secrets.find import find
+from outlast.secrets.find import find, hints_of, without_colours
 from outlast.secrets.rules import RULES
-from outlast.secrets.text import without_colours
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.secrets import sieve as _sieve
     from outlast.secrets.rules import SecretRule
+else:
+    _sieve = late("outlast.secrets.sieve")  # little is printed as a rule
 
 Span = tuple[int, int]
 
@@ -28,7 +31,6 @@ NEAR_BYTES = 16 * 1024  # of a longer one: a secret of this length is seen whole
 BEFORE_BYTES = 256  # of what was let through in the same line: the name of a value may be there
 LONG_WORD = 16  # characters of a word that may become a token, whatever it begins with
 SIEVED_BYTES = 8 * 1024  # from here on it pays to look for hints first
-_ODD_LETTERS = ("\u212a".encode(), "İ".encode())  # whose small letters are others'
 _MASK = b"***"
 _SETS_APART = (":", "=", "--")  # a value from its name
 _OF_WORDS = f"{ascii_letters}{digits}_+/.~%=:-\x1b[;"  # characters that tokens have, and colours within them
@@ -42,18 +44,16 @@ _OPEN_KEY = re.compile(
 def spans_in(data: bytes, rules: tuple[SecretRule, ...] | None = None) -> Iterator[Span]:
     """Where secrets are in bytes. What is no text is passed over; of much text only lines with a hint are read."""
     rules = rules or RULES
-    if len(data) < SIEVED_BYTES or not _can_be_sieved(data):
+    if len(data) < SIEVED_BYTES:
         return iter(_spans_of(data, rules))
-    from outlast.secrets.sieve import spans_of_suspects
-
-    return iter(spans_of_suspects(data, rules, _spans_of))
+    return iter(_sieve.spans_of_suspects(data, rules, _spans_of))
 
 
-def _can_be_sieved(data: bytes) -> bool:
-    """Whether all of its secrets are near their hints: a private key has many lines."""
-    if data.rfind(_KEY_BEGINS) >= 0:  # from the end: that passes over more at a time than from the begin
-        return False
-    return data.isascii() or not any(map(data.__contains__, _ODD_LETTERS))
+def has_any(data: bytes, words: tuple[bytes, ...]) -> bool:
+    """Whether one of these words is in the data."""
+    if len(data) < SIEVED_BYTES:
+        return any(map(data.__contains__, words))
+    return _sieve.has_any(data, words)
 
 
 def _spans_of(data: bytes, rules: tuple[SecretRule, ...]) -> list[Span]:
@@ -153,7 +153,7 @@ def _begun(end: str, hints: tuple[str, ...]) -> int:
     return next((n for n in ends if any(hint.startswith(end[-n:]) for hint in hints)), 0)
 
 
-class _Hints(NamedTuple):
+class _HintWords(NamedTuple):
     """What a text has that has a secret in it: just so, in large or small letters, or just so in one word."""
 
     cased: tuple[str, ...]
@@ -162,11 +162,9 @@ class _Hints(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _hints(rules: tuple[SecretRule, ...]) -> _Hints:
-    all_ = [(rule, hint) for rule in rules for hint in rule.hints or ("",)]
-    cased = (_KEY_BEGINS.decode(), *(hint for rule, hint in all_ if rule.cased and not rule.in_word))
-    other = tuple(hint.lower() for rule, hint in all_ if not rule.cased)
-    return _Hints(cased, other, tuple(hint for rule, hint in all_ if rule.in_word))
+def _hints(rules: tuple[SecretRule, ...]) -> _HintWords:
+    cased, other, in_words = (tuple(hint for hint, _ in pairs) for pairs in hints_of(rules))
+    return _HintWords((_KEY_BEGINS.decode(), *cased), other, in_words)
 
 
 def _begin_of_key(data: bytes) -> int:

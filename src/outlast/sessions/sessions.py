@@ -7,13 +7,15 @@ writes at once. Nothing here is read by a run.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
 from outlast.home import once as operations
-from outlast.home.once import Operation
+from outlast.home.once import DoneBefore, Repeatable
 from outlast.ledger.journal import link
 from outlast.sessions.session import (
     Memo,
@@ -29,18 +31,16 @@ from outlast.sessions.session import (
 )
 from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
-from outlast.values.tokenizer import counter
+from outlast.values.tokens import counter
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.sessions.drafts import MessageDraft
+    from outlast.sessions.session import MessageDraft
 
 PAGE = 20
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCall:
+class SessionCall(Struct, frozen=True):
     """Which session is meant, and who asks."""
 
     scope: str
@@ -48,45 +48,39 @@ class SessionCall:
     actor: str = ""
 
 
-class _Before(NamedTuple):
-    """What was remembered of a write that was done before. It is read once the transaction is over."""
-
-    answer: str
-
-
 # -- writing -----------------------------------------------------------------------------------------
 
 
 def open_(home: Home, asked: SessionCall, meta: str | None, operation_id: str | None) -> Session:
     """The session, made if there is none. Raises SessionExists when it was made with other meta, OperationConflict."""
-    operation = Operation(operation_id, "session_open", [asked.scope, asked.session_id, meta])
+    operation = Repeatable(operation_id, "session_open", [asked.scope, asked.session_id, meta])
 
-    def work(tx: Writing) -> tuple[str | _Before, str]:
+    def work(tx: Writing) -> tuple[str | DoneBefore, str]:
         named = asked if asked.session_id else replace(asked, session_id=home.ids())
         row = _made(home, tx, named, meta or "{}")
         if meta is not None and decode(row.meta) != decode(meta):
             raise SessionExists(row.id, row.meta)
         return row.id, row.id
 
-    done = operations.once(home, operation, work, _Before)
-    session_id = done.answer if isinstance(done, _Before) else done
+    done = operations.once(home, operation, work, DoneBefore)
+    session_id = done.answer if isinstance(done, DoneBefore) else done
     found = get(home, replace(asked, session_id=session_id))
-    return replace(found, replayed=True) if isinstance(done, _Before) else found
+    return replace(found, replayed=True) if isinstance(done, DoneBefore) else found
 
 
 def append(home: Home, asked: SessionCall, drafts: Sequence[MessageDraft], operation_id: str | None) -> list[Message]:
     """Append messages, all or none, durable when this returns. The first one makes the session."""
     prints = [[draft.role, digest_of(draft.content).hex(), draft.meta, draft.run_id] for draft in drafts]
-    operation = Operation(operation_id, "session_append", [asked.scope, asked.session_id, asked.actor, prints])
+    operation = Repeatable(operation_id, "session_append", [asked.scope, asked.session_id, asked.actor, prints])
 
-    def work(tx: Writing) -> tuple[list[MessageRow] | _Before, str]:
+    def work(tx: Writing) -> tuple[list[MessageRow] | DoneBefore, str]:
         session = _made(home, tx, asked)
         rows = list(_chained(session, drafts, asked.actor, home.clock.now()))
         tx.add_messages(session, rows)
         return rows, encode([rows[0].seq, len(rows)]).decode()
 
-    done = operations.once(home, operation, work, _Before)
-    if not isinstance(done, _Before):
+    done = operations.once(home, operation, work, DoneBefore)
+    if not isinstance(done, DoneBefore):
         return [_message(asked, row) for row in done]
     first, count = decode(done.answer)
     return [replace(each, replayed=True) for each in messages(home, asked, first - 1, count)]
@@ -97,9 +91,9 @@ def set_memo(
 ) -> Memo:
     """The memo from now on (`text` is JSON). Raises SessionNotFound, MemoConflict, ValueRefused, OperationConflict."""
     asks = [asked.scope, asked.session_id, asked.actor, text, upto, expected]
-    operation = Operation(operation_id, "session_memo", asks)
+    operation = Repeatable(operation_id, "session_memo", asks)
 
-    def work(tx: Writing) -> tuple[MemoRow | _Before, str]:
+    def work(tx: Writing) -> tuple[MemoRow | DoneBefore, str]:
         session, before = _found(tx, asked)
         if expected is not None and expected != session.memos:
             raise MemoConflict(session.id, expected, session.memos)
@@ -108,8 +102,8 @@ def set_memo(
         tx.add_memo(session, row)
         return row, str(row.version)
 
-    done = operations.once(home, operation, work, _Before)
-    if not isinstance(done, _Before):
+    done = operations.once(home, operation, work, DoneBefore)
+    if not isinstance(done, DoneBefore):
         return _memo(asked, done)
     version = int(done.answer)
     (row,) = home.store.read(lambda look: look.memos_after(_found(look, asked)[0].key, version - 1, 1))

@@ -5,17 +5,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import Invalid
+from outlast.errors import ExtraMissing, Invalid
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outlast.store.blobs import folder
     from outlast.store.contract import Store
     from outlast.store.contract.blobs import Blobs
     from outlast.store.contract.keys import KeyStore
+    from outlast.store.contract.tables import NewTables, Tables
+    from outlast.store.postgres import entry as server
+    from outlast.store.sqlite import tables as files
+else:
+    folder = late("outlast.store.blobs.folder")
+    server = late("outlast.store.postgres.entry")
+    files = late("outlast.store.sqlite.tables")
 
 
 class OpenedStore(NamedTuple):
@@ -25,30 +36,109 @@ class OpenedStore(NamedTuple):
     blobs: Blobs
 
 
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Raises ExtraMissing where the driver of PostgreSQL is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("a store on PostgreSQL", "postgres") from error
+
+
 def url_of(path: Path) -> str:
     """The URL of a database in a file."""
     return f"sqlite:{path}"
 
 
 def open(url: str, **options: Any) -> OpenedStore:
-    """The store at a URL, made when it is missing, and the blobs that belong to it. `sqlite:PATH` is a file.
+    """The store at a URL, made when it is missing, and the blobs that belong to it.
 
-    `options` are the backend's own. Raises Invalid for a URL of no backend, and what opening it raises.
+    `sqlite:PATH` is a file. `postgresql://…` is a database, with `blobs` as the folder of its content and `tenant` as
+    whose schema it is. `options` are the backend's own. Raises Invalid for a URL of no backend, ExtraMissing, and what
+    opening it raises.
     """
     scheme, _, place = url.partition(":")
-    if scheme != "sqlite":
-        raise Invalid(detail=f"there is no store for {url!r:.200}: a URL is `sqlite:PATH`")
+    if scheme == "sqlite":
+        return _open_file(place, **options)
+    if scheme in ("postgresql", "postgres"):
+        return _open_server(url, **options)
+    raise Invalid(detail=f"there is no store for {url!r:.200}: a URL is `sqlite:PATH` or `postgresql://…`")
+
+
+def _open_file(place: str, **options: Any) -> OpenedStore:
     from pathlib import Path
 
-    from outlast.store.blobs.folder import FolderBlobs
     from outlast.store.sqlite.open import SqliteStore
 
     path = Path(place)
-    return OpenedStore(SqliteStore(path, **options), FolderBlobs(path.parent / "blobs"))
+    store = SqliteStore(path, **options)
+    return OpenedStore(store, folder.FolderBlobs(path.parent / "blobs", store.content))
 
 
-def open_keys(home: Path) -> KeyStore:
-    """The API keys of a home. Nothing is opened or made until there is something to read or write."""
+def _open_server(url: str, *, blobs: Path | None = None, **options: Any) -> OpenedStore:
+    with _extra():
+        kind = server.PostgresStore
+    if blobs is None:
+        raise Invalid(detail="a store on PostgreSQL keeps its content in a folder: none is named")
+    store = kind(url, **options)
+    return OpenedStore(store, folder.FolderBlobs(blobs, store.content))
+
+
+def open_tables(home: Path, tenant: str, database: str = "") -> Tables:
+    """The tables of a tenant's ledger, to be read while nobody writes."""
+    if database:
+        with _extra():
+            return server.SchemaTables(database, tenant)
+    return files.FileTables(home / tenant / "outlast.db")
+
+
+def open_new_tables(home: Path, tenant: str, database: str, marker: Path, *, whole: bool) -> NewTables | None:
+    """The tables of a ledger that is being made; None where it is there and `whole`. Raises HomeNotEmpty."""
+    if whole and (tenant in tenants_in(database) if database else (home / tenant / "outlast.db").exists()):
+        return None
+    if database:
+        with _extra():
+            return server.NewSchema(database, tenant)
+    return files.NewFile(home / tenant / "outlast.db", marker)
+
+
+def open_unpublished(home: Path, tenant: str, database: str) -> OpenedStore:
+    """A ledger that is being made and has no name yet, to look at it."""
+    if database:
+        return _open_server(database, tenant=tenant, blobs=home / tenant / "blobs", is_moving=True)
+    return _open_file(str(home / tenant / "outlast.db.moving"))
+
+
+def blobs_of(home: Path, tenant: str) -> Blobs:
+    """The content of a tenant that is in its folder: without what only its ledger has."""
+    return folder.FolderBlobs(home / tenant / "blobs")
+
+
+def tenants_in(database: str) -> list[str]:
+    """Every tenant that has a ledger in a database."""
+    with _extra():
+        return server.tenants_of(database)
+
+
+def inspect(path: Path, marker: Path | None) -> None:
+    """Nothing, if a database of ours is there or may be made. Raises StoreLost, StoreForeign, StoreNewer."""
+    from outlast.store.sqlite.file import inspect
+
+    inspect(path, marker)
+
+
+def remember(marker: Path) -> None:
+    """Note that a database was made: one that is gone later is not made anew."""
+    from outlast.store.sqlite.file import remember
+
+    remember(marker)
+
+
+def open_keys(home: Path, database: str = "") -> KeyStore:
+    """The API keys of a home, or of a database. Nothing is opened or made until there is something to read or write."""
+    if database:
+        with _extra():
+            return server.KeyTable(database)
     from outlast.store.sqlite.keys import KeyFile
 
     return KeyFile(home)

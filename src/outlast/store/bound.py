@@ -22,6 +22,7 @@ T = TypeVar("T")
 BY_REF = frozenset({"artifact_at", "removed_artifact", "removed_before"})
 WHOLE = frozenset(  # of the tenant
     {
+        *("queues", "queue_depth", "pause_queue", "limits", "put_limit", "remove_limit", "workers"),
         *("count_runs", "count_processes", "count_anchors", "count_artifacts", "count_checkpoints", "count_records"),
         *("unproven", "kin_of_status", "anchors_after", "handoffs_after", "sessions_after", "tasks_after"),
         *("artifacts_after", "records_after", "links_after", "checkpoints_after", "shown_after"),
@@ -31,10 +32,12 @@ WHOLE = frozenset(  # of the tenant
 # whether the list goes up.
 PAGES = {
     "newest_runs": (2, 1, False),
+    "runs_where": (3, 2, False),
     "records_of_ref": (1, 2, False),
     "links_from": (2, 3, True),
     "links_to": (2, 3, True),
     "open_waits": (0, 1, True),
+    "entries_between": (0, 2, True),
 }
 
 
@@ -101,6 +104,8 @@ class Bounded:
 
         return asked
 
+    memo = None  # nobody who is bound to some scopes looks but once
+
     def operation(self, operation_id: str) -> Any:
         return self._look.operation(self._own(operation_id))
 
@@ -121,7 +126,7 @@ class Bounded:
 
     def _page(self, method: Any, given: list[Any], begins: int, size: int, up: bool) -> list[Any]:
         """A page of what is seen, as full as one of everything would be."""
-        limit, kept = given[size], list[Any]()
+        limit, kept = given[size] if size < len(given) else None, list[Any]()
         while rows := method(*given):
             kept += [row for row in rows if self._is_seen(row)]
             if limit is None or len(rows) < limit or len(kept) >= limit:

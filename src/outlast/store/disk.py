@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from outlast.errors import DiskFull, HomeReadOnly, NetworkFilesystem, StoreFailed, StoreReadOnly
+from outlast.errors import DiskFull, HomeReadOnly, NetworkFilesystem, StoreFailed, StoreReadOnly, ValueRefused
 
 PIECE_BYTES = 1 << 20
 
@@ -53,6 +53,23 @@ def sync_file(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     _sync(folder)
+
+
+def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
+    """Write a file by renaming: whoever looks finds all of it, or what was there before."""
+    if path.is_dir():
+        raise ValueRefused(str(path), "it is a folder", "name a file in it")
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    try:
+        with open(temporary, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
 
 
 def _sync(path: Path) -> None:

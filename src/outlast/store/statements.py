@@ -14,9 +14,14 @@ def statements(dialect: str) -> dict[str, str]:
     return _read(_FOLDER / "shared") | _read(_FOLDER / dialect)
 
 
-def key_statements() -> dict[str, str]:
-    """Those of the file of API keys, which is no tenant's."""
-    return _read(_FOLDER / "keys")
+def key_statements(dialect: str = "sqlite") -> dict[str, str]:
+    """Those of API keys, which are no tenant's."""
+    return _read(_FOLDER / "keys") | (_read(_FOLDER / f"{dialect}_keys") if dialect != "sqlite" else {})
+
+
+def moving_statements() -> dict[str, str]:
+    """Those that ask about tables as such, of whichever database."""
+    return _read(_FOLDER / "moving")
 
 
 @cache  # an index is opened for each call

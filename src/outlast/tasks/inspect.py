@@ -10,24 +10,24 @@ from outlast.errors import Finished, HandoffNotFound, IntegrityBroken, RunNotFou
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import recover as recovering
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.handoff import key_of
+from outlast.handoffs.claim import Recovering
+from outlast.handoffs.evidence import believed, evidence_since
+from outlast.handoffs.handoff import key_of, label_of
 from outlast.handoffs.musts import prose_in
-from outlast.handoffs.recover import Recovering
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
-from outlast.handoffs.verdict import label_of
-from outlast.home.find import run_row
-from outlast.ledger.verdict import Reason, unaccepted
+from outlast.home.home import run_row
+from outlast.ledger.verdict import Reason
 from outlast.runs.look import interrupt_of, record_now
 from outlast.store.contract import Reading
 from outlast.tasks import bridge as tasks
-from outlast.tasks.bridge import Of
-from outlast.tasks.complete import shown_by
+from outlast.tasks.bridge import Of, shown_by
 from outlast.tasks.task import AllowedAction, Task, TaskContext
-from outlast.workspace import checkpoint, records
+from outlast.workspace import checkpoint
+from outlast.workspace import record as records
 
 if TYPE_CHECKING:
-    from outlast.handoffs.recovered import Recovered
+    from outlast.handoffs.handoff import Recovered
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
@@ -138,7 +138,7 @@ def _against(handoff: Recovered | None) -> list[str]:
         return [tasks.NOTHING]
     if handoff.standing == "finished":
         return ["its handoff was settled as completed, and nothing was handed over since"]
-    return [_words(one) for one in unaccepted(handoff.verdict, handoff.accepted)]
+    return [_words(one) for one in handoff.verdict.unaccepted(handoff.accepted)]
 
 
 def _words(reason: Reason) -> str:
@@ -176,7 +176,7 @@ def _unlooked(home: Home, found: anchors.FoundHandoff, root: Path | None) -> lis
     """Checks that no runner has passed, where they cannot be run."""
     if root is not None:
         return []
-    ran = [each for each in anchors.believed(home, anchors.evidence_since(found)) if each.runner != "self"]
+    ran = [each for each in believed(home, evidence_since(found)) if each.runner != "self"]
     passed = {each.key for each in ran if each.passed}
     forms = [form for form in found.handoff.acceptance_checks if key_of(form) not in passed]
     return [f"check {label_of(form)!r} was not run by a runner, and the files are not here" for form in forms]

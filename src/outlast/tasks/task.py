@@ -1,56 +1,25 @@
 """A task as a host sees it: its state, what happened to it, and what may be done with it now.
 
-The states and the moves between them are one table; CHECKs and docs/tasks.md repeat it.
+Its states, and the moves between them, are in `handoffs/task_state.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
 from datetime import datetime
-from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
-from outlast.handoffs.handoff import Handoff, HandoffClaim
-from outlast.handoffs.recovered import Recovered, Settlement, TaskRun
-from outlast.handoffs.task_anchor import PREFIX as PREFIX
-from outlast.handoffs.task_anchor import anchor_of as anchor_of
-from outlast.handoffs.task_anchor import task_of as task_of
+from msgspec import Struct
+
+from outlast.handoffs.handoff import Handoff, HandoffClaim, Recovered, Settlement, TaskRun
+from outlast.handoffs.task_state import State as State
 from outlast.runs.run import RunRecord
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.codec import encode
-from outlast.values.frozen import dataclass
+from outlast.values.frozen import Compared
 
-State = Literal["active", "paused", "resumed", "completed"]
-STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
-FIRST: State = "active"
-
-# A task moves to its own state again when it is paused anew, or taken over from somebody.
-MOVES: dict[State, tuple[State, ...]] = {
-    "active": ("paused", "resumed", "completed"),
-    "paused": ("paused", "resumed", "completed"),
-    "resumed": ("paused", "resumed", "completed"),
-    "completed": ("active",),
-}
-
-# What is written down about a task: each move under its own name, and what a host records.
-KINDS = ("opened", "paused", "resumed", "completed", "reopened", "event")
-STATE_AFTER: dict[str, State] = {
-    "opened": "active",
-    "paused": "paused",
-    "resumed": "resumed",
-    "completed": "completed",
-    "reopened": "active",
-}
 ACTIONS = ("pause", "resume", "complete", "record_event", "reopen")
 
 
-def may_move(before: State, after: State) -> bool:
-    """Whether a task may go from one state to another."""
-    return after in MOVES[before]
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedAction:
+class AllowedAction(Struct, frozen=True):
     """Whether something may be done with a task now. `why`: why not; or, if it may, what it still needs."""
 
     name: str
@@ -58,8 +27,7 @@ class AllowedAction:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEvent:
+class TaskEvent(Compared, frozen=True):
     """One thing that happened to a task, in its place."""
 
     task: str
@@ -70,11 +38,10 @@ class TaskEvent:
     actor: str
     at: datetime
     masked: int = 0  # how many secrets of the body were masked
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Compared, frozen=True):
     """A task and its state. `opened_at` is None for one that nobody opened: it only has runs, or a handoff.
 
     `run` is its unfinished run, in a list: of several the one that was heard of last.
@@ -89,12 +56,11 @@ class Task:
     opened_at: datetime | None
     updated_at: datetime | None
     events: int = 0  # how many there are
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
     run: TaskRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskContext:
+class TaskContext(Struct, frozen=True):
     """How a task stands here and now, and what may be done with it."""
 
     task: str
@@ -124,8 +90,7 @@ class TaskContext:
         return next((each.why for each in self.allowed_actions if each.name == name and not each.allowed), "")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPaused:
+class TaskPaused(Struct, frozen=True):
     """A task that was paused: what was stored for whoever resumes it."""
 
     task: str
@@ -138,8 +103,7 @@ class TaskPaused:
         return self.handoff.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResumed:
+class TaskResumed(Struct, frozen=True):
     """A task that was resumed: what was handed over with its verdict, and the claim to it."""
 
     task: str
@@ -152,8 +116,7 @@ class TaskResumed:
         return self.claim.replayed
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCompleted:
+class TaskCompleted(Compared, frozen=True):
     """A task that was completed. Without a handoff there is no settlement: a run that succeeded shows it, or a word."""
 
     task: str
@@ -163,17 +126,4 @@ class TaskCompleted:
     shown_by: str = ""  # the run that succeeded
     override: str = ""
     notes: tuple[str, ...] = ()
-    replayed: bool = field(default=False, compare=False)
-
-
-# -- the chain ---------------------------------------------------------------------------------------
-
-
-def genesis_of_task(scope: str, task: str) -> bytes:
-    """The hash before the first event: it ties the chain to its task."""
-    return sha256(b"outlast task\n" + encode([scope, task])).digest()
-
-
-def event_header(seq: int, kind: str, name: str, digest: bytes, masked: int, actor: str, at: int) -> bytes:
-    """What the chain proves about an event."""
-    return encode([seq, kind, name, masked, actor, at, digest.hex()])
+    replayed: bool = False

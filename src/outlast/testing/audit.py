@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from outlast.home.find import run_row
+from msgspec import Struct, field
+
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, Header, decode_header
 from outlast.runs.call import Call
 from outlast.runs.run import RunRecord
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 _ALL = 1_000_000
 
 
-@dataclass(slots=True)
-class CallRecord:
+class CallRecord(Struct):
     """One call as its journal tells it."""
 
     name: str

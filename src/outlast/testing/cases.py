@@ -15,18 +15,18 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.clock import ManualClock
 from outlast.errors import Invalid
-from outlast.flows.loading import is_recipe, load
+from outlast.flows.loading import is_flow_file, load
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import find_recipe
-from outlast.home.find import run_row
+from outlast.flows.yaml.flow import find_flow_file
+from outlast.home.home import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
@@ -35,11 +35,10 @@ from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.plan import state_of
 from outlast.runs.replay.model import Divergence, differences
 from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
-from outlast.runs.run import Outcome
+from outlast.runs.run import Options, Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.testing import stored
-from outlast.values.codec import decode, encode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest, encode
 
 T = TypeVar("T")
 Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer
@@ -64,9 +63,11 @@ class ScriptedOutlast(Outlast):
         for step, given in answers.items():
             self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
 
-    def run(self, flow: Flow[..., T] | FlowFile, *args: Any, **options: Any) -> Outcome[T]:
+    def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
         """Run a flow, answering its waits from the script, until it ends or waits for something else."""
-        outcome = super().run(flow, *args, **options)
+        outcome = super()._run(options, flow, args, kwargs)
         while outcome.status == "waiting" and self._answer(outcome):
             outcome = super().resume(outcome.run_id)
         return outcome
@@ -103,8 +104,7 @@ FORMAT = "outlast case 1"
 RULES = ("status", "result", "error", "state", "phase", "effects", "waits")
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A run, frozen. `accept` are the rules: leave one out, and it is not asked for."""
 
     flow: str
@@ -118,7 +118,7 @@ class Case:
 
     def save(self, path: str | Path) -> Path:
         """Write the case to a file, whole or not at all. Values are in it as they are in the receipts."""
-        made = {"format": FORMAT} | {name: getattr(self, name) for name in self.__slots__}
+        made = {"format": FORMAT} | {name: getattr(self, name) for name in self.__struct_fields__}
         text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
         place = Path(path)
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:100]}.")
@@ -135,7 +135,7 @@ class Case:
             found = json.loads(Path(path).read_text("utf-8"))
         except ValueError as error:
             raise Invalid(detail=f"{path} is no case: {error}; make it anew: case_from_run(RUN).save(PATH)") from error
-        names = {"format", *cls.__slots__}
+        names = {"format", *cls.__struct_fields__}
         if not isinstance(found, dict) or set(found) != names or found.pop("format") != FORMAT:
             raise Invalid(detail=f"{path} is no case of this version; make it anew: case_from_run(RUN).save(PATH)")
         return _checked(cls(**found), str(path))
@@ -320,8 +320,8 @@ def _checked(case: Case, path: str) -> Case:
 
 def _find(source: str, folder: Path) -> FlowSpec:
     """The flow that a case is about. Raises FlowNotFound."""
-    if is_recipe(source):
-        return find_recipe(source, folder)
+    if is_flow_file(source):
+        return find_flow_file(source, folder)
     found = load(source, folder)
     spec = getattr(found, "spec", None)
     if not isinstance(spec, FlowSpec):

@@ -8,6 +8,7 @@ Forked processes that may be killed, and what they said before they ended.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -19,9 +20,10 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
@@ -40,8 +42,7 @@ from outlast.values.codec import decode, encode
 Tell = Callable[[str, Any], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnd:
+class ChildEnd(Struct, frozen=True):
     """How a child ended: by SIGKILL, or not; and everything it told."""
 
     killed: bool
@@ -105,8 +106,7 @@ _MOST_RESUMES = 20
 TASK = "crash-everywhere"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """The nth time that a write point is reached."""
 
     name: str
@@ -116,8 +116,7 @@ class Point:
         return f"{self.name}:{self.nth}"
 
 
-@dataclass(frozen=True, slots=True)
-class Crashes:
+class Crashes(Struct, frozen=True):
     """What was tried: every one of these kills was followed by resumes to the same result."""
 
     points: tuple[Point, ...]
@@ -201,14 +200,11 @@ class Hurried(SystemClock):
         self.ahead += int(seconds * 1_000_000)
 
     async def sleep_async(self, seconds: float) -> None:
-        import asyncio
-
         self.sleep(seconds)
         await asyncio.sleep(0)
 
 
-@dataclass(frozen=True, slots=True)
-class CrashSubject:
+class CrashSubject(Struct, frozen=True):
     """What is tried: a flow with its inputs, and how a process of it goes on."""
 
     flow: Flow[..., Any]
@@ -303,8 +299,7 @@ def _kill_after(count: int) -> Callable[[str], None]:
 # -- in the parent -----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Trying:
+class Trying(Struct):
     """The trials of one flow, and what they came to."""
 
     base: Path
@@ -348,8 +343,7 @@ class Trying:
         shutil.rmtree(trial.home)
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(Struct):
     """One home, and the processes that worked on it one after the other."""
 
     home: Path

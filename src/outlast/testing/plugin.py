@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def outlast(tmp_path: Path) -> Iterator[ScriptedOutlast]:
     """On a temporary home. `outlast.clock.advance(3600)` lets time pass, `outlast.script({…})` answers waits."""
-    from contextlib import closing
-
     from outlast.testing.cases import ScriptedOutlast
 
     with closing(ScriptedOutlast(tmp_path / ".outlast")) as opened:

@@ -17,7 +17,7 @@ from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow
 from outlast.values.codec import decode
 from outlast.workspace.artifact import PREFIX, parse_ref
-from outlast.workspace.record import PREFIX as RECORD
+from outlast.workspace.refs import RECORD as RECORD
 
 if TYPE_CHECKING:
     from outlast.python.outlast import Outlast

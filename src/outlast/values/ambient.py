@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CALLERS: set[CodeType] = set()
 STOP: ContextVar[Callable[[], bool] | None] = ContextVar("outlast_stop", default=None)
+CURRENT: ContextVar[Any] = ContextVar("outlast_frame", default=None)  # the place in a run; its type is runs' Frame
 _noticed: ContextVar[dict[str, None] | None] = ContextVar("noticed", default=None)
 
 

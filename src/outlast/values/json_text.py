@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NoReturn
 
+import msgspec
+
 from outlast.values.codec import doubled
 
 _STEPS = tuple({"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in range(256))
@@ -18,6 +20,36 @@ _OTHERS = bytes(byte for byte in range(256) if not _STEPS[byte])
 
 class NotStrict(ValueError):
     """A text that is no JSON, or that two readers could take for two things; says why."""
+
+
+def read(raw: bytes, most: int) -> Any:
+    """The value of a text, which is parsed once. Raises NotStrict as `check` does, and for what is no text or number.
+
+    A key that is there twice is one member less in the value than there are colons between texts.
+    """
+    if is_deeper(raw, most):
+        raise NotStrict(f"it is nested more than {most} deep")
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        check(raw, most)  # it knows the place
+        raise NotStrict(f"it is no JSON ({error})") from error
+    if _members(value) != _between_texts(raw).count(b":"):
+        check(raw, most)
+    return value
+
+
+def _members(value: Any) -> int:
+    """How many members all objects in a value have together."""
+    count, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            count += len(each)
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return count
 
 
 def check(raw: bytes, most: int) -> None:
@@ -65,6 +97,9 @@ def is_deeper(raw: bytes, most: int) -> bool:
 
 def _depths(raw: bytes) -> Iterator[int]:
     """The depth after each bracket that is in no text. A text that is not closed goes on to the end."""
+    return accumulate(map(_STEPS.__getitem__, _between_texts(raw).translate(None, _OTHERS)))
+
+
+def _between_texts(raw: bytes) -> bytes:
     plain = raw.replace(rb"\\", b"").replace(rb"\"", b"")  # in this order: what is left of \\" is a quote
-    outside = b"".join(plain.split(b'"')[::2])
-    return accumulate(map(_STEPS.__getitem__, outside.translate(None, _OTHERS)))
+    return b"".join(plain.split(b'"')[::2])

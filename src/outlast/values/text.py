@@ -4,8 +4,10 @@ meant. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +17,11 @@ _UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 _COMPARED = 100  # characters of a word that is not known
 # The first words of our commands; a text that only speaks of what may outlast something has none of them.
 COMMANDS = (
-    *("demo", "run", "resume", "pause", "tick", "retry", "skip", "rewind", "fork", "answer", "approve", "decline"),
-    *("signal", "abort", "runs", "show", "outputs", "displaced", "receipts", "steps", "inbox", "logs", "events"),
+    *("demo", "run", "resume", "pause", "tick", "work", "workers", "queue", "limit", "schedule", "notify", "watch"),
+    *("retry", "skip", "rewind", "fork", "answer", "approve", "decline", "signal", "abort"),
+    *("runs", "show", "outputs", "displaced", "receipts", "steps", "inbox", "logs", "events", "console"),
     *("session", "workspace", "handoff", "task", "serve", "keys", "hook", "mcp", "verify", "audit", "replay", "export"),
-    *("import", "backup", "restore", "gc", "doctor", "completion"),
+    *("import", "move", "backup", "restore", "gc", "doctor", "completion"),
 )
 _VERBS = ("recover", "claim", "verify", "store", "settle", "renew")
 _WHERE_FILES_ARE = (
@@ -36,6 +39,24 @@ def visible(text: object, keep: str = "") -> str:
     if shown.isprintable():
         return shown
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in shown)
+
+
+def written_out(text: str) -> str:
+    """The text with what cannot be seen, or moves what can be seen, as JSON writes it; other spaces stay."""
+    return text if text.isprintable() else "".join(map(_seen, text))
+
+
+def _seen(char: str) -> str:
+    if char.isprintable() or char in "\t\u200d" or unicodedata.category(char) == "Zs":
+        return char
+    return json.dumps(char)[1:-1]
+
+
+def last_lines(printed: bytes, most: int = 20, width: int = 500) -> list[str]:
+    """The last lines of what was printed, what cannot be seen written out; what is left out is said."""
+    lines = printed.decode("utf-8", "replace").splitlines()
+    left = [f"… ({len(lines) - most} lines before)"] if len(lines) > most else []
+    return [*left, *(written_out(line if len(line) <= width else f"{line[:width]}…") for line in lines[-most:])]
 
 
 def one_line(text: str, most: int) -> str:
@@ -83,6 +104,11 @@ def ended_line(stragglers: Sequence[Mapping[str, object]], number: int = 0) -> s
     known = ", ".join(f"{each.get('pid')} ({each.get('command')})" for each in stragglers)
     more = f" and {number - len(stragglers)} more" if number > len(stragglers) else ""
     return f"ended what it left in the background: {known}{more}"
+
+
+def doubt_of(shared: str) -> str:
+    """To be said after files that were left, if parts of `shared` that are done at once declare the same."""
+    return f" (of this or another part of {shared}: they are done at once and declare the same)" if shared else ""
 
 
 # -- commands in texts, made ready to be pasted elsewhere: in another folder, with another environment ----------------

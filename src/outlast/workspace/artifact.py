@@ -1,4 +1,4 @@
-"""Artifacts: content with a ref, and what is known about it.
+"""Artifacts: content with a ref, and what is known about it; got by ref or name, and listed. To save one is `save.py`.
 
 A ref is `artifact:<scope>/<name>@<version>`. The last `@` splits off the version; the first `/` ends the scope, in
 which `/` and `%` are written `%2F` and `%25`. A name is only a name, never a path, and never ends as a version does: so
@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
-from hashlib import sha256
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from outlast.errors import NameInvalid, Refused, ValueRefused
-from outlast.values.codec import encode
-from outlast.values.frozen import NamedTuple, dataclass
+import msgspec
+from msgspec.structs import replace
+
+from outlast.clock import moment
+from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refused, ValueRefused
+from outlast.store.contract import Reading
+from outlast.store.contract.blobs import TakenContent
+from outlast.store.contract.workspace import ArtifactRow, RemovedRow
+from outlast.store.disk import write_whole
+from outlast.values.codec import decode
+from outlast.values.frozen import Compared, NamedTuple
+from outlast.workspace.content import StoredContent
+from outlast.workspace.entry import ArtifactSource, newest_first, proof_of, run_id_of
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
 
 PREFIX = "artifact:"
 NAME_LENGTH = 500
-SUMMARY_LENGTH = 10_000
-TAGS, TAG_LENGTH = 100, 200
 _VERSION = "[1-9][0-9]{0,17}"
 _REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
 _VERSIONED = re.compile(r"@[0-9]+\Z")
@@ -65,19 +75,7 @@ class ArtifactContent(Protocol):
     def open(self) -> BufferedReader: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactSource:
-    """Who saved an artifact, and where: outside of any run, in the body of one, or in a step."""
-
-    actor: str
-    run_id: str = ""
-    step: str = ""
-    attempt: int = 0
-    origin: str = ""  # where the content came from, in the saver's words
-
-
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(Compared, frozen=True, dict=True):
     """Saved content: what is known of it, and the way to it. It is checked whenever it is read."""
 
     ref: str
@@ -91,7 +89,7 @@ class Artifact:
     tags: tuple[str, ...]
     source: ArtifactSource
     stored_at: datetime
-    replayed: bool = field(default=False, compare=False)  # nothing was written: it was there
+    replayed: bool = False  # nothing was written: it was there
 
     def read(self, start: int = 0, end: int | None = None) -> bytes:
         """The content, or a part of it: from one byte up to another, as a slice would have it.
@@ -129,7 +127,7 @@ class Artifact:
 
     def opened(self, content: ArtifactContent) -> Artifact:
         """The same, with the way to its content."""
-        object.__setattr__(self, "_content", content)
+        self.__dict__["_content"] = content
         return self
 
     def _reach(self) -> ArtifactContent:
@@ -139,26 +137,6 @@ class Artifact:
                 detail=f"this is a copy of {self.ref} without its content; get it by its ref from the workspace"
             )
         return content
-
-
-def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
-    """Write a file by renaming: whoever looks finds all of it, or what was there before."""
-    if path.is_dir():
-        raise ValueRefused(str(path), "it is a folder", "name a file in it")
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
-    try:
-        with open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
-# -- what is given -----------------------------------------------------------------------------------
 
 
 def check_artifact_name(name: Any) -> str:
@@ -178,36 +156,136 @@ def check_artifact_name(name: Any) -> str:
     return name
 
 
-def check_text(path: str, text: Any, limit: int) -> str:
-    """A text that can be stored as it is."""
-    if not isinstance(text, str):
-        raise ValueRefused(path, f"{type(text).__qualname__} is no text", "give text")
-    if len(text) > limit:
-        why = f"it has {len(text):,} characters; the limit is {limit:,}"
-        raise ValueRefused(path, why, "make it shorter, or save the long form as an artifact")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueRefused(
-            path, f"it cannot be stored as UTF-8: {error.reason}", "give text without surrogates"
-        ) from error
-    return text
+# -- rows --------------------------------------------------------------------------------------------
 
 
-def check_tags(tags: Any) -> tuple[str, ...]:
-    """Tags: short printable texts, each once, in order."""
-    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
-        raise ValueRefused("tags", f"{type(tags).__qualname__} is no list of texts", 'give a list: tags=["draft"]')
-    found = tuple(tags)
-    for place, tag in enumerate(found):
-        if not isinstance(tag, str) or not tag.strip() or len(tag) > TAG_LENGTH or not tag.isprintable():
-            remedy = f"give printable text of 1 to {TAG_LENGTH} characters"
-            raise ValueRefused(f"tags[{place}]", f"{tag!r:.100} is no tag", remedy)
-    if len(found) > TAGS:
-        raise ValueRefused("tags", f"they are {len(found)}; the limit is {TAGS}", "give fewer")
-    return tuple(sorted(set(found)))
+def proof_of_row(row: ArtifactRow) -> bytes:
+    """What proves that a row says what it said when it was added. Whether everybody sees it is no part of that."""
+    return proof_of(*row[1:14], *([row.chunks] if row.chunks else []))
 
 
-def proof_of(*facts: Any) -> bytes:
-    """What proves a row: a hash of everything that it says."""
-    return sha256(b"outlast workspace\n" + encode(list(facts))).digest()
+def taken_of(row: ArtifactRow) -> TakenContent:
+    """How the content of a row is stored."""
+    return TakenContent(row.digest, row.size, row.blob, row.codec, row.chunks)
+
+
+def newest(look: Reading, scope: str, name: str, own: Collection[int] = ()) -> ArtifactRow | None:
+    """The newest version that the asker sees: everybody's, or his own that is not everybody's yet."""
+    mine = [row for key in own if (row := look.artifact_by_key(key)) and (row.scope, row.name) == (scope, name)]
+    return max((*mine, *look.artifact_versions(scope, name, 0, 1)), key=lambda row: row.version, default=None)
+
+
+# -- looking -----------------------------------------------------------------------------------------
+
+
+def get(home: Home, scope: str, asked: str, own: Collection[int] = ()) -> Artifact:
+    """An artifact by its ref; by its name, then the newest version; or by `name@2`. Raises ArtifactNotFound."""
+    if not isinstance(asked, str):
+        raise ValueRefused("ref", f"{type(asked).__qualname__} is no text", "give a ref or a name")
+    row = home.store.read(lambda look: _found(look, scope, asked, own))
+    if row is None or (row.pending and row.key not in own):
+        raise home.store.read(lambda look: missing(look, scope, asked))
+    return artifact_of(home, row)
+
+
+def missing(look: Reading, scope: str, asked: str) -> ArtifactNotFound | ArtifactRemoved:
+    """Why there is no such artifact: it was removed, or never there."""
+    place = parse_ref(asked) or version_of(scope, asked)
+    stone = look.removed_artifact(*place) if place else None
+    return removed(stone) if stone else ArtifactNotFound(asked, scope)
+
+
+def removed(stone: RemovedRow) -> ArtifactRemoved:
+    ref = ArtifactPlace(stone.scope, stone.name, stone.version).ref
+    return ArtifactRemoved(ref, stone.by, f"{moment(stone.removed_at):%Y-%m-%d}")
+
+
+def _found(look: Reading, scope: str, asked: str, own: Collection[int]) -> ArtifactRow | None:
+    if asked.startswith(PREFIX):
+        place = parse_ref(asked)
+        return look.artifact_at(*place) if place else None
+    named = newest(look, scope, asked, own)
+    place = version_of(scope, asked) if named is None else None
+    return look.artifact_at(*place) if place else named
+
+
+def ref_of(row: ArtifactRow) -> str:
+    return ArtifactPlace(row.scope, row.name, row.version).ref
+
+
+def versions(home: Home, scope: str, name: str, limit: int) -> list[Artifact]:
+    """The versions of a name, the newest first. Raises ArtifactNotFound when there is none."""
+    rows = home.store.read(lambda look: look.artifact_versions(scope, check_artifact_name(name), 0, limit))
+    if not rows:
+        raise ArtifactNotFound(name, scope)
+    return [artifact_of(home, row) for row in rows]
+
+
+def listed(
+    home: Home,
+    scope: str,
+    *,
+    prefix: str = "",
+    tag: str | None = None,
+    run: str | None = None,
+    limit: int = 50,
+    before: str | None = None,
+) -> list[Artifact]:
+    """Artifacts, those saved last first: of each name the newest version; of a run, every version that it saved.
+
+    Those older than the ref `before`. Raises ArtifactNotFound.
+    """
+    run_id = run_id_of(home, run) if run is not None else ""
+    start = 0 if before is None else _key(home, scope, before)
+
+    def fits(row: ArtifactRow) -> bool:
+        return row.scope == scope and row.name.startswith(prefix) and (tag is None or tag in decode(row.tags))
+
+    rows = newest_first(home, _selected(scope, prefix, tag, run_id), start)
+    return [artifact_of(home, row) for row in islice(filter(fits, rows), limit)]
+
+
+Page = Callable[[Reading, int, int], list[ArtifactRow]]
+
+
+def _selected(scope: str, prefix: str, tag: str | None, run_id: str) -> Page:
+    """The narrowest of the lookups; the other conditions are looked at afterwards."""
+    if run_id:
+        return lambda look, before, most: look.artifacts_of_run(run_id, before, most)
+    if tag is not None:
+        return lambda look, before, most: look.artifacts_of_tag(scope, tag, before, most)
+    if prefix:
+        return lambda look, before, most: look.artifacts_of_prefix(scope, prefix, before, most)
+    return lambda look, before, most: look.artifacts_of_scope(scope, before, most)
+
+
+def _key(home: Home, scope: str, ref: str) -> int:
+    """The place of an artifact in the lists of its scope, also of one that was removed. Raises ArtifactNotFound."""
+    place = parse_ref(ref)
+    if place is not None and place.scope != scope:
+        raise ArtifactNotFound(ref, scope)
+    row = home.store.read(lambda look: (look.artifact_at(*place) or look.removed_artifact(*place)) if place else None)
+    if row is None:
+        raise ArtifactNotFound(ref, scope)
+    return row.key
+
+
+def artifact_of(home: Home, row: ArtifactRow, *, replayed: bool = False) -> Artifact:
+    """A row as a value that knows the way to its content."""
+    place = ArtifactPlace(row.scope, row.name, row.version)
+    made = Artifact(
+        ref=place.ref,
+        scope=row.scope,
+        name=row.name,
+        version=row.version,
+        size=row.size,
+        digest=row.digest,
+        media_type=row.media_type,
+        summary=row.summary,
+        tags=tuple(decode(row.tags)),
+        source=msgspec.convert(decode(row.source), ArtifactSource),
+        stored_at=moment(row.stored_at),
+    )
+    return (replace(made, replayed=True) if replayed else made).opened(
+        StoredContent(home.blobs, taken_of(row), place.ref)
+    )

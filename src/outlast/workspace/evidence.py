@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from outlast.values.frozen import NamedTuple, dataclass
+from msgspec import Struct
+
+from outlast.values.frozen import NamedTuple
 
 STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
 RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
@@ -53,8 +55,7 @@ class Cause(NamedTuple):
         return f"{self.through[0]}, {len(self.through) - 1} steps above {self.through[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class RefStanding:
+class RefStanding(Struct, frozen=True):
     """How a ref stands, and why if it does not stand."""
 
     state: str = STANDS  # stands, contested, superseded

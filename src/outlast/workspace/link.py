@@ -1,12 +1,8 @@
-"""Links: typed edges between whatever has a ref.
-
-Links: say how two things with refs bear on each other. The same link again is the same link.
-"""
+"""Links: how two things with refs bear on each other, by typed edges. The same link again is the same link."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +11,23 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import ValueRefused
 from outlast.home import once as operations
-from outlast.home.find import run_row
-from outlast.home.once import Operation
-from outlast.runs.saves import NOTHING, keep, kept_by, refuse_over, remember, source_in, told, write_in_step
+from outlast.home.once import Repeatable
 from outlast.store.contract import Reading, Writing, every_row
-from outlast.store.contract.workspace import LinkRow, WorkspaceKeys
+from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import ArtifactSource, check_text, proof_of
-from outlast.workspace.records import without_secrets
+from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.runs.attempt import Attempt, Frame
-    from outlast.runs.execution import Execution
 
 
 RELATIONS = ("supports", "contradicts", "derived_from", "supersedes", "produced_by")
 NOTE_LENGTH = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Compared, frozen=True):
     """A link as it was made first: `source` relation `target`. The same one again is this one."""
 
     id: str
@@ -49,7 +39,7 @@ class Link:
     by: ArtifactSource
     stored_at: datetime
     masked: tuple[str, ...] = ()
-    replayed: bool = field(default=False, compare=False)
+    replayed: bool = False
 
 
 def check_relation(relation: Any) -> str:
@@ -66,7 +56,6 @@ def check_ends(source: str, target: str) -> None:
         raise ValueRefused("target", f"both ends are {source}", "link it with something else")
 
 
-LINK = "run.workspace.link"
 PAGE = 500
 
 
@@ -113,50 +102,16 @@ def draft(home: Home, scope: str, said: LinkFields, actor: str) -> LinkDraft:
 
 def link(home: Home, given: LinkDraft, operation_id: str | None) -> Link:
     """Make a link outside of a run, durable when this returns. Both ends must exist."""
-    operation = Operation(operation_id, "link", list(given))
+    operation = Repeatable(operation_id, "link", list(given))
 
     def work(tx: Writing) -> tuple[Link, str]:
-        added = _add(home, tx, _whole(tx, given))
+        added = add(home, tx, whole(tx, given))
         return link_of(added.row, replayed=not added.is_new), added.row.id
 
     return operations.once(home, operation, work, lambda answer: get(home, answer, replayed=True))
 
 
-def link_from_run(execution: Execution, frame: Frame, said: LinkFields) -> Link:
-    """The link that this call made. On replay it is the first one; in a step others see it with the receipt."""
-    home, attempt = execution.executor.home, frame.attempt
-    run = run_row(home, execution.id)
-    given = draft(home, run.scope, said, run.actor)
-    kept = kept_by(attempt)
-    if attempt is not None:
-        refuse_over(attempt, "a link")
-        return _link_in_step(execution, attempt, home.store.read(lambda look: _whole(look, given, kept)))
-    call, answer = told(execution, frame, LINK, f"{given.source} {given.relation} {given.target}")
-    if answer is not None:
-        return get(home, answer)
-    whole = home.store.read(lambda look: _whole(look, given))
-    whole = whole._replace(by=replace(whole.by, run_id=execution.id))
-
-    def work(tx: Writing) -> tuple[AddedLink, str]:
-        added = _add(home, tx, whole)
-        return added, added.row.id
-
-    added = remember(execution, call, work)
-    return link_of(added.row, replayed=not added.is_new)
-
-
-def _link_in_step(execution: Execution, attempt: Attempt, given: LinkDraft) -> Link:
-    given = given._replace(by=source_in(execution, attempt, given.by))
-
-    def work(tx: Writing) -> AddedLink:
-        return _add(execution.executor.home, tx, given, execution.hold.epoch, kept_by(attempt))
-
-    added = write_in_step(execution, work)
-    keep(execution, attempt, WorkspaceKeys(links=(added.row.key,)) if added.is_new else NOTHING, "a link")
-    return link_of(added.row, replayed=not added.is_new)
-
-
-def _whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> LinkDraft:
+def whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> LinkDraft:
     """With ends that exist, by their whole refs."""
     source = refs.whole(look, given.source, "source", given.scope, kept)
     target = refs.whole(look, given.target, "target", given.scope, kept)
@@ -164,7 +119,7 @@ def _whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> Li
     return given._replace(source=source, target=target)
 
 
-def _add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: WorkspaceKeys = NOTHING) -> AddedLink:
+def add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: WorkspaceKeys = NOTHING) -> AddedLink:
     before = tx.link_between(given.source, given.relation, given.target) or _own(tx, given, kept)
     if before is not None:
         return AddedLink(before, is_new=False)

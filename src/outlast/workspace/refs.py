@@ -19,15 +19,15 @@ from outlast.errors import (
     RunNotFound,
     ValueRefused,
 )
-from outlast.runs.saves import NOTHING
 from outlast.store.contract import Reading
-from outlast.store.contract.workspace import RecordRow, WorkspaceKeys
+from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifact, record
+from outlast.workspace import artifact
 
 FORMS = "artifact:SCOPE/NAME@1, record:ID, checkpoint:ID, handoff:ID or run:ID"
 LINE = 200
+RECORD = "record:"
 
 
 class Named(NamedTuple):
@@ -170,4 +170,4 @@ def line(text: str) -> str:
 
 
 def record_ref(record_id: str) -> str:
-    return f"{record.PREFIX}{record_id}"
+    return f"{RECORD}{record_id}"

@@ -1,18 +1,18 @@
-"""Why: the evidence of a ref as a tree, with how each part of it stands.
+"""Why: what bears on a ref, as a tree with how each part of it stands; and what that says against going on.
 
-What bears on a ref: how it stands, and why, as a tree. The rules are workspace/evidence.py.
-
-What the workspace says against going on: refs that do not stand any more, and content that is not what was saved.
+The rules of standing are evidence.py. Against a run or a handoff speak refs that do not stand any more, and content
+that is not what was saved.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from shlex import quote
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from outlast.errors import OutlastError, ValueRefused
 from outlast.ledger.verdict import Reason
@@ -22,14 +22,12 @@ from outlast.store.contract.workspace import ArtifactRow, LinkRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import parse_ref
-from outlast.workspace.artifacts import ref_of, taken_of
+from outlast.workspace.artifact import parse_ref, ref_of, taken_of
 from outlast.workspace.evidence import LINKS, RESTS_IN, RESTS_OUT, STANDS, Around, Edge, RefStanding, reach
 from outlast.workspace.link import into, out_of
 from outlast.workspace.refs import whole
 
 if TYPE_CHECKING:
-    from outlast.handoffs.verdict import HandoffFacts
     from outlast.home.home import Home
 
 
@@ -46,8 +44,7 @@ WORDS = {  # what a child is to its parent, as it is read on the parent's line
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """What bears on a ref: by which relation, and whether the link goes out from it or comes in."""
 
     relation: str  # of links; refers_to: it names it
@@ -56,8 +53,7 @@ class Branch:
     of: Why
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(Struct, frozen=True):
     """A ref, what it is, how it stands, and what bears on it."""
 
     ref: str
@@ -138,8 +134,7 @@ def standings(look: Reading, asked: Iterable[str], but: str = "") -> dict[str, R
 # -- why ---------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A place in the tree while it grows."""
 
     ref: str
@@ -232,18 +227,7 @@ def against_run(home: Home, run: RunRow) -> list[Reason]:
     return found + [_spoilt(each, accept) for each in spoilt(home, refs)]
 
 
-def against_handoff(home: Home, known: HandoffFacts) -> HandoffFacts:
-    """The recorded facts about a handoff, with what became of what it refers to and rests on."""
-    handoff = known.handoff
-    refs, own = handoff.refs, () if known.composed else (f"handoff:{handoff.id}",)
-    gone = home.store.read(lambda look: [ref for ref in refs if not _is_here(look, ref)])
-    there = [ref for ref in refs if ref not in gone]
-    down = home.store.read(lambda look: fallen(look, [*own, *there]))
-    lost = [Spoilt("artifact_missing", ref, "it is not in this home") for ref in gone]
-    return replace(known, fallen=down, lost=(*lost, *spoilt(home, there)))
-
-
-def _is_here(look: Reading, ref: str) -> bool:
+def is_here(look: Reading, ref: str) -> bool:
     try:
         return whole(look, ref, "refs", "") == ref
     except OutlastError:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outlast import failpoints
 from outlast.errors import DiskFull, HomeReadOnly, IntegrityBroken, StoreFailed
 from outlast.store.blobs.folder import FolderBlobs
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..support import in_threads
 

@@ -12,7 +12,7 @@ from outlast import failpoints
 from outlast.errors import IntegrityBroken
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.trash import FolderTrash
-from outlast.values.digest import digest
+from outlast.values.codec import digest
 
 from ..support import in_threads
 
@@ -93,7 +93,7 @@ def test_only_blobs_are_looked_at_in_the_folder(trash: FolderTrash) -> None:
     (shelf / ("a" * 64)).symlink_to("/etc/passwd")
     (trash.blobs.folder / "readme").write_text("mine")
     assert [(first, [file.name for file in files]) for first, files in trash.shelves()] == [(name[:2], [name])]
-    assert trash.temporaries() == []
+    assert trash.half_written() == []
 
 
 def test_temporary_files_go_when_their_writer_is_dead_and_the_grace_is_over(trash: FolderTrash) -> None:
@@ -103,10 +103,10 @@ def test_temporary_files_go_when_their_writer_is_dead_and_the_grace_is_over(tras
     names = {pid: shelf / f".{'a' * 64}.{pid}.1" for pid in (dead.pid, os.getpid())}
     for path in names.values():
         path.write_bytes(b"half")
-    assert trash.temporaries() == []
+    assert trash.half_written() == []
     for path in names.values():
         os.utime(path, (1, 1))
-    assert trash.temporaries() == [names[dead.pid]]
+    assert trash.half_written() == [str(names[dead.pid])]
 
 
 def test_savers_and_sweeps_at_once_never_lose_a_blob_that_is_referred_to(trash: FolderTrash) -> None:

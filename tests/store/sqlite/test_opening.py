@@ -131,7 +131,7 @@ def test_two_stores_on_one_file_in_one_process_see_each_other(open_store: Open) 
 
 def test_the_facts_say_how_it_is_kept(store: SqliteStore) -> None:
     facts = store.facts()
-    assert facts["path"] == store.path
+    assert facts["path"] == store.place
     assert (facts["journal_mode"], facts["synchronous"], facts["schema"]) == (
         "wal",
         "FULL",
@@ -172,7 +172,7 @@ def test_closing_one_of_two_twice_leaves_the_other_known_as_open(open_store: Ope
     first, second = open_store(), open_store()
     first.close()
     first.close()
-    assert in_child(lambda: SqliteStore(Path(second.path))) == "StoreForked"
+    assert in_child(lambda: SqliteStore(Path(second.place))) == "StoreForked"
 
 
 # -- forks -------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_a_store_that_was_open_before_a_fork_is_refused_in_the_child(store: Sqli
         lambda: store.read(lambda look: None),
         lambda: store.facts(),
         lambda: store.check(),
-        lambda: SqliteStore(Path(store.path)),
+        lambda: SqliteStore(Path(store.place)),
     ]
     assert [in_child(use) for use in uses] == ["StoreForked"] * len(uses)
     assert in_child(store.close) == "None"
@@ -216,10 +216,10 @@ def test_a_store_that_was_open_before_a_fork_is_refused_in_the_child(store: Sqli
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_store_that_was_open_is_refused_by_any_of_its_names(store: SqliteStore, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(Path(store.path).parent)
-    (tmp_path / "link.db").symlink_to(store.path)
-    name = Path(store.path).name
-    names = (tmp_path / "link" / name, tmp_path / "link.db", Path(os.path.relpath(store.path)))
+    (tmp_path / "link").symlink_to(Path(store.place).parent)
+    (tmp_path / "link.db").symlink_to(store.place)
+    name = Path(store.place).name
+    names = (tmp_path / "link" / name, tmp_path / "link.db", Path(os.path.relpath(store.place)))
     assert [in_child(lambda path=path: SqliteStore(path)) for path in names] == ["StoreForked"] * 3
 
 
@@ -234,7 +234,9 @@ def test_a_child_may_open_what_was_not_open(store: SqliteStore, tmp_path: Path, 
 
     assert in_child(work) == "written"
     store.close()
-    assert in_child(lambda: broken(SqliteStore(Path(store.path)), "none", 0)) == "AssertionError"  # opened; no such run
+    assert (
+        in_child(lambda: broken(SqliteStore(Path(store.place)), "none", 0)) == "AssertionError"
+    )  # opened; no such run
 
 
 def test_the_error_says_what_to_do_after_a_fork() -> None:
@@ -248,7 +250,7 @@ def test_a_lock_that_is_let_go_in_time_is_nobody_s_problem(store: SqliteStore) -
     import threading
 
     hold = begin(store, "run1")
-    with outsider(store.path) as connection:
+    with outsider(store.place) as connection:
         connection.execute("BEGIN IMMEDIATE")
         timer = threading.Timer(0.1, connection.execute, ["COMMIT"])
         timer.start()
@@ -261,7 +263,7 @@ def test_a_lock_held_beyond_the_limit_is_store_busy_and_nothing_is_lost(open_sto
     store = open_store(busy_seconds=0.05)
     hold = begin(store, "run1")
     store.finish(store.put(hold, [some(1)]))
-    with outsider(store.path) as connection:
+    with outsider(store.place) as connection:
         connection.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy, match=r"0\.05 s"):
             store.finish(store.put(hold, [some(2)]))
@@ -288,7 +290,7 @@ def public() -> Iterator[Path]:
 def as_nobody(code: str, path: Path) -> str:
     """Run code in a process that permissions bind: one that gave up root, if we are root, after its imports."""
     program = """
-        import os, sys, asyncio, encodings.idna, outlast.errors, outlast.store.sqlite.looking
+        import os, sys, asyncio, encodings.idna, outlast.errors, outlast.store.sqlite.read_only
         from pathlib import Path
         from outlast.ledger.journal import Header, entry
         from outlast.store.blobs.folder import FolderBlobs

@@ -21,7 +21,7 @@ def test_a_number_is_given_once(store: SqliteStore) -> None:
     begin(store, "run1")
     session = store.write(lambda tx: tx.add_session(NEW))
     store.write(lambda tx: tx.add_messages(session, [message(1)]))
-    with outsider(store.path) as connection, pytest.raises(apsw.ConstraintError):
+    with outsider(store.place) as connection, pytest.raises(apsw.ConstraintError):
         connection.execute(
             "INSERT INTO messages SELECT NULL, session, seq, role, content, digest, meta, run_id, actor, at, hash"
             " FROM messages"

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
+from outlast.store.contract import Slice
 from outlast.store.sqlite.open import SqliteStore
 
-from ..support import begin, broken
+from ..support import begin, broken, some
 
 STEPS = 2_000
 
@@ -41,3 +42,18 @@ def test_a_step_with_a_1_kb_result_takes_at_most_2_kb_and_growth_is_linear(path:
     first, second = sizes[0], sizes[1] - sizes[0]
     assert path.stat().st_size / STEPS <= 2_000
     assert second <= first * 1.1
+
+
+def test_vacuum_gives_free_pages_back_to_the_disk(path: Path) -> None:
+    store = SqliteStore(path)
+    hold = begin(store, "r1")
+    store.finish(store.put(hold, [some(n, text="x" * 5000) for n in range(100)]))
+    store.write(lambda tx: tx.remove_slice(Slice(hold.run_key, 0, 0, True)))
+    before = store.room()
+    store.vacuum()
+    after = store.room()
+    assert before.free_bytes > 400_000
+    assert after.free_bytes == 0
+    assert after.size_bytes <= before.size_bytes - before.free_bytes
+    assert path.stat().st_size == after.size_bytes
+    store.close()

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from outlast.care.audit import flow as of_flow
 from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answered
 from outlast.care.audit.python import seen_flow
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
 from outlast.errors import FlowNotFound
-from outlast.flows.loading import here, is_recipe, load
+from outlast.flows.loading import here, is_flow_file, load, names_a_flow
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec, find_recipe
-from outlast.flows.yaml.model import Command, Node, Pause, Recipe, Repeat, Wait
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
+from outlast.flows.yaml.model import Command, FlowDefinition, Node, Pause, Repeat, Wait
 from outlast.resources.resources import Resources
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ DECLARE = "declare them: writes: […]"
 _HIDES = re.compile(r"\|\|\s*(true|:)\s*$")
 
 
-def seen_files(recipe: Recipe, others: Iterable[Recipe]) -> AuditedFlow:
+def seen_files(definition: FlowDefinition, others: Iterable[FlowDefinition]) -> AuditedFlow:
     """A flow file with the ones that it runs, whose steps are named after their flows."""
-    seen = seen_recipe(recipe)
-    for other in map(seen_recipe, others):
+    seen = seen_definition(definition)
+    for other in map(seen_definition, others):
         units = (replace(unit, name=f"{other.name}/{unit.name}") for unit in other.units)
         seen = replace(
             seen,
@@ -46,15 +47,15 @@ def seen_files(recipe: Recipe, others: Iterable[Recipe]) -> AuditedFlow:
     return seen
 
 
-def seen_recipe(recipe: Recipe) -> AuditedFlow:
+def seen_definition(definition: FlowDefinition) -> AuditedFlow:
     """A flow file, looked at."""
-    nodes = list(recipe.nodes())
+    nodes = list(definition.nodes())
     commands = [node for node in nodes if isinstance(node, Command)]
-    known = {*recipe.secrets, *recipe.env}
+    known = {*definition.secrets, *definition.env}
     return AuditedFlow(
-        name=recipe.name,
+        name=definition.name,
         units=(*(unit_of(node) for node in commands), *_conditions(nodes)),
-        secrets=recipe.secrets,
+        secrets=definition.secrets,
         unsaid=tuple((node.id, name) for node in commands for name in _secrets(node) if name not in known),
         waits=tuple(node.id for node in nodes if isinstance(node, Pause | Wait)),
         commands=True,
@@ -116,11 +117,6 @@ def _secrets(node: Command) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def names_a_flow(target: str) -> bool:
-    """Whether a text names a flow; else it is a run's id, or the beginning of one."""
-    return ":" in target or is_recipe(target)
-
-
 def audit(executor: Executor, target: Any) -> Audit:
     """The six questions of a flow (itself, or its name) or of a run (by its id). Raises FlowNotFound, RunNotFound."""
     spec = getattr(target, "spec", None)
@@ -134,8 +130,8 @@ def audit(executor: Executor, target: Any) -> Audit:
 
 def find_spec(source: str, *folders: Path) -> FlowSpec:
     """The flow that a name stands for. Raises FlowNotFound, RecipeInvalid, FlowInvalid."""
-    if is_recipe(source):
-        return find_recipe(source, *folders)
+    if is_flow_file(source):
+        return find_flow_file(source, *folders)
     spec = getattr(load(source, *folders), "spec", None)
     if not isinstance(spec, FlowSpec):
         raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
@@ -144,9 +140,9 @@ def find_spec(source: str, *folders: Path) -> FlowSpec:
 
 def audit_flow(spec: FlowSpec, resources: Resources | None = None) -> Audit:
     """The six questions of a flow, from what its code or file shows. No step of it is run."""
-    if isinstance(spec, RecipeSpec):
-        assert spec.recipe is not None
-        seen = seen_files(spec.recipe, [each.recipe for each in spec.others() if each.recipe is not None])
+    if isinstance(spec, FlowFileSpec):
+        assert spec.definition is not None
+        seen = seen_files(spec.definition, [each.definition for each in spec.others() if each.definition is not None])
     else:
         seen = seen_flow(spec)
     keys = {key for unit in seen.units for key in unit.injected} | set(seen.needs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from outlast.values.frozen import dataclass
+from msgspec import Struct
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
     (
@@ -38,8 +38,7 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
+class AuditFinding(Struct, frozen=True):
     """Something that was found about a question: it fails it, or is only noted."""
 
     code: str
@@ -49,8 +48,7 @@ class AuditFinding:
     fails: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class AuditQuestion:
+class AuditQuestion(Struct, frozen=True):
     """One of the six, answered."""
 
     number: int
@@ -61,8 +59,7 @@ class AuditQuestion:
     findings: tuple[AuditFinding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Struct, frozen=True):
     """The six questions about one flow or run, answered from facts."""
 
     kind: str  # flow, run
@@ -80,8 +77,7 @@ class Audit:
         return tuple(question.number for question in self.questions if not question.passed)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditAnswer:
+class AuditAnswer(Struct, frozen=True):
     """What was found for one question."""
 
     evidence: tuple[str, ...] = ()
@@ -104,8 +100,7 @@ def answered(kind: str, subject: str, answers: Iterable[AuditAnswer]) -> Audit:
     return Audit(kind, subject, tuple(made))
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A step or effect of a flow, as it looks from outside."""
 
     name: str
@@ -125,8 +120,7 @@ class Unit:
     code: str = ""  # tells two units of one name apart
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedFlow:
+class AuditedFlow(Struct, frozen=True):
     """A flow, looked at."""
 
     name: str

@@ -12,9 +12,10 @@ import io
 import socket
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from outlast.care.audit.code_signs import Function, Names, Sign, calls_in, file_writes, names_in, swallowed
 from outlast.care.audit.code_signs import unrepeatable as signs_of
@@ -22,8 +23,8 @@ from outlast.care.audit.code_signs import unsteady as unsteady_in
 from outlast.care.audit.code_signs import unsummed as unsummed_in
 from outlast.care.audit.flow import AuditedFlow, AuditFinding, Unit
 from outlast.flows.code import function_in
-from outlast.flows.spec import FlowSpec, Signature, StepSpec, tree_of
-from outlast.values.frozen import dataclass
+from outlast.flows.spec import FlowSpec, Signature, tree_of
+from outlast.runs.step import StepSpec
 
 _CALLS = {"step": "step", "effect": "effect", "map": "step"}
 _LIVE = ("client", "session", "connection", "socket", "channel", "cursor", "engine", "pool", "browser", "driver")
@@ -31,8 +32,7 @@ _CLOSERS = ("close", "aclose", "quit", "disconnect", "dispose", "shutdown")
 _TOO_BROAD = (BaseException, Exception, OSError, TimeoutError)
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Struct, frozen=True):
     """A function and its syntax tree."""
 
     function: Callable[..., Any]
@@ -85,8 +85,7 @@ def seen_flow(spec: FlowSpec) -> AuditedFlow:
     )
 
 
-@dataclass
-class BodySearch:
+class BodySearch(Struct):
     """What was seen so far, going through a body and what it calls."""
 
     units: dict[tuple[str, str, str], Unit] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.care.audit.audit import unit_of
 from outlast.care.audit.code_signs import names_in, unrepeatable
@@ -18,24 +19,23 @@ from outlast.care.audit.flow import AuditAnswer, AuditFinding
 from outlast.care.verify import DamagedRecord, verify
 from outlast.errors import FlowNotFound, OutlastError
 from outlast.flows.code import function_in, parse
-from outlast.flows.loading import is_recipe, why_missing
-from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.model import Command, Recipe
-from outlast.home.find import run_row
+from outlast.flows.loading import is_flow_file, why_missing
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.yaml.model import Command, FlowDefinition
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
-from outlast.runs.look import record_now, run_receipts
-from outlast.runs.outputs import Output
+from outlast.runs.journal import in_hand
+from outlast.runs.look import record_now, run_attempts
+from outlast.runs.outlook import plan as plan_of
+from outlast.runs.outputs.files import Output
 from outlast.runs.plan import Plan
-from outlast.runs.planning import plan as plan_of
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
-from outlast.runs.same_flow import file_now, whereabouts
-from outlast.runs.start import flow_of_run
-from outlast.store.contract import RunRow
+from outlast.runs.same_flow import file_now, flow_of_run, whereabouts
+from outlast.store.contract import Reading, RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import ArtifactPlace
 
 if TYPE_CHECKING:
@@ -54,8 +54,24 @@ ACTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class AuditedRun:
+class AuditedReceipts(Struct):
+    """What the receipts of a run say together: each was looked at and let go of."""
+
+    receipts: int = 0
+    sources: dict[str, str] = field(default_factory=dict)  # blob of a result, and the step that gave it
+    files: list[str] = field(default_factory=list)  # that were written, in words
+    untraced: list[str] = field(default_factory=list)  # steps whose receipts have another trace id, or none
+
+    def add(self, receipt: Receipt, trace_id: str) -> None:
+        self.receipts += 1
+        if receipt.blob:
+            self.sources[receipt.blob] = receipt.label
+        self.files += _files(receipt)
+        if receipt.trace_id != trace_id and receipt.kind != "testimony":
+            self.untraced.append(receipt.label)
+
+
+class AuditedRun(Struct, frozen=True):
     """A run, looked at: what all six answers are made of."""
 
     run: RunRecord
@@ -63,11 +79,11 @@ class AuditedRun:
     readable: bool  # else nothing is known of its calls
     ledger: Ledger
     names: dict[Call, str]
-    receipts: tuple[Receipt, ...]
+    left: AuditedReceipts
     problems: tuple[DamagedRecord, ...]
     blobs: int
     plan: Plan | None
-    recipe: Recipe | None
+    definition: FlowDefinition | None
     artifacts: tuple[ArtifactRow, ...]  # that it saved in the workspace
     files: int  # of finished steps that were looked at
     outputs: tuple[Output, ...]  # those of them that are not as they were left
@@ -84,29 +100,29 @@ class AuditedRun:
 def look_at(executor: Executor, run_id: str) -> AuditedRun:
     """Read a run whole. Records that cannot be read are among the problems. Raises RunNotFound, AmbiguousPrefix."""
     row = run_row(executor.home, run_id)
-    rows = executor.home.store.read(lambda look: look.journal_of(row.key))
+    rows = executor.home.store.read(lambda look: _entries(look, row.key))
     saved = executor.home.store.read(lambda look: look.artifacts_of_run(row.id, 0, _ALL))
     checked = verify(executor.caller, row.id)
-    ledger, names, receipts, readable = Ledger(), {}, [], False
+    ledger, names, left, readable = Ledger(), {}, AuditedReceipts(), False
     with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
         ledger, names = fold(rows), labels(rows)
-        receipts, readable = run_receipts(executor.home, row.id), True
+        left, readable = _left(executor.home, row), True
     plan = None
     if row.status not in FINISHED:
         with suppress(OutlastError):
             plan = plan_of(executor, row)
-    recipe, missing = _flow_of(executor, row)
+    definition, missing = _flow_of(executor, row)
     return AuditedRun(
         run=record_now(executor.caller, row),
         rows=rows,
         readable=readable,
         ledger=ledger,
         names=names,
-        receipts=tuple(receipts),
+        left=left,
         problems=checked.problems,
         blobs=checked.blobs,
         plan=plan,
-        recipe=recipe,
+        definition=definition,
         artifacts=tuple(row for row in saved if not row.pending),
         files=checked.files,
         outputs=checked.outputs,
@@ -114,18 +130,31 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
     )
 
 
-def _flow_of(executor: Executor, run: RunRow) -> tuple[Recipe | None, str]:
+def _entries(look: Reading, chain: int) -> list[Row]:
+    rows: list[Row] = []
+    deque(in_hand(look, chain, rows), maxlen=0)
+    return rows
+
+
+def _left(home: Home, run: RunRow) -> AuditedReceipts:
+    left = AuditedReceipts()
+    for receipt in run_attempts(home, run.id):
+        left.add(receipt, run.trace_id)
+    return left
+
+
+def _flow_of(executor: Executor, run: RunRow) -> tuple[FlowDefinition | None, str]:
     """Its flow file, read; and why the flow is not found. A Python flow is looked for in its source: nothing is run."""
     if run.source.startswith("script:"):
         return None, ""
-    if not is_recipe(run.source):
+    if not is_flow_file(run.source):
         place, _, name = (whereabouts(executor.caller, run.source) or run.source).rpartition(":")
         return None, why_missing(place, name, executor.home.project or Path.cwd())
     try:
         spec = flow_of_run(executor, run)
     except OutlastError as error:
         return None, error.why if isinstance(error, FlowNotFound) else str(error)
-    return (spec.recipe if isinstance(spec, RecipeSpec) else None), ""
+    return (spec.definition if isinstance(spec, FlowFileSpec) else None), ""
 
 
 def answers_of(executor: Executor, looked: AuditedRun) -> list[AuditAnswer]:
@@ -171,11 +200,11 @@ def _ran(past: Past) -> int:
 
 def _signs_of(caller: Caller, looked: AuditedRun, past: Past) -> tuple[str, ...]:
     """Signs in the code of a step, read from its file without importing it."""
-    if looked.recipe is not None:
-        node = next((each for each in looked.recipe.nodes() if each.id == past.call.step), None)
+    if looked.definition is not None:
+        node = next((each for each in looked.definition.nodes() if each.id == past.call.step), None)
         return unit_of(node).signs if isinstance(node, Command) else ()
     place = looked.ledger.places.get(past.last.code)
-    if not place or is_recipe(place[0]):
+    if not place or is_flow_file(place[0]):
         return ()
     try:
         tree = parse(file_now(caller, run_row(caller.home, looked.run.id), place[0]).read_bytes())
@@ -243,7 +272,7 @@ def _answerer(past: Past) -> str:
 def _needs(executor: Executor, looked: AuditedRun) -> AuditAnswer:
     keys, absent = sorted(looked.ledger.needs), executor.live.resources.missing(looked.ledger.needs)
     missing = {key: by for key, by in absent.items() if key not in _made_by_code(looked, absent)}
-    secrets = looked.recipe.secrets if looked.recipe is not None else ()
+    secrets = looked.definition.secrets if looked.definition is not None else ()
     if looked.finished:
         told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
         return AuditAnswer((f"{told}; it is finished: nothing is restored",))
@@ -314,11 +343,11 @@ def _next(looked: AuditedRun) -> Iterator[str]:
 
 
 def _artifacts(home: Home, looked: AuditedRun) -> AuditAnswer:
-    sources = {receipt.blob: receipt.label for receipt in looked.receipts if receipt.blob}
+    sources = looked.left.sources
     spoilt = [problem for problem in looked.problems if problem.record.startswith("blob ")]
     told = [f"{looked.blobs} blobs, each named by its digest: {len(spoilt)} not what was stored"]
     told += _shown([f"blob {blob[:12]} is the result of {label}" for blob, label in sources.items()])
-    told += _shown([text for receipt in looked.receipts for text in _files(receipt)])
+    told += _shown(looked.left.files)
     told += (
         [f"{looked.files} files of finished steps: {len(looked.outputs)} not as they were left"] if looked.files else []
     )
@@ -374,17 +403,17 @@ def _files(receipt: Receipt) -> Iterator[str]:
 
 def _debugged(looked: AuditedRun) -> AuditAnswer:
     run, trace = looked.run, looked.run.trace_id
-    told = [f"{len(looked.rows)} entries in one chain, {len(looked.receipts)} receipts, all of run {run.id}"]
+    told = [f"{len(looked.rows)} entries in one chain, {looked.left.receipts} receipts, all of run {run.id}"]
     told.append(f"trace id {trace} on every one" if trace else "no trace id was given: the run's id ties them together")
     if run.error:
         told.append(f"error: {run.error.get('type', '')}: {run.error.get('message', '')}")
     broken = [problem for problem in looked.problems if not problem.record.startswith("blob ")]
     advice = "restore the home from a copy; outlast verify names what is broken"
     found = [AuditFinding("integrity_broken", problem.record, problem.why, advice) for problem in broken]
-    others = [receipt for receipt in looked.receipts if receipt.trace_id != trace and receipt.kind != "testimony"]
-    for receipt in others[:1] if trace else ():
+    others = looked.left.untraced
+    for label in others[:1] if trace else ():
         says = f"{len(others)} receipts have another trace id, or none"
-        found.append(AuditFinding("untraced", receipt.label, says, "see outlast receipts", fails=False))
+        found.append(AuditFinding("untraced", label, says, "see outlast receipts", fails=False))
     return AuditAnswer(tuple(told), tuple(found))
 
 

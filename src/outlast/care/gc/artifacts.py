@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from outlast.care.gc.blobs import Mentions
 from outlast.clock import moment
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.frozen import NamedTuple
-from outlast.workspace.artifacts import ref_of
+from outlast.workspace.artifact import ref_of
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -93,8 +94,7 @@ PAGE = 200
 BATCH = 50  # versions removed in one transaction
 
 
-@dataclass(frozen=True, slots=True)
-class SweptVersion:
+class SweptVersion(Struct, frozen=True):
     """A version that goes, and how large its content is."""
 
     ref: str

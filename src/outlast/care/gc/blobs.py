@@ -13,12 +13,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
@@ -31,7 +31,6 @@ from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import HandoffRow, Reading, Writing, below, every_row
 from outlast.store.contract.blobs import BlobFile
 from outlast.values.codec import decode
-from outlast.values.frozen import dataclass
 from outlast.workspace.artifact import PREFIX
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ class Beginnings:
         return at < len(self._sorted) and self._sorted[at].startswith(ref)
 
 
-@dataclass(slots=True)
-class Mentions:
+class Mentions(Struct):
     """What was found, and how far it was read: reading on adds what was written since."""
 
     runs: Beginnings = field(default_factory=lambda: Beginnings())
@@ -198,18 +196,17 @@ def _plain(text: str) -> str:
     return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Litter:
+class Litter(Struct, frozen=True):
     """What may go, and how much the blobs take up in all."""
 
     blobs: tuple[BlobFile, ...]  # to the trash
     trash: tuple[BlobFile, ...]  # in it now; the old ones go for good
-    files: tuple[Path, ...]  # temporary files, work folders of runs that are over
+    half_written: tuple[str, ...]  # by writers who died
+    folders: tuple[Path, ...]  # work folders of runs that are over
     blob_bytes: int  # of all blobs in their places
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Struct, frozen=True):
     """What went."""
 
     blobs: tuple[BlobFile, ...] = ()
@@ -227,8 +224,7 @@ def find_litter(home: Home, freed: Iterable[str] = ()) -> Litter:
         needed = home.store.read(partial(_referred, first=first)) - freed
         found += [file for file in files if file.old and file.name not in needed]
         total += sum(file.size_bytes for file in files)
-    left = (*trash.temporaries(), *_work_folders(home))
-    return Litter(tuple(found), tuple(trash.content()), left, total)
+    return Litter(tuple(found), tuple(trash.content()), tuple(trash.half_written()), _work_folders(home), total)
 
 
 def drop_abandoned(home: Home) -> None:
@@ -253,15 +249,15 @@ def _referred(look: Reading, first: str) -> set[str]:
     return look.blobs_between(first, first + "~")
 
 
-def _work_folders(home: Home) -> list[Path]:
+def _work_folders(home: Home) -> tuple[Path, ...]:
     """Work folders of runs that are finished or gone. A run is in the store before its folder is made."""
     try:
         with os.scandir(tenant_folder(home) / "work") as found:
             names = sorted(entry.name for entry in found)
     except FileNotFoundError:
-        return []
+        return ()
     over = home.store.read(lambda look: [name for name in names if _is_over(look, name)])
-    return [tenant_folder(home) / "work" / name for name in over]
+    return tuple(tenant_folder(home) / "work" / name for name in over)
 
 
 def _is_over(look: Reading, run_id: str) -> bool:
@@ -276,7 +272,8 @@ def clear(home: Home, litter: Litter) -> Cleared:
     def is_needed(name: str) -> bool:
         return bool(home.store.read(lambda look: look.chains_of_blob(name) or look.artifacts_of_blob(name)))
 
-    troubles = [_remove(path) for path in litter.files]
+    troubles = [_cleared(trash.clear(name)) for name in litter.half_written]
+    troubles += [_cleared(remove_folder(path)) for path in litter.folders]
     silent = silent_owner(home, trash.grace_seconds)
     if silent:
         troubles.append(f"no blob was removed: {silent} holds a run and has been silent; it may yet go on")
@@ -289,19 +286,10 @@ def clear(home: Home, litter: Litter) -> Cleared:
     return Cleared(tuple(thrown), tuple(emptied), restored, troubles.count(""), tuple(filter(None, troubles)))
 
 
-def _remove(path: Path) -> str:
-    trouble = remove_folder(path) if path.is_dir() else _remove_file(path)
+def _cleared(trouble: str) -> str:
     if failpoints.armed:
         failpoints.armed("sweep.cleared")
     return trouble
-
-
-def _remove_file(path: Path) -> str:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        return f"{path} could not be removed: {error.strerror or error}"
-    return ""
 
 
 def silent_owner(home: Home, seconds: float) -> str:

@@ -15,11 +15,13 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.care.gc import artifacts as old_versions
 from outlast.care.gc import blobs as litter
@@ -30,7 +32,7 @@ from outlast.care.gc.rule import REASONS, Choice, Family, SweepRule, choose
 from outlast.care.gc.runs import Progress
 from outlast.clock import moment
 from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Kin, Reading, Weight, below, every_row
 from outlast.store.contract.workspace import ArtifactCounts
@@ -72,8 +74,7 @@ ENTRY_BYTES, RUN_BYTES = 80, 300  # what rows cost beside their content, about
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SweptRun:
+class SweptRun(Struct, frozen=True):
     """A run that goes, and about how much room it gives back."""
 
     id: str
@@ -84,8 +85,7 @@ class SweptRun:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Struct, frozen=True):
     """What gc removed, or would remove."""
 
     dry_run: bool
@@ -114,8 +114,7 @@ class Swept:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """What is to go, decided and weighed; nothing is done yet."""
 
     choice: Choice
@@ -267,7 +266,7 @@ def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
     found = litter.find_litter(caller.home, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
-    cleared = litter.Cleared(found.blobs, old, files=len(found.files))
+    cleared = litter.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
     left = caller.home.store.read(lambda look: len(look.unswept()))
     return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
 

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
+from msgspec import Struct
+
 from outlast.runs.run import FINISHED
 from outlast.store.contract import Kin
-from outlast.store.contract.damaged import damage_of
-from outlast.values.frozen import dataclass
+from outlast.store.contract.runs import damage_of
 
 COPIES = ("copy", "testimony")  # nobody may continue these here, whatever their status says
 
@@ -32,8 +33,7 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRule:
+class SweepRule(Struct, frozen=True):
     """What is asked for; None asks for nothing."""
 
     older_than_us: int | None = None
@@ -46,8 +46,7 @@ class SweepRule:
         return not (self.older_than_us is None and self.keep is None and self.max_bytes is None)
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """A run without a parent here, and everything below it; the root last."""
 
     members: tuple[Kin, ...]
@@ -61,8 +60,7 @@ class Family:
         return max(member.ended_at for member in self.members)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Families that go, the oldest first; how many runs stay, by reason; and those of families that are unfinished."""
 
     going: tuple[Family, ...]

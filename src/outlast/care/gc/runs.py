@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING
 
 from outlast import failpoints
 from outlast.care.gc.rule import COPIES
-from outlast.runs.claim import holder_of
+from outlast.runs.holder import holder_of
 from outlast.runs.run import FINISHED
 from outlast.store.contract import KeptOutcome, Kin, Reading, Slice, Weight, Writing
-from outlast.values.codec import decode
-from outlast.values.digest import digest
+from outlast.values.codec import decode, digest
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -178,9 +177,9 @@ def tenant_folder(home: Home) -> Path:
 
 
 def remove_folder(path: Path) -> str:
-    """Remove a folder, or a link in its place but not what it leads to; why not, in words, if it cannot be."""
+    """Remove a folder, or a file or link in its place but not what it leads to; why not, in words, if it cannot be."""
     try:
-        if path.is_symlink():
+        if path.is_symlink() or path.is_file():
             path.unlink()
         else:
             with suppress(FileNotFoundError):

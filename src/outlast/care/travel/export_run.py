@@ -12,18 +12,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from outlast.care.travel import archive, outgoing
+from msgspec import Struct
+
+from outlast.care.travel import archive
 from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
-from outlast.home.find import run_row
+from outlast.home.home import run_row
 from outlast.ledger.journal import Row, check, genesis
-from outlast.runs.claim import holder_of, refuse_held, refuse_sealed, run_fact
+from outlast.runs.claim import run_fact
+from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
 from outlast.runs.journal import standing_digest
+from outlast.runs.outputs.saves import refs_saved
 from outlast.runs.run import FINISHED
-from outlast.runs.saves import refs_saved
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow, Writing
-from outlast.values.digest import identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.codec import identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -32,8 +35,7 @@ if TYPE_CHECKING:
 SHOWN = 5  # of what cannot travel; that there is more is said
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """A file that holds a run."""
 
     path: str
@@ -63,8 +65,8 @@ def export_run(caller: Caller, run_id: str, path: Path, *, move: bool, force: bo
     records are not what was stored, Conflict when there is another file of that name.
     """
     root = run_row(caller.home, run_id)
-    target = outgoing.target(path, outgoing.file_name(root.flow.rpartition(":")[2], root.id, "run"))
-    outgoing.refuse_to_replace(target, force, lambda there: _is_ours(caller.home, root, there))
+    target = archive.target(path, archive.file_name(root.flow.rpartition(":")[2], root.id, "run"))
+    archive.refuse_to_replace(target, force, lambda there: _is_ours(caller.home, root, there))
 
     def fill(file: BinaryIO) -> tuple[list[RunSnapshot], int]:
         if move:  # only now: a folder that cannot be written stops it before the run is sealed
@@ -72,7 +74,7 @@ def export_run(caller: Caller, run_id: str, path: Path, *, move: bool, force: bo
         found = _family_standing(caller, root.id)
         return found, _write(caller.home, file, found, move)
 
-    (found, blobs), written = outgoing.write_whole(target, fill)
+    (found, blobs), written = archive.write_whole(target, fill)
     entries, children = sum(one.lease.head for one in found), tuple(one.run.id for one in found[1:])
     return Exported(str(target), root.id, entries, blobs, written.size, written.digest, move, children)
 

@@ -11,25 +11,26 @@ Proving that a file holds a whole handoff: its members, its chain, every revisio
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
+from msgspec import Struct
 
-from outlast.care.travel import archive, outgoing
+from outlast.care.travel import archive
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
 from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import anchor_journal as handoff_records
-from outlast.handoffs.anchor_journal import AnchorRecord, lease_of
+from outlast.handoffs import journal as handoff_records
+from outlast.handoffs.claim import claimed_error, holder_of
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery, not_found
 from outlast.handoffs.handoff import Contract, Handoff
+from outlast.handoffs.journal import AnchorRecord, lease_of
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -97,7 +98,7 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
         if not 0 <= number < LARGEST:
             raise ValueError(f"{number} is no number that a store has")
     try:
-        contract_of(**{each.name: getattr(handoff, each.name) for each in fields(Contract)})
+        contract_of(**{name: getattr(handoff, name) for name in Contract.__struct_fields__})
         _ = handoff.stored_at, handoff.expires_at  # what cannot be shown was never stored
     except (HandoffInvalid, OverflowError) as error:
         raise ValueError(str(error)) from error
@@ -122,8 +123,7 @@ def _is_id(text: str) -> bool:
 Change = Literal["added", "continued", "same", "older"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bundled:
+class Bundled(Struct, frozen=True):
     """A file that holds a handoff."""
 
     path: str
@@ -137,8 +137,7 @@ class Bundled:
     digest: str  # SHA-256 of the file
 
 
-@dataclass(frozen=True, slots=True)
-class BundleArrived:
+class BundleArrived(Struct, frozen=True):
     """A handoff that came in, as it stands here now."""
 
     anchor: str
@@ -178,9 +177,9 @@ def export_handoff(
     one = caller.home.store.read(lambda look: _standing(look, asked))
     if one is None:
         raise not_found(caller.home, asked)
-    target = outgoing.target(path, outgoing.file_name(anchor, one.anchor.id, "handoff"))
-    outgoing.refuse_to_replace(target, force, lambda there: _is_ours(one, there))
-    blobs, written = outgoing.write_whole(target, lambda file: _write_file(caller.home, file, one))
+    target = archive.target(path, archive.file_name(anchor, one.anchor.id, "handoff"))
+    archive.refuse_to_replace(target, force, lambda there: _is_ours(one, there))
+    blobs, written = archive.write_whole(target, lambda file: _write_file(caller.home, file, one))
     newest = one.record.revisions[-1].row
     about = (anchor, asked.scope, newest.id, newest.revision, one.lease.head)
     return Bundled(str(target), *about, blobs, written.size, written.digest)
@@ -321,9 +320,9 @@ def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: Lease
     newest = look.handoff_at(here.key, here.revision)
     if lease.holder is None or newest is None:
         return
-    holder = anchors.holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
+    holder = holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
-        raise anchors.claimed_error(here.anchor, holder)
+        raise claimed_error(here.anchor, holder)
 
 
 # -- writing -----------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.care.travel.import_run import ArrivedRun, Imported, told
 from outlast.errors import Invalid
@@ -22,9 +23,8 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import STATUSES, TESTIMONY, Header, JournalEntry, Payload, Row, entry, genesis, link
 from outlast.runs.claim import run_fact
 from outlast.store.contract import LeaseRow, RunRow, Writing
-from outlast.values.codec import encode
-from outlast.values.digest import digest, identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.codec import digest, encode, identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -59,8 +59,7 @@ class _Unusable(Exception):
     """Why a file is not taken."""
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """A folder with receipts or handoffs of one flow."""
 
     name: str  # the flow, or the run and the flow: what --flow takes

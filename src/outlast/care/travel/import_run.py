@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec import Struct
 
 from outlast.care.travel import archive
 from outlast.care.travel.archive import Archive, ArchivedInterrupt, Manifest, Packed, Ref, Request, Started
 from outlast.errors import IntegrityBroken, Invalid, RunExists
 from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
-from outlast.runs.journal import differences, standing_digest
+from outlast.runs.found import is_mark
+from outlast.runs.journal import differences, standing_digest, tags_of
 from outlast.runs.look import interrupt_of, record_now, run_record
 from outlast.runs.receipt import events_of
-from outlast.runs.recovery import is_mark
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
-from outlast.values.codec import decode
-from outlast.values.digest import identity
-from outlast.values.frozen import NamedTuple, dataclass
+from outlast.values.codec import decode, identity
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -36,8 +36,7 @@ LARGEST = 1 << 62
 Place = Literal["new", "here", "further"]  # not known here; known and as far; known, and the file goes further
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """A run that came in, as it stands here."""
 
     run_id: str
@@ -291,6 +290,7 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[ArrivedRun]) -> li
         if place == "new":
             key = tx.add_arrived(one.run, one.lease.epoch + 1, one.lease.head, one.lease.hash)
             tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
+            tx.add_run_tags(key, tags_of(one.rows))
         elif place == "further":
             _go_further(tx, one)
         _add_operations(tx, one)

@@ -1,7 +1,7 @@
 """The command line: parse, one call of Outlast, render.
 
-What every command shares is `exits.py`. An event of a coding agent goes another way, `outlast.doors.hooks`, before
-anything is imported: the agent waits for it.
+What every command shares is `entry.py` and `invocation.py`. An event of a coding agent goes another way,
+`outlast.doors.hooks`, before anything is imported: the agent waits for it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         if (call := called(given)) is not None:
             fire(call)
-    from outlast.doors.cli.exits import run_command
+    from outlast.doors.cli.entry import run_command
 
     run_command(given)

@@ -1,8 +1,6 @@
-"""Asking a person at a terminal: which run, and what to do where only a person can choose.
+"""Asking a person at a terminal: which run, what to do where only a person can choose, and an answer field by field.
 
 Questions go to stderr and answers come from stdin. In a script nobody is asked: there the commands are printed.
-
-The file that a flow asks a person to look at: its first lines, and how long it is.
 """
 
 from __future__ import annotations
@@ -11,27 +9,44 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.doors.cli.fields import APPROVAL as APPROVAL_SCHEMA
-from outlast.doors.cli.fields import ask_answer, is_answer, read_answer, read_line
-from outlast.doors.cli.plans import died_in
-from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table
-from outlast.doors.cli.ways import asks, is_overdue, shown, until_when, with_children
+from outlast.doors.cli import late
+from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table, terminal_columns, wrapped
+from outlast.doors.cli.runs import RUN_HEADS, run_row
+from outlast.doors.cli.waits import Schema, asks, died_in, hints, kinds_of, shown, until_when, with_children
 from outlast.errors import AlreadyAnswered
-from outlast.runs.waits.interrupt import is_for_people
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
-    from outlast.doors.cli.door import Door
+    from outlast.doors.cli.invocation import Invocation
     from outlast.errors import RepeatsEffects
 
 
 LINES = 20
 COLUMNS = 200
 BYTES = 64 * 1024  # of a file, which may be one endless line
+# what may be chosen: its key, its words
+KEYS = {
+    "retry": ("r", "[r]etry"),
+    "skip": ("s", "[s]kip with a result"),
+    "reuse": ("k", "[k]eep what was done"),
+    "again": ("d", "[d]o it again"),
+    "keep": ("k", "[k]eep the files"),
+    "restore": ("p", "[p]ut them back"),
+    "more": ("m", "[m]ore rounds"),
+    "continue": ("c", "[c]ontinue without"),
+    "abort": ("a", "[a]bort"),
+}
+LEAVE = "[l]eave it"
+TOLD = f"the answer, or [e]nter it field by field, [c]ancel the question, {LEAVE}"
+YES = ("y", "yes", "approve", "approved", "ok", "true")
+NO = ("n", "no", "decline", "declined", "false")
+APPROVAL_CHOICES = f"[y]es, approve, [n]o, decline, {LEAVE}"
+YES_AND_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
@@ -40,34 +55,10 @@ def file_lines(outlast: Outlast, wait: Interrupt) -> list[str]:
     if not isinstance(name, str) or not name:
         return []
     try:
-        path = _place(outlast, wait) / name
-        return _first_lines(path)
+        return _first_lines(outlast.flow_folder(wait.run_id) / name)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return [f"{clean(name)} cannot be shown: {why}"]
-
-
-def _place(outlast: Outlast, wait: Interrupt) -> Path:
-    """The folder that a flow file's paths start from."""
-    from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import found_in, here, is_gone, is_recipe
-    from outlast.flows.yaml.flow import find_recipe
-    from outlast.home.place import project_of
-
-    try:
-        project = project_of(outlast.home) or Path.cwd()
-    except EmbeddedOnly:  # of a server: its files may be here as well
-        project = Path.cwd()
-    flow = outlast.get(wait.run_id).source
-    if not is_recipe(flow):
-        return project
-    if is_gone(flow, project):
-        flow = found_in(flow, project, here()) or flow
-    try:
-        spec = find_recipe(flow, project)
-    except OutlastError:  # the file was changed since and has a mistake now; the place is the same
-        return (project / flow.rpartition(":")[0]).parent
-    return spec.file.parent / (spec.recipe.cwd if spec.recipe is not None else "")
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -90,34 +81,13 @@ def _fitting(line: str) -> str:
     return plain if len(plain) <= COLUMNS else f"{plain[:COLUMNS]}…"
 
 
-# what may be chosen: its key, its words
-KEYS = {
-    "retry": ("r", "[r]etry"),
-    "skip": ("s", "[s]kip with a result"),
-    "reuse": ("k", "[k]eep what was done"),
-    "again": ("d", "[d]o it again"),
-    "keep": ("k", "[k]eep the files"),
-    "restore": ("p", "[p]ut them back"),
-    "more": ("m", "[m]ore rounds"),
-    "continue": ("c", "[c]ontinue without"),
-    "abort": ("a", "[a]bort"),
-}
-LEAVE = "[l]eave it"
-TOLD = f"the answer, or [e]nter it field by field, [c]ancel the question, {LEAVE}"
-YES = ("y", "yes", "approve", "approved", "ok", "true")
-NO = ("n", "no", "decline", "declined", "false")
-APPROVAL_CHOICES = f"[y]es, approve, [n]o, decline, {LEAVE}"
-
-
-def can_ask(door: Door) -> bool:
+def can_ask(call: Invocation) -> bool:
     """Whether a person sits there."""
-    return not door.json and sys.stdin.isatty() and sys.stderr.isatty()
+    return not call.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def pick(found: Sequence[RunRecord]) -> str:
     """The id of the run that a person picks from a numbered list; empty when they pick none."""
-    from outlast.doors.cli.look import RUN_HEADS, run_row
-
     table(("", *RUN_HEADS), [(number, *run_row(run)) for number, run in enumerate(found, 1)], beside=True)
     while word := _line("which one? its number, or Enter to leave: "):
         if word.isdecimal() and 1 <= int(word) <= len(found):
@@ -142,7 +112,7 @@ def decide(outlast: Outlast, outcome: Outcome[Any], left: set[str]) -> bool:
         return False
     answered = False
     for wait in with_children(outlast, outcome.interrupts):
-        if is_for_people(wait.type) and wait.id not in left and not is_overdue(wait):
+        if wait.is_for_people and wait.id not in left and not wait.is_overdue:
             try:
                 said = ask_about(outlast, wait)
             except AlreadyAnswered as error:
@@ -276,7 +246,7 @@ def _approval(said: str) -> dict[str, Any] | None:
     if said[:1] != "{":
         note(f"  {said} is none of y, n, l")
         return None
-    given = read_answer(said, APPROVAL_SCHEMA)
+    given = read_answer(said, late.schema.APPROVAL)
     return given.value if given is not None else None
 
 
@@ -303,3 +273,130 @@ def _complete(choice: str) -> dict[str, Any] | None:
 def _line(prompt: str) -> str:
     """What is typed after the prompt; nothing at the end of the input."""
     return read_line(prompt) or ""
+
+
+class TypedValue(NamedTuple):
+    """What was typed, as the value it stands for."""
+
+    value: Any
+
+
+class QuestionLeft(Exception):
+    """Raised at the end of the input: the person leaves the question open."""
+
+
+def read_line(prompt: str) -> str | None:
+    """What is typed after the prompt; None at the end of the input."""
+    sys.stdout.flush()
+    plain = clean(prompt)
+    sys.stderr.write("\n".join(wrapped(plain, terminal_columns())) + plain[len(plain.rstrip()) :])
+    sys.stderr.flush()
+    typed = sys.stdin.buffer.readline()
+    if not typed:
+        note("")
+        return None
+    return typed.decode("utf-8", "backslashreplace").strip()
+
+
+def ask_answer(schema: Schema | None) -> TypedValue | None:
+    """An answer that fits the schema; None when the person leaves the question open."""
+    try:
+        while True:
+            found = _fill(schema or {})
+            wrong = late.schema.wrong_with(schema or {}, found.value)
+            if not wrong:
+                return found
+            note(f"  {wrong}; once more")
+    except QuestionLeft:
+        return None
+
+
+def read_answer(text: str, schema: Schema | None) -> TypedValue | None:
+    """What was typed, as the answer that it stands for; None when it is none, which is said.
+
+    Where one field is all that an answer has, or needs, its value is enough.
+    """
+    found, wrong = _answer(text, schema or {})
+    if wrong:
+        note(f"  {wrong}")
+    return None if wrong else TypedValue(found)
+
+
+def is_answer(text: str, schema: Schema | None) -> bool:
+    """Whether a word is one of those that the schema lists: then it is never taken for a command of ours."""
+    listed = late.schema.resolved(schema, schema).get("enum", ()) if schema else ()
+    return bool(text) and text in listed
+
+
+def _answer(text: str, schema: Schema) -> tuple[Any, str]:
+    found, wrong = value_of(text, "answer", schema, schema)
+    field = _one_field(schema) if wrong else ""
+    if not field:
+        return found, wrong
+    value, wrong = value_of(text, field, late.schema.resolved(schema, schema)["properties"][field], schema)
+    return ({field: value}, late.schema.wrong_with(schema, {field: value})) if not wrong else (None, wrong)
+
+
+def _one_field(schema: Schema) -> str:
+    """The only field that an answer must have; empty when there is no such one."""
+    whole = late.schema.resolved(schema, schema)
+    fields, needed = whole.get("properties", {}), [*whole.get("required", ())]
+    names = needed or [*fields]
+    return names[0] if len(names) == 1 and names[0] in fields else ""
+
+
+def _fill(schema: Schema) -> TypedValue:
+    whole = late.schema.resolved(schema, schema)
+    fields = whole.get("properties")
+    if not fields or "object" not in kinds_of(whole, schema):
+        found = _ask("answer", schema, schema, needed=True)
+        return found if found is not None else TypedValue(None)
+    needed = whole.get("required", ())
+    asked = ((name, _ask(name, each, schema, needed=name in needed)) for name, each in fields.items())
+    return TypedValue({name: found.value for name, found in asked if found is not None})
+
+
+def _ask(name: str, field: Schema, root: Schema, *, needed: bool) -> TypedValue | None:
+    """One value, asked for until it fits; None when it was left out."""
+    schema = late.schema.resolved(field, root)
+    said = field.get("description") or schema.get("description")
+    if isinstance(said, str) and said:
+        paragraph(said, "  ", "  ")
+    while True:
+        text = read_line(f"  {name} ({hints(field, root, needed=needed)}): ")
+        if text is None:
+            raise QuestionLeft
+        if not text and "default" in schema:
+            return TypedValue(schema["default"])
+        if not text and not needed:
+            return None
+        if not text:
+            note(f"  {name} is needed; Ctrl-D leaves the question open")
+            continue
+        found, wrong = value_of(text, name, field, root)
+        if not wrong:
+            return TypedValue(found)
+        note(f"  {wrong}")
+
+
+def value_of(text: str, name: str, field: Schema, root: Schema) -> tuple[Any, str]:
+    """The first of the values that a text can stand for which fits; else what is wrong with it."""
+    schema = {**field, "$defs": root.get("$defs", {})}
+    first = ""
+    for value in _readings(text, kinds_of(late.schema.resolved(field, root), root)):
+        wrong = late.schema.wrong_with(schema, value, name)
+        if not wrong:
+            return value, ""
+        first = first or wrong
+    return None, first
+
+
+def _readings(text: str, kinds: list[str]) -> Iterator[Any]:
+    if kinds == ["string"]:
+        yield "" if text == '""' else text
+        return
+    if "boolean" in kinds and text.lower() in YES_AND_NO:
+        yield YES_AND_NO[text.lower()]
+    with suppress(ValueError, RecursionError):
+        yield json.loads(text)
+    yield text

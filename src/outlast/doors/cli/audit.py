@@ -14,46 +14,41 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.doors.cli.completion import offer_runs, run_argument
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import REFUSED, SUCCEEDED
-from outlast.doors.cli.render import brief, counted, emit, say, table
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import offer_runs, run_argument
+from outlast.doors.cli.render import brief, counted, emit, note, say, table, turned_away
 from outlast.errors import FlowNotFound
 
 if TYPE_CHECKING:
-    from outlast.care.audit.flow import Audit, AuditQuestion
+    from outlast import Audit, AuditQuestion
     from outlast.python.steps import FlowStep, FlowSteps
 
 
 @command("audit")
 @click.argument("target", metavar="FLOW|RUN", shell_complete=offer_runs)
-def audit(door: Door, target: str) -> int:
+def audit(call: Invocation, target: str) -> int:
     """Answer the six acceptance questions; exit 4 when one of them fails.
 
     FLOW is `flow.yaml`, `module:name` or `file.py:name`, looked at as it is written; RUN is an id, or the beginning of
     one, looked at in its records. Nothing of it is run.
     """
-    from outlast.values.codec import jsonable
-
-    found = _audit(door, target)
-    if door.json:
-        emit({"passed": found.passed, **jsonable(found)})
+    found = _audit(call, target)
+    if call.json:
+        emit(found)
     else:
         _say(found)
     return SUCCEEDED if found.passed else REFUSED
 
 
-def _audit(door: Door, target: str) -> Audit:
-    from outlast.care.audit.audit import audit_flow, names_a_flow
-
-    if names_a_flow(target):  # a flow is audited where there is no home yet, too
-        from outlast.doors.cli.inputs import find_flow
-
-        return audit_flow(find_flow(target, door.home).spec)
+def _audit(call: Invocation, target: str) -> Audit:
+    if late.named_flows.names_a_flow(target):  # a flow is audited where there is no home yet, too
+        return late.named_flows.find_flow(target, call.home, note).audit()
     if target.endswith(".py") or "/" in target:  # no run is called so
         raise FlowNotFound(target, "it has no name after a colon")
     sys.path.insert(0, os.getcwd())  # where `run` found a module, this finds it too
-    with door.open() as outlast:
+    with call.open() as outlast:
         return outlast.audit(target)
 
 
@@ -84,20 +79,16 @@ DOES, BOUNDS = 30, 28  # columns
 
 @command("steps")
 @click.argument("flow", metavar="FLOW")
-def steps(door: Door, flow: str) -> int:
+def steps(call: Invocation, flow: str) -> int:
     """List the steps of a flow, with what they do, when, and within which limits.
 
     FLOW is `flow.yaml`, `module:name` or `file.py:name`. A flow file is checked whole, with the flow files that it
     runs; of Python the steps are those that its code shows. Nothing of it is run.
     """
-    from outlast.doors.cli.inputs import find_flow
-    from outlast.doors.cli.run import turned_away
-    from outlast.values.codec import jsonable
-
-    with turned_away(door.json):
-        found = find_flow(flow, door.home).steps()
-    if door.json:
-        emit(jsonable(found))
+    with turned_away(call.json):
+        found = late.named_flows.find_flow(flow, call.home, note).steps()
+    if call.json:
+        emit(found)
         return 0
     say(f"flow {found.flow}, inputs: {found.inputs}")
     say_steps(found.steps)
@@ -136,19 +127,17 @@ def _shown(value: object) -> str:
 
 @command("replay")
 @run_argument()
-def replay(door: Door, run_id: str) -> int:
+def replay(call: Invocation, run_id: str) -> int:
     """Run a run's body on its receipts only; exit 4 when it does something else than is recorded.
 
     No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by itself,
     outside of its calls, it does again.
     """
-    from outlast.values.codec import jsonable
-
     sys.path.insert(0, os.getcwd())  # where `run` found a module, `replay` from the same folder does too
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.replay(run_id)
-    if door.json:
-        emit({"ok": found.ok, **jsonable(found)})
+    if call.json:
+        emit(found, ok=found.ok)
         return SUCCEEDED if found.ok else REFUSED
     given = f"{counted(found.replayed, 'outcome')} given again"
     say(f"run {found.run_id} ({found.status}): {given}; the body {_end(found.ended)}")
@@ -162,7 +151,7 @@ def replay(door: Door, run_id: str) -> int:
     if found.ok:
         say("ok: nothing diverged", "green")
         return SUCCEEDED
-    whole = door.command("replay", run_id, "--json")
+    whole = call.command("replay", run_id, "--json")
     say(f"{counted(len(found.divergences), 'divergence')}; in full: {whole}", "red")
     return REFUSED
 

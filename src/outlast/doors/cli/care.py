@@ -11,21 +11,23 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.clock import moment
-from outlast.doors.cli.completion import run_argument
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import FAILED, SUCCEEDED, exit_code, told
-from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, table
-from outlast.errors import OutlastError
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import file_argument, run_argument
+from outlast.doors.cli.outputs import standing
+from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, sized, table
+from outlast.errors import EmbeddedOnly, HomeNotFound, OutlastError
 
 if TYPE_CHECKING:
-    from outlast import Outlast, Output
-    from outlast.care.gc.gc import Swept
+    from outlast import Outlast, Output, Swept
     from outlast.python.backups import BackedUp, Rebuilt, RestoredHome, SetAside
 
 
@@ -61,7 +63,7 @@ def bytes_of(text: str) -> int:
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @click.option("--vacuum", is_flag=True, help="Shrink the database file too, if no run is being executed.")
 def gc(
-    door: Door,
+    call: Invocation,
     older_than: str | None,
     keep: int | None,
     max_size: str | None,
@@ -74,28 +76,26 @@ def gc(
     A run goes only if every rule given lets it go, and never while it, or a run it belongs to, is unfinished.
     Without a rule, only blobs and files that nobody needs go.
     """
-    from outlast.values.codec import jsonable
-
     seconds = seconds_of(older_than) if older_than is not None else None
     size = bytes_of(max_size) if max_size is not None else None
-    with door.open() as outlast:
+    with call.open() as outlast:
         swept = outlast.gc(
             older_than=seconds,
             keep=keep,
             max_bytes=size,
-            scope=door.scope,
+            scope=call.scope,
             artifacts=artifacts,
             dry_run=not yes,
             vacuum=vacuum,
             progress=_progress,
         )
-    if door.json:
-        emit({**jsonable(swept), "nothing": swept.nothing})
+    if call.json:
+        emit(swept)
     else:
         given = {"--older-than": older_than, "--keep": keep, "--max-size": max_size}
         words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         words += [name for name, given in (("--artifacts", artifacts), ("--vacuum", vacuum)) if given]
-        _say_swept(door, swept, words)
+        _say_swept(call, swept, words)
     return FAILED if swept.troubles else SUCCEEDED
 
 
@@ -105,7 +105,7 @@ def _progress(done: int, total: int) -> None:
         sys.stderr.flush()
 
 
-def _say_swept(door: Door, swept: Swept, given: list[str]) -> None:
+def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
     would = "would be " if swept.dry_run else ""
     if swept.runs:
         _say_runs(swept, would)
@@ -118,7 +118,7 @@ def _say_swept(door: Door, swept: Swept, given: list[str]) -> None:
     for trouble in swept.troubles:
         note(f"problem: {trouble}")
     _say_room(swept)
-    _say_next(door, swept, given)
+    _say_next(call, swept, given)
 
 
 def _say_runs(swept: Swept, would: str) -> None:
@@ -158,45 +158,33 @@ def _say_room(swept: Swept) -> None:
         say(f"{sized(swept.free_bytes)} of the database are free for new records; --vacuum gives them to the disk")
 
 
-def _say_next(door: Door, swept: Swept, given: list[str]) -> None:
+def _say_next(call: Invocation, swept: Swept, given: list[str]) -> None:
     """The exact command that does what was foreseen, or how to name what may go."""
     if swept.dry_run and not swept.nothing:
-        say(f"nothing was removed yet; to do it: {door.command('gc', *given, '--yes')}")
+        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
     if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
         say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
     if swept.kept.get("no_rule"):
-        say(f"to remove finished runs give a rule, such as: {door.command('gc', '--older-than', '30d')}")
-
-
-def sized(size: float) -> str:
-    """Bytes in the largest unit that fits."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TiB"
+        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
 
 
 @command("backup")
-@click.argument("file", metavar="[FILE]", default=".")
+@file_argument
 @click.option("--mirror", is_flag=True, help="The mirror too: receipts and handoffs as files.")
-def backup(door: Door, file: str, mirror: bool) -> int:
+def backup(call: Invocation, file: str, mirror: bool) -> int:
     """Write the whole home into one new file, while it is at work: all tenants, their blobs, keys and settings.
 
     FILE may be a folder [here]; the name is then made of the home. A file that is there is never replaced.
     """
-    from outlast.python.backups import backup as make
-    from outlast.values.codec import jsonable
-
-    done = make(door.home, file, mirror=mirror, progress=_backup_progress)
-    if door.json:
-        emit(jsonable(done))
+    done = late.backups.backup(call.home, file, mirror=mirror, progress=_backup_progress)
+    if call.json:
+        emit(done)
     else:
-        _say_backup(door, done)
+        _say_backup(call, done)
     return FAILED if done.damaged else SUCCEEDED
 
 
-def _say_backup(door: Door, done: BackedUp) -> None:
+def _say_backup(call: Invocation, done: BackedUp) -> None:
     say(f"backup {done.id} of {done.home} is {done.path}", "green")
     say(f"{counted(len(done.tenants), 'tenant')}, {counted(done.files, 'file')}, {done.bytes:,} bytes")
     say(f"sha256 {done.digest}")
@@ -205,12 +193,38 @@ def _say_backup(door: Door, done: BackedUp) -> None:
     say(f"restore it: outlast restore {done.path} --home DIR")
 
 
+@command("move")
+@click.option("--to", required=True, metavar="DIR|URL", help="Where it goes: a folder, or postgresql://…")
+def move(call: Invocation, to: str) -> int:
+    """Take this home elsewhere: from a folder to a database (postgresql://…), and back. Killed anywhere, repeat it.
+
+    Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
+    then this home is sealed (it can be read, and nobody can write to it), and only then the new one is there.
+    """
+    done = late.backups.move(call.home, to, progress=_move_progress)
+    if call.json:
+        emit(done)
+        return SUCCEEDED
+    for each in done.tenants:
+        rows = sum(each.rows.values())
+        say(f"tenant {each.tenant}: {counted(rows, 'row')}, {counted(each.blobs, 'blob')}; chains {each.chains[:16]}…")
+    say(f"{done.source} is {done.to} now; both verify, and every row is the same", "green")
+    say(f"{done.source} can still be read; remove it when you need it no more")
+    return SUCCEEDED
+
+
+def _move_progress(what: str, done: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{what}: {done:,}\x1b[K")
+        sys.stderr.flush()
+
+
 @command("restore")
 @click.argument("backup", metavar="[BACKUP]", required=False)
 @click.option("--from-mirror", metavar="DIR", help="Of the files of a mirror: sealed runs that prove nothing.")
 @click.option("--anew", is_flag=True, help="Set what is left of a lost database aside, and begin anew.")
 @click.option("--why", metavar="WHY", default="", help="With --anew: why; it is on the record.")
-def restore(door: Door, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
+def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
     """Make a home of a backup, exactly as it was, where nothing is yet; all of it or none.
 
     What happened after the backup is not known there. Let only one of the two homes go on.
@@ -219,23 +233,20 @@ def restore(door: Door, backup: str | None, from_mirror: str | None, anew: bool,
         raise click.UsageError("name one: BACKUP, --from-mirror DIR, or --anew --why WHY")
     if anew and not why.strip():
         raise click.UsageError("--anew needs --why: say why the database is given up; it is on the record")
-    from outlast.python import backups
-    from outlast.values.codec import jsonable
-
-    tenant = door.tenant or "default"
+    tenant = call.tenant or "default"
     if anew:
-        gone = backups.begin_anew(door.home, tenant, why)
-        emit(jsonable(gone)) if door.json else _say_anew(gone)
+        gone = late.backups.begin_anew(call.home, tenant, why)
+        emit(gone) if call.json else _say_anew(gone)
     elif from_mirror is not None:
-        built = backups.restore_from_mirror(from_mirror, door.home, tenant=tenant)
-        emit(jsonable(built)) if door.json else _say_rebuilt(built)
+        built = late.backups.restore_from_mirror(from_mirror, call.home, tenant=tenant)
+        emit(built) if call.json else _say_rebuilt(built)
     else:
-        done = backups.restore(str(backup), door.home, progress=_backup_progress)
-        emit(jsonable(done)) if door.json else _say_restored(door, done)
+        done = late.backups.restore(str(backup), call.home, progress=_backup_progress)
+        emit(done) if call.json else _say_restored(call, done)
     return SUCCEEDED
 
 
-def _say_restored(door: Door, done: RestoredHome) -> None:
+def _say_restored(call: Invocation, done: RestoredHome) -> None:
     say(
         f"{done.home} is as {done.was} was at {moment(done.made_at):%Y-%m-%d %H:%M:%S} UTC (backup {done.backup})",
         "green",
@@ -274,16 +285,14 @@ FILES = 20  # that are spelled out
 SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several processes on one file can hit
 
 
-@command("verify")
+@command("verify", of="home_verify")
 @run_argument("[RUN]", required=False)
-def verify(door: Door, run_id: str | None) -> int:
+def verify(call: Invocation, run_id: str | None) -> int:
     """Check that every record is what was stored; names the broken one and exits 1."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.verify(run_id)
-    if door.json:
-        emit({"ok": found.ok, **jsonable(found)})
+    if call.json:
+        call.tell(found)
         return SUCCEEDED if found.ok else FAILED
     parts = [counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob")]
     if found.handoffs:
@@ -313,8 +322,6 @@ def verify(door: Door, run_id: str | None) -> int:
 
 def _say_files(files: int, other: Sequence[Output]) -> None:
     """How the files of a run's finished steps are now: no record is broken by what becomes of them."""
-    from outlast.doors.cli.outputs import standing
-
     if files:
         say(f"{counted(files, 'file')} of finished steps looked at; {files - len(other):,} as they were left")
     for one in other[:FILES]:
@@ -325,60 +332,53 @@ def _say_files(files: int, other: Sequence[Output]) -> None:
 
 @command("doctor")
 @click.option("--quick", is_flag=True, help="Leave out what `verify` checks, and say so.")
-def doctor(door: Door, quick: bool) -> int:
+def doctor(call: Invocation, quick: bool) -> int:
     """Versions, home and disk, and whether they are sound: also every record of every tenant, as `verify` checks it."""
-    from outlast.errors import HomeNotFound
-
     known = {"python": platform.python_version(), "outlast": version("outlast"), "apsw": version("apsw")}
     try:
-        with door.open() as outlast:
+        with call.open() as outlast:
             known |= home_facts(outlast)
             around = _around(outlast)
     except HomeNotFound as error:
-        return _without_home(door, known, error)
-    known |= {"verified": not quick} | about_home(door, known)
+        return _without_home(call, known, error)
+    known |= {"verified": not quick} | about_home(call, known)
     problems = [*problems_of(known), *around]
     for tenant in [] if quick else known["tenants"]:
-        problems += broken_in(door, tenant)
-    if door.json:
+        problems += broken_in(call, tenant)
+    if call.json:
         emit({"ok": not problems, **known, "problems": problems})
     else:
         _say_facts(known)
-        _say_soundness(door, known, problems)
+        _say_soundness(call, known, problems)
     return FAILED if problems else SUCCEEDED
 
 
-def about_home(door: Door, known: dict[str, Any]) -> dict[str, Any]:
+def about_home(call: Invocation, known: dict[str, Any]) -> dict[str, Any]:
     """What concerns the home as a whole: its tenants, the backup it was made of, what was set aside in it."""
-    from outlast.python import backups
-    from outlast.python.shared import url_of
-    from outlast.values.codec import jsonable
-
-    if url_of(door.home):
+    if late.shared.url_of(call.home):
         return {"tenants": [known["tenant"]], "restored": None, "set_aside": []}
     home = known["home"]
-    came = backups.restoration_of(home)
+    came = late.backups.restoration_of(home)
     restored = came and {name: getattr(came, name) for name in came.__struct_fields__}
+    found = late.project.look_up(call.home, tell=note)
     return {
-        "tenants": backups.tenants_of(home),
-        "restored": jsonable(restored),
-        "set_aside": backups.set_aside(home),
+        "tenants": late.project.tenants_of(found) if found.database else late.backups.tenants_of(home),
+        "restored": restored,
+        "set_aside": late.backups.set_aside(home),
     }
 
 
-def broken_in(door: Door, tenant: str) -> list[str]:
+def broken_in(call: Invocation, tenant: str) -> list[str]:
     """What `verify` finds in a tenant, or why it cannot look."""
-    from dataclasses import replace
-
     try:
-        with replace(door, tenant=tenant).open() as outlast:
+        with replace(call, tenant=tenant).open() as outlast:
             found = outlast.verify()
     except OutlastError as error:
         return [f"tenant {tenant}: {told(error)} [{error.code}]"]
     return [f"tenant {tenant}: {problem.record}: {problem.why}" for problem in found.problems]
 
 
-def _say_soundness(door: Door, known: dict[str, Any], problems: list[str]) -> None:
+def _say_soundness(call: Invocation, known: dict[str, Any], problems: list[str]) -> None:
     if came := known["restored"]:
         say(f"restored from backup {came['backup']} of {came['home']}: what happened there later is not known here;")
         say("let only one of the two homes go on: an effect that ran after the backup would run again")
@@ -387,7 +387,7 @@ def _say_soundness(door: Door, known: dict[str, Any], problems: list[str]) -> No
     for problem in problems:
         say(f"problem: {problem}", "red")
     if not known["verified"]:
-        say(f"the records were not checked: {door.command('verify')}")
+        say(f"the records were not checked: {call.command('verify')}")
     elif not problems:
         say("ok: nothing to mend", "green")
 
@@ -401,17 +401,16 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
 
 def _around(outlast: Outlast) -> list[str]:
     """What is not sound around the home; a server's is looked at where it is."""
-    from outlast.errors import EmbeddedOnly
-    from outlast.python.backups import problems_around
-
     try:
-        return problems_around(outlast.home)
+        return late.backups.problems_around(outlast.home)
     except EmbeddedOnly:
         return []
 
 
 def problems_of(known: dict[str, Any]) -> list[str]:
     """What is not sound, and what to do about it."""
+    if "postgresql" in known:
+        return _problems_of_server(known)
     problems = []
     if tuple(map(int, known["sqlite"].split("."))) < SAFE_SQLITE:
         wanted = ".".join(map(str, SAFE_SQLITE))
@@ -423,6 +422,26 @@ def problems_of(known: dict[str, Any]) -> list[str]:
     return problems
 
 
+def _problems_of_server(known: dict[str, Any]) -> list[str]:
+    """The same of PostgreSQL. Where it commits without waiting for its disk, our connection says otherwise."""
+    says = "a power cut at the server may lose acknowledged steps, or all of it; switch it on"
+    return [f"{name} is off at the server: {says}" for name in ("fsync", "full_page_writes") if known[name] == "off"]
+
+
+def _stands_on(known: dict[str, Any]) -> list[tuple[str, str]]:
+    """The database, and what is under it."""
+    database = ("database", f"{known['database']}, {known['size_bytes'] / 1024:,.0f} KiB, schema {known['schema']}")
+    if "postgresql" in known:
+        synced = f"fsync {known['fsync']}, full_page_writes {known['full_page_writes']}"
+        return [("postgresql", known["postgresql"]), database, ("durability", synced)]
+    return [
+        ("sqlite", f"{known['sqlite']} (3.51.3 or newer is needed)"),
+        database,
+        ("filesystem", known["filesystem"]),
+        ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
+    ]
+
+
 def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
     facts(
@@ -430,13 +449,10 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("outlast", known["outlast"]),
             ("python", known["python"]),
             ("apsw", known["apsw"]),
-            ("sqlite", f"{known['sqlite']} (3.51.3 or newer is needed)"),
             ("home", known["home"]),
-            ("database", f"{known['database']}, {known['size_bytes'] / 1024:,.0f} KiB, schema {known['schema']}"),
-            ("filesystem", known["filesystem"]),
+            *_stands_on(known),
             *([("read-only", known["read_only"])] if known.get("read_only") else []),
             ("tenants", ", ".join(known["tenants"])),
-            ("journal", f"{known['journal_mode']}, synchronous {known['synchronous']}"),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
             ("workspace", _workspace(known)),
@@ -450,8 +466,8 @@ def _workspace(known: dict[str, Any]) -> str:
     return f"{saved}, {known['records']} records, {known['links']} links"
 
 
-def _without_home(door: Door, known: dict[str, Any], error: Any) -> int:
-    if door.json:
+def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:
+    if call.json:
         emit({"ok": False, **known, "error": error.to_dict()})
     else:
         facts(known.items())

@@ -17,24 +17,77 @@ from typing import NoReturn
 
 import click
 
-from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import FAILED, SUCCEEDED
+from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import emit, say
 
 FLOW = "report.py:daily"
+REPORT = r'''"""A daily report. Every function writes in diary.txt when it really runs."""
+
+import time
+from pathlib import Path
+
+from outlast import KEY, NOT_DONE, Happened, Run, effect, flow, step
+
+
+def diary(line: str) -> None:
+    with Path("diary.txt").open("a") as file:
+        file.write(line + "\n")
+
+
+@step  # a step may run again until it has succeeded
+def find_sources(topic: str) -> list[str]:
+    diary("find_sources")
+    return [f"{topic} source {n}" for n in (1, 2, 3)]
+
+
+@step
+def write_draft(sources: list[str]) -> str:
+    diary("write_draft")
+    time.sleep(1.5)  # a slow model
+    return f"A report on {len(sources)} sources."
+
+
+def find_published(key: str) -> object:  # asks the other side whether it has it
+    return Happened(f"site/{key}") if Path("site", key).exists() else NOT_DONE
+
+
+@effect(confirm=find_published)  # an effect is never repeated unknowingly
+def publish(report: str, *, key: str = KEY) -> str:
+    Path("site").mkdir(exist_ok=True)
+    Path("site", key).write_text(report)
+    diary("publish")
+    time.sleep(1.5)  # a slow network: the site has it, the answer is on its way
+    return f"site/{key}"
+
+
+@effect  # nobody can ask a chat whether it got a message
+def notify(to: str, link: str) -> str:
+    diary("notify")
+    time.sleep(1.5)
+    return f"told {to}"
+
+
+@flow
+def daily(run: Run, topic: str) -> str:
+    sources = find_sources(topic)
+    report = write_draft(sources)
+    link = publish(report)
+    return notify("#team", link)
+'''
 PATIENCE_SECONDS = 30.0
 WIDTH = 76
 
 
 @command("demo")
 @click.option("--keep", is_flag=True, help="Keep the folder to look around in; says where it is.")
-def demo(door: Door, keep: bool) -> int:
+def demo(call: Invocation, keep: bool) -> int:
     """The whole story on a throw-away home: killed three times, nothing done twice.
 
     Real processes, real kill -9, a few seconds, no input needed. Leaves nothing behind.
     """
     folder = Path(tempfile.mkdtemp(prefix="outlast-demo-"))
-    story = DemoFolder(folder, quiet=door.json)
+    story = DemoFolder(folder, quiet=call.json)
     try:
         tell(story)
     except Unexpected as error:
@@ -46,7 +99,7 @@ def demo(door: Door, keep: bool) -> int:
             shutil.rmtree(folder, ignore_errors=True)
     if keep:
         story.say(f"Kept: cd {folder} && outlast runs")
-    if door.json:
+    if call.json:
         emit({"ok": story.happy, "seconds": round(story.seconds, 1), "commands": story.commands, "ran": ran})
     return SUCCEEDED if story.happy else FAILED
 
@@ -64,7 +117,7 @@ class DemoFolder:
         self.happy = False
         self._started = time.monotonic()
         self._child: subprocess.Popen[str] | None = None
-        shutil.copyfile(Path(__file__).with_name("demo_flow.py"), folder / "report.py")
+        (folder / "report.py").write_text(REPORT)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
         self._environment = {**kept, "OUTLAST_HOME": str(folder / ".outlast"), "PYTHONUNBUFFERED": "1"}
 

@@ -1,29 +1,16 @@
-"""Exit codes: one table for errors, one for how a run stands. And advice in the words of the command line.
-
-What every command shares at its edges: exit codes, errors as text or JSON, signals, closed pipes.
-
-Only click and the errors are imported before a command is known, so that `outlast --help` starts fast.
-"""
+"""Exit codes: one table for errors, one for how a run stands. And advice in the words of the command line."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from outlast.doors.cli.group import cli
-from outlast.doors.cli.render import CLOSED, emit, note, note_all
 from outlast.errors import (
     AlreadyAnswered,
     AmbiguousPrefix,
     CommandFailed,
     Conflict,
     Contested,
-    Failed,
     HandoffAmbiguous,
     HandoffClaimed,
     HandoffContested,
@@ -47,16 +34,17 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
     Unavailable,
+    WorkFailed,
     filled,
 )
 
 if TYPE_CHECKING:
-    from outlast.runs.run import Outcome
+    from outlast import Outcome
+    from outlast.doors.cli.invocation import Invocation
 
 
 SUCCEEDED, FAILED, USAGE, WAITING, REFUSED, MISSING, ABORTED = range(7)
 INTERRUPTED, BROKEN_PIPE, TERMINATED, HUNG_UP = 130, 141, 143, 129
-
 # The most special class that fits wins.
 OF_ERRORS: dict[type[OutlastError], int] = {
     AmbiguousPrefix: USAGE,  # choose one
@@ -71,24 +59,21 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Refused: REFUSED,
     Invalid: USAGE,
     Unavailable: FAILED,
-    Failed: FAILED,
+    WorkFailed: FAILED,
 }
-
 OF_STATUS = {
     "succeeded": SUCCEEDED,
     "failed": FAILED,
     "waiting": WAITING,
+    "queued": WAITING,
     "aborted": ABORTED,
     "interrupted": INTERRUPTED,
 }
-
 DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
-
 MAKE_A_HOME = (
     "these make one: `outlast run`, `import`, `session append`, `workspace save`, `workspace record`, `task open`, "
     "`task pause`, `handoff store`, `handoff import`; or name the home with --home or OUTLAST_HOME"
 )
-
 # Where an error's own advice speaks of Python, this says the same for the command line.
 ADVICE: dict[type[OutlastError], str] = {
     AlreadyAnswered: "see `outlast show {run}`; if it has not gone on since: `outlast resume {run}`",
@@ -112,6 +97,7 @@ ADVICE: dict[type[OutlastError], str] = {
     RevisionConflict: "recover it, take what is new into account, and store again with --expect {found}",
     SecretFound: "take it out; of a handoff or record it can be masked: --redact",
 }
+ASKED: list[Invocation] = []  # of the command under way: what went wrong is told with commands on the same home
 
 
 def exit_code(error: OutlastError) -> int:
@@ -158,121 +144,5 @@ def advice_of(error: OutlastError) -> str:
     """What to do next in the words of the command line; "" where the error's own advice is as good."""
     if (advice := ADVICE.get(type(error))) is None:
         return ""
-    return filled(advice, error.facts)
-
-
-def run_command(arguments: Sequence[str]) -> NoReturn:
-    """Run one command and exit with its code."""
-    if os.getpid() == 1:
-        from outlast.doors.cli.door import stay_in_front
-
-        stay_in_front()
-    given = list(arguments)
-    _open_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        code = _run(given, as_json="--json" in given)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_output()
-        code = BROKEN_PIPE
-    except OSError as error:  # a full disk behind stdout: what the command did is done all the same
-        _forget_output()
-        note(f"error: the output cannot be written: {error.strerror or error}")
-        code = FAILED
-    sys.exit(code)
-
-
-def _open_streams() -> None:
-    """Where a caller closed a stream, nothing is read or written: no file of ours may be opened in its place."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            CLOSED.add(name)
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
-    sys.stdin = sys.stdin or open(0)  # noqa: SIM115
-    sys.stdout = sys.stdout or open(1, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w")  # noqa: SIM115
-
-
-def _run(given: list[str], *, as_json: bool) -> int:
-    try:
-        return _invoke(given)
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except click.ClickException as error:
-        return _usage(error, as_json)
-    except OutlastError as error:
-        if as_json:
-            emit({"error": _told_as_data(error)})
-        else:
-            for text in (f"error: {_pasted(told(error))} [{error.code}]", *getattr(error, "__notes__", ())):
-                note_all(text)
-        return exit_code(error)
-    except (KeyboardInterrupt, click.Abort):
-        if as_json:
-            advice = "run the same command again"
-            emit({"error": {"code": "interrupted", "detail": "interrupted", "advice": advice, "path": None}})
-        else:
-            note("interrupted; run the same command again")
-        return INTERRUPTED
-
-
-def _told_as_data(error: OutlastError) -> dict[str, Any]:
-    """The error's fields, with the advice of a command line, its commands ready to be copied."""
-    fields = error.to_dict()
-    told = {"detail": fields["detail"], "advice": advice_of(error) or fields["advice"]}
-    return fields | {name: _pasted(text) for name, text in told.items() if text}
-
-
-def _pasted(text: str) -> str:
-    """The text, its commands on the home that the command under way was to look at."""
-    from outlast.doors.cli.door import ASKED
-
-    return ASKED[0].pasted(text) if ASKED else text
-
-
-def _invoke(given: list[str]) -> int:
-    """What click's own `main` does, without its handling of interrupts and closed pipes."""
-    if "_OUTLAST_COMPLETE" in os.environ:
-        cli.main(args=given, prog_name="outlast")
-    with cli.make_context("outlast", list(given)) as context:
-        return int(cli.invoke(context) or 0)
-
-
-def _usage(error: click.ClickException, as_json: bool) -> int:
-    context = getattr(error, "ctx", None)
-    advice = f"see `{context.command_path if context else 'outlast'} --help`"
-    if as_json:
-        emit({"error": {"code": "usage", "detail": _said(error), "advice": advice, "path": None}})
-    elif isinstance(error, click.exceptions.NoArgsIsHelpError):
-        error.show()
-    else:
-        note(f"error: {_said(error)}")
-        note(advice)
-    return error.exit_code
-
-
-def _said(error: click.ClickException) -> str:
-    """What is wrong with the words that were given; of a word that is none of some, the one that was meant."""
-    said = error.format_message()
-    kind = getattr(getattr(error, "param", None), "type", None)
-    found = re.search(r"'([^']*)' is not one of ", said)
-    if not isinstance(kind, click.Choice) or found is None:
-        return said
-    from outlast.values.text import meant
-
-    return f"{said} {meant(found[1], map(str, kind.choices))}".rstrip()
-
-
-def _forget_output() -> None:
-    """Nobody reads on: let the interpreter's last flush go nowhere instead of into a traceback."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(nowhere, stream.fileno())
+    keep = "; or keep what was done: --reuse-effects" if error.facts.get("how") == "fork" else ""
+    return filled(advice, error.facts) + keep

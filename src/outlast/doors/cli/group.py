@@ -8,15 +8,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from outlast.doors.cli import late
 from outlast.doors.cli.render import width, wrapped
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
+from outlast.values.text import closest
 
 WIDEST = 98
 LEFT = 30  # columns of the names in a list; a longer one has its text below it
@@ -93,15 +91,16 @@ SECTIONS: Sections = {
         "abort": ("choices:abort", "Give a run up."),
     },
     "Look": {
-        "runs": ("look:runs", "List the newest runs."),
-        "show": ("look:show", "One run: how it stands, its steps, its waits."),
+        "runs": ("runs:runs", "List the newest runs."),
+        "show": ("show:show", "One run: how it stands, its steps, its waits."),
         "outputs": ("outputs:outputs", "The files of finished steps as they are now; put them back."),
         "displaced": ("outputs:displaced", "What gave way when files were put back."),
-        "receipts": ("look:receipts", "What each attempt of each step left on record."),
+        "receipts": ("show:receipts", "What each attempt of each step left on record."),
         "steps": ("audit:steps", "The steps of a flow, before anything of it runs."),
         "inbox": ("answer:inbox", "Every open wait of every run, and how to answer it."),
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("logs:events", "Everything that happened in a run, also while it goes on."),
+        "watch": ("logs:watch", "What happens in all runs, as it comes."),
         "session": ("session:session", "Conversations: messages, a window of them, a memo."),
         "workspace": ("workspace:workspace", "Artifacts by ref, and checkpoints of tasks."),
     },
@@ -110,10 +109,17 @@ SECTIONS: Sections = {
         "task": ("task:task", "Open, pause, resume and complete a task."),
     },
     "Connect": {
+        "queue": ("queue:queue", "Queues: what waits in them; pause one."),
+        "limit": ("limit:limit", "Limits that steps share over all runs, such as an API."),
+        "workers": ("limit:workers", "Who is at work: what each runs, of which flows."),
+        "schedule": ("schedule:schedule", "Flows that workers run at certain times."),
+        "work": ("work:work", "Go on with every run that can, until stopped."),
         "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
+        "console": ("serve:console", "Look at this home, and answer what waits, in a browser."),
+        "notify": ("notify:notify", "Who is told when something waits, fails or has ended."),
         "keys": ("serve:keys", "API keys: who may ask a server for what."),
         "hook": ("hook:hook", "Let coding agents leave handoffs, and start from them."),
-        "mcp": ("mcp:mcp", "Serve the tools to a model over stdio; connect a client."),
+        "mcp": ("serve:mcp", "Serve the tools to a model over stdio; connect a client."),
     },
     "Care": {
         "verify": ("care:verify", "Check every record of a run or of the whole home."),
@@ -122,16 +128,17 @@ SECTIONS: Sections = {
         "export": ("outputs:export", "A run as one file: a copy, or the run itself on its way."),
         "import": ("outputs:import_", "Bring in an exported run, or a folder of receipts as testimony."),
         "backup": ("care:backup", "The whole home as one file, taken while it is at work."),
+        "move": ("care:move", "This home taken to a database, and back, with proof."),
         "restore": ("care:restore", "A home made of a backup; of a mirror; or begun anew."),
         "gc": ("care:gc", "Remove finished runs, and what nobody needs; a dry run first."),
         "doctor": ("care:doctor", "Versions, home and disk, and whether they are sound."),
-        "completion": ("completion:completion", "Let your shell complete commands, runs and steps."),
+        "completion": ("options:completion", "Let your shell complete commands, runs and steps."),
     },
 }
 PLACES = {name: place for section in SECTIONS.values() for name, (place, _) in section.items()}
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """A group that knows its commands by name and imports the one that is called."""
 
     context_class = Context
@@ -162,20 +169,16 @@ class Commands(click.Group):
 
     def _meant(self, ctx: click.Context, word: str) -> str:
         """The command that somebody may have meant: one of these, or one of that name in a group of them."""
-        from outlast.values.text import closest
-
-        groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), Commands)}
+        groups = {name: found for name in self.lines if isinstance(found := self.get_command(ctx, name), CommandGroup)}
         inner = [f"{name} {word}" for name, group in groups.items() if word in group.lines]
         named = " or ".join(f"`{ctx.command_path} {each}`" for each in inner or closest(word, self.lines))
         return f"did you mean {named}?" if named else ""
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[late.shell_completion.CompletionItem]:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         lines = [(name, line) for name, (_, line) in self.lines.items() if name.startswith(incomplete)]
-        return [CompletionItem(name, help=line) for name, line in lines]
+        return [late.shell_completion.CompletionItem(name, help=line) for name, line in lines]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self.lines))
@@ -186,19 +189,18 @@ class Commands(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"outlast {version('outlast')}")
+        click.echo(f"outlast {late.metadata.version('outlast')}")
         ctx.exit()
 
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
-@click.group(cls=Commands, sections=SECTIONS, context_settings=_SETTINGS)
+@click.group(cls=CommandGroup, sections=SECTIONS, context_settings=_SETTINGS)
 @click.option("--home", metavar="DIR", help="Where the records are kept [the .outlast/ of the repository].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
+@click.option("--actor", "acting", metavar="NAME", help="Who does this [OUTLAST_ACTOR, else your login name].")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 @click.pass_context

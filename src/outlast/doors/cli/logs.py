@@ -1,6 +1,6 @@
 """`outlast logs`: what the commands of a run printed, as it was printed, also while they print.
 
-`outlast events`: the journal of a run, a line for each event, also while it grows.
+`outlast events`: the journal of a run, a line for each event, also while it grows. `outlast watch`: those of all runs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import run_argument, step_argument
-from outlast.doors.cli.door import Door, command, raw_option
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
-from outlast.doors.cli.render import COMPACT, as_json, clean, counted, emit, fit, is_raw, note, say
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import follow_option, raw_option, run_argument, step_argument
+from outlast.doors.cli.render import COMPACT, as_json, clean, counted, fit, is_raw, note, say
 from outlast.doors.cli.screen import HarmlessStream
 from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
-    from outlast import Event, Outlast
-    from outlast.commands.logs import CommandLog
+    from outlast import CommandLog, Event, HomeEvent, Outlast
 
 
 PAGE = 1000
@@ -32,24 +32,48 @@ LONGEST = 240  # of a line that goes into a pipe
 INDENT = " " * 7  # of the lines after the first of an event
 
 
-@command("events")
+@command("events", of="run_events", without=("limit", "cursor"))
 @run_argument()
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
-@click.option("--after", default=0, metavar="SEQ", type=click.IntRange(min=0), help="Only those after this one.")
-def events(door: Door, run_id: str, follow: bool, after: int) -> int:
+@follow_option
+def events(call: Invocation, run_id: str, follow: bool, after: int) -> int:
     """Everything that happened in a run, the oldest first; --json has it in full.
 
     A line is the event's number, its time (UTC), its name, its step and what it carries, shortened to fit.
     """
-    with door.open() as outlast:
+    with call.open() as outlast:
         run = outlast.get(run_id)
         if follow:
-            _follow(door, outlast, run.id, after)
-        elif door.json:
+            _follow(call, outlast, run.id, after)
+        elif call.json:
             return _emit_all(run.id, _read(outlast, run.id, after))
         elif not _say_all(_read(outlast, run.id, after)):
             say(f"no event of run {run.id} after {after}; its last is {run.head}")
     return 0
+
+
+@command("watch", of="home_events", without=("limit",))
+@click.option("--once", is_flag=True, help="End after what there is now.")
+def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> int:
+    """What happens in all runs, as it comes, from now on or after a number; --json has a line for each event.
+
+    A line is the number among all events, then the run and its event. Ctrl-C ends it.
+    """
+    asked = {name: value for name, value in wanted.items() if value is not None} | {"scope": call.scope}
+    with call.open() as outlast, suppress(KeyboardInterrupt):
+        for found in _now(outlast, after, asked) if once else outlast.follow_all_events(after=after, **asked):
+            line = f"{found.number:>7}  {found.event.run_id}  {_line(found.event).lstrip()}"
+            call.tell(found) if call.json else say(fit(line, LONGEST), then=INDENT)
+            sys.stdout.flush()
+    return 0
+
+
+def _now(outlast: Outlast, after: int | None, asked: dict[str, Any]) -> Iterator[HomeEvent]:
+    """What there is now, page by page; without a number from the beginning."""
+    more, after = True, after or 0
+    while more:
+        page = outlast.all_events(after=after, **asked)
+        yield from page.items
+        more, after = page.more, page.upto
 
 
 def _read(outlast: Outlast, run_id: str, after: int) -> Iterator[Event]:
@@ -68,33 +92,24 @@ def _say_all(found: Iterator[Event]) -> int:
 
 def _emit_all(run_id: str, found: Iterator[Event]) -> int:
     """One object, written as it is read: a long run need not fit in memory. What ends it early is its `error`."""
-    import json
-
     write, end, code = sys.stdout.write, "]}\n", SUCCEEDED
     write(f'{{"run_id":{json.dumps(run_id)},"events":[')
     try:
         for separator, event in zip(chain([""], repeat(",")), found, strict=False):
-            write(separator + json.dumps(_plain(event), separators=COMPACT))
+            write(separator + json.dumps(late.shown.shown(event), separators=COMPACT))
     except OutlastError as error:
         end, code = f'],"error":{json.dumps(error.to_dict(), separators=COMPACT)}}}\n', exit_code(error)
     write(end)
     return code
 
 
-def _follow(door: Door, outlast: Outlast, run_id: str, after: int) -> None:
+def _follow(call: Invocation, outlast: Outlast, run_id: str, after: int) -> None:
     """Print events as they come, until a run that nobody runs any more has no further ones."""
     for event in outlast.follow_events(run_id, after=after):
-        emit(_plain(event)) if door.json else say(_line(event), then=INDENT)
+        call.tell(event) if call.json else say(_line(event), then=INDENT)
         sys.stdout.flush()
-    if not door.json:
-        note(f"run {run_id} is {outlast.get(run_id).status}; see `{door.command('show', run_id)}`")
-
-
-def _plain(event: Event) -> dict[str, Any]:
-    from outlast.values.codec import jsonable
-
-    plain: dict[str, Any] = jsonable(event)
-    return plain
+    if not call.json:
+        note(f"run {run_id} is {outlast.get(run_id).status}; see `{call.command('show', run_id)}`")
 
 
 def _line(event: Event) -> str:
@@ -118,28 +133,25 @@ def _body(body: Any) -> str:
 STATUSES = {"crashed": "did not end"}
 
 
-@command("logs")
+@command("logs", of="run_logs")
 @run_argument()
 @step_argument("[STEP]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends or waits; with --json an object a line.")
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
+@follow_option
 @raw_option
-def logs(door: Door, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:
+def logs(call: Invocation, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:
     """What the commands of a run printed, in order; with STEP, only that one.
 
     Secrets are masked. Of a command that runs, or did not end, it is what there is. Several transcripts have a
     line in front of each that says whose it is.
     """
-    from outlast.flows.loading import is_recipe
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         run = outlast.get(run_id)
-        if not is_recipe(run.flow):
-            return _none(door, run.id)
+        if not run.is_of_commands:
+            return _none(call, run.id)
         if follow:
-            return _follow_logs(door, outlast, run.id, step, attempt)
+            return _follow_logs(call, outlast, run.id, step, attempt)
         found = _logs_of(outlast, run.id, step, attempt)
-        return _emit(run.id, found) if door.json else _show(door, run.id, found)
+        return _emit(run.id, found) if call.json else _show(call, run.id, found)
 
 
 def _logs_of(outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> list[CommandLog]:
@@ -153,14 +165,14 @@ def _logs_of(outlast: Outlast, run_id: str, step: str | None, attempt: int | Non
         raise
 
 
-def _none(door: Door, run_id: str) -> int:
+def _none(call: Invocation, run_id: str) -> int:
     """Only commands have transcripts."""
-    if door.json:
-        emit({"run_id": run_id, "logs": []})
+    if call.json:
+        call.tell([], run_id=run_id)
     else:
         say(f"run {run_id} is a run of Python code: its steps leave no transcripts")
-        say(f"what they left: {door.command('receipts', run_id)}")
-        say(f"what happened:  {door.command('events', run_id)}")
+        say(f"what they left: {call.command('receipts', run_id)}")
+        say(f"what happened:  {call.command('events', run_id)}")
     return SUCCEEDED
 
 
@@ -211,9 +223,9 @@ def _standing(log: CommandLog) -> str:
     return f"{status}, exit {log.exit}"
 
 
-def _show(door: Door, run_id: str, found: list[CommandLog]) -> int:
+def _show(call: Invocation, run_id: str, found: list[CommandLog]) -> int:
     if not found:
-        say(f"nothing has been printed yet; see `{door.command('show', run_id)}`")
+        say(f"nothing has been printed yet; see `{call.command('show', run_id)}`")
     paper, code = _Paper(headed=len(found) > 1), SUCCEEDED
     for log in found:
         paper.write(log, b"")
@@ -235,18 +247,18 @@ def _show(door: Door, run_id: str, found: list[CommandLog]) -> int:
     return code
 
 
-def _follow_logs(door: Door, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
+def _follow_logs(call: Invocation, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
     """Print what is there and what comes, until nobody runs the run any more."""
     paper, decoders = _Paper(headed=step is None), _Decoders()
     for log, piece in outlast.follow_logs(run_id, step, attempt=attempt):
-        if door.json:
-            emit(_plain_line(log) | {"text": decoders.text(log, piece)})
+        if call.json:
+            call.tell(log, text=decoders.text(log, piece))
         else:
             paper.write(log, piece)
         sys.stdout.flush()
-    if not door.json:
+    if not call.json:
         paper.end()
-        note(f"run {run_id} is {outlast.get(run_id).status}; see `{door.command('show', run_id)}`")
+        note(f"run {run_id} is {outlast.get(run_id).status}; see `{call.command('show', run_id)}`")
     return SUCCEEDED
 
 
@@ -266,19 +278,12 @@ class _Decoders:
         return self._kept[place].decode(piece, final=not piece)
 
 
-def _plain_line(log: CommandLog) -> dict[str, Any]:
-    from outlast.values.codec import jsonable
-
-    names = ("step", "attempt", "status", "exit", "started_at", "ended_at", "size_bytes", "incomplete", "masked")
-    return {name: jsonable(getattr(log, name)) for name in names}
-
-
 def _emit(run_id: str, found: Iterable[CommandLog]) -> int:
     """One object, written as it is read: it need not fit in memory. A transcript that is damaged has an `error`."""
     write, code = sys.stdout.write, SUCCEEDED
     write(f'{{"run_id":{json.dumps(run_id)},"logs":[')
     for number, log in enumerate(found):
-        write(("," if number else "") + json.dumps(_plain_line(log), separators=COMPACT)[:-1] + ',"text":"')
+        write(("," if number else "") + json.dumps(late.shown.shown(log), separators=COMPACT)[:-1] + ',"text":"')
         end = '"}'
         try:
             for text in _texts(log):

@@ -11,29 +11,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.doors.cli.completion import run_argument
-from outlast.doors.cli.door import Door, command
 from outlast.doors.cli.exits import FAILED, SUCCEEDED
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import file_argument, output_option, run_argument, saved
 from outlast.doors.cli.render import ago, content_out, counted, emit, note, say, table
+from outlast.errors import StoreReadOnly
 
 if TYPE_CHECKING:
-    from outlast import Displaced, Output, RestoredOutputs
-    from outlast.care.travel.export_run import Exported
-    from outlast.care.travel.import_run import Imported
+    from outlast import Displaced, Exported, Imported, Output, RestoredOutputs
 
 
 SHOWN = 200
 FOUND = {"same": "as it was left"}
 
 
-@command("outputs")
+@command("outputs", of="run_outputs_restore")
 @run_argument()
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--step", metavar="STEP", help="Only files of this step, by its label.")
 @click.option(
     "--restore", is_flag=True, help="Put back from what was kept: what is missing, and PATHs also if changed."
 )
-def outputs(door: Door, run_id: str, paths: tuple[str, ...], step: str | None, restore: bool) -> int:
+def outputs(call: Invocation, run_id: str, paths: tuple[str, ...], step: str | None, restore: bool) -> int:
     """The files that finished steps left, and what is there now.
 
     --restore puts missing files back. A file that was changed is put back only if it is named; what gives way is
@@ -41,22 +39,18 @@ def outputs(door: Door, run_id: str, paths: tuple[str, ...], step: str | None, r
     """
     if paths and not restore:
         raise click.UsageError("PATH goes with --restore")
-    with door.open() as outlast:
+    with call.open() as outlast:
         run = outlast.get(run_id)
         if restore:
-            return _say_restored(door, outlast.restore_outputs(run.id, step=step, paths=paths))
+            return _say_restored(call, outlast.restore_outputs(run.id, step=step, paths=paths))
         found = [one for one in outlast.outputs(run.id) if step in (None, one.step)]
-    return _emit(run.id, found) if door.json else _say(door, run.id, found)
+    if call.json:
+        call.tell({"outputs": found}, run_id=run.id)
+        return SUCCEEDED
+    return _say(call, run.id, found)
 
 
-def _emit(run_id: str, found: Sequence[Output]) -> int:
-    from outlast.values.codec import jsonable
-
-    emit({"run_id": run_id, "outputs": jsonable(list(found))})
-    return SUCCEEDED
-
-
-def _say(door: Door, run_id: str, found: Sequence[Output]) -> int:
+def _say(call: Invocation, run_id: str, found: Sequence[Output]) -> int:
     if not found:
         say(f"no finished step of run {run_id} declares files (writes); see `outlast receipts {run_id}`")
         return SUCCEEDED
@@ -66,7 +60,7 @@ def _say(door: Door, run_id: str, found: Sequence[Output]) -> int:
     if len(found) > SHOWN:
         say(f"… and {len(found) - SHOWN:,} more (--json has all)")
     if any(one.kept for one in other):
-        say(f"put back what is missing: {door.command('outputs', run_id, '--restore')}")
+        say(f"put back what is missing: {call.command('outputs', run_id, '--restore')}")
     return SUCCEEDED
 
 
@@ -79,13 +73,11 @@ def _kept(one: Output) -> str:
     return "" if one.found == "same" else "yes" if one.kept else f"no: {one.why}"
 
 
-def _say_restored(door: Door, done: RestoredOutputs) -> int:
+def _say_restored(call: Invocation, done: RestoredOutputs) -> int:
     """What was put back. Exit 1 when something that is missing was not kept."""
-    from outlast.values.codec import jsonable
-
     code = FAILED if done.not_kept else SUCCEEDED
-    if door.json:
-        emit(jsonable(done))
+    if call.json:
+        call.tell(done)
         return code
     for one in done.restored:
         say(f"put back: {one.path} (of {one.step})", "green")
@@ -94,44 +86,41 @@ def _say_restored(door: Door, done: RestoredOutputs) -> int:
     if not done.restored and not done.not_kept:
         say("nothing is missing; a file that was changed is put back when it is named")
     if done.displaced:
-        say(f"what gave way is kept: {door.command('displaced', done.run_id)}")
+        say(f"what gave way is kept: {call.command('displaced', done.run_id)}")
     return code
 
 
-@command("displaced")
+@command("displaced", of="run_displaced")
 @run_argument()
 @click.argument("path", metavar="[PATH]", required=False)
-@click.option("--seq", type=click.IntRange(min=1), metavar="N", help="Of this entry [the newest].")
-@click.option("-o", "--output", metavar="FILE", help="Write it there instead, whole or not at all.")
-def displaced(door: Door, run_id: str, path: str | None, seq: int | None, output: str | None) -> int:
+@output_option
+def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, output: str | None) -> int:
     """What gave way when files were put back; with PATH its content, on standard output or in FILE."""
     if path is None and (seq is not None or output is not None):
         raise click.UsageError("--seq and --output go with PATH")
-    with door.open() as outlast:
+    with call.open() as outlast:
         run = outlast.get(run_id)
         found = outlast.displaced(run.id, path=path, seq=seq)
         if path is None:
-            _say_displaced(door, run.id, found)
+            _say_displaced(call, run.id, found)
         else:
-            _fetch(door, found[-1], output)
+            _fetch(call, found[-1], output)
     return SUCCEEDED
 
 
-def _say_displaced(door: Door, run_id: str, found: Sequence[Displaced]) -> None:
-    if door.json:
-        from outlast.python.shown import displaced_json
-
-        emit({"run_id": run_id, "displaced": [displaced_json(one) for one in found]})
+def _say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:
+    if call.json:
+        call.tell(found, run_id=run_id)
         return
     if not found:
         say(f"nothing gave way in run {run_id}")
         return
     table(("SEQ", "STEP", "FILE", "WHEN", "DIGEST"), [(o.seq, o.step, o.path, ago(o.at), o.digest[:12]) for o in found])
-    say(f"one of them: {door.command('displaced', run_id, 'FILE', '-o', 'COPY')}")
+    say(f"one of them: {call.command('displaced', run_id, 'FILE', '-o', 'COPY')}")
 
 
-def _fetch(door: Door, one: Displaced, output: str | None) -> None:
-    if output is None and not door.json:
+def _fetch(call: Invocation, one: Displaced, output: str | None) -> None:
+    if output is None and not call.json:
         content = one.content()  # all of it first: not a byte is printed of what was changed
         if sys.stdout.isatty():
             say(content.decode("utf-8", "replace").rstrip("\n"))
@@ -140,26 +129,17 @@ def _fetch(door: Door, one: Displaced, output: str | None) -> None:
         out.write(content)
         out.flush()
         return
-    written = _written(one, output) if output is not None else None
-    if door.json:
-        from outlast.python.shown import displaced_json
-
-        emit(displaced_json(one) | ({"output": written} if written else {}))
+    written = str(saved(one, output)) if output is not None else None
+    if call.json:
+        call.tell(one, **({"output": written} if written else {}))
     else:
         say(f"{one.path} as it was before it gave way: written to {written}", "green")
 
 
-def _written(one: Displaced, output: str) -> str:
-    try:
-        return str(one.save_to(output))
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
-
-
-def say_displaced(door: Door, run_id: str, found: Sequence[Displaced]) -> None:
+def say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:
     """In a line, for who looks at a run."""
     if found:
-        say(f"{counted(len(found), 'file')} gave way when files were put back: {door.command('displaced', run_id)}")
+        say(f"{counted(len(found), 'file')} gave way when files were put back: {call.command('displaced', run_id)}")
 
 
 SHOWN_RUNS = 20
@@ -167,77 +147,71 @@ SHOWN_RUNS = 20
 
 @command("export")
 @run_argument()
-@click.argument("file", metavar="[FILE]", default=".")
+@file_argument
 @click.option("--move", is_flag=True, help="Take the run away: it cannot go on here any more.")
 @click.option("--force", is_flag=True, help="Replace FILE, whatever it is.")
 @click.option("--mirror", is_flag=True, help="Write its receipts and handoffs as files in the home instead.")
-def export(door: Door, run_id: str, file: str, move: bool, force: bool, mirror: bool) -> int:
+def export(call: Invocation, run_id: str, file: str, move: bool, force: bool, mirror: bool) -> int:
     """Write a run and its children into one file.
 
     A copy can be looked at elsewhere. With --move the file is the run itself: import it once, where it is to go on.
     FILE may be a folder [here]; the name is then made of the flow and the run.
     """
-    from outlast.values.codec import jsonable
-
     if mirror:
-        return _mirror(door, run_id, alone=file == "." and not (move or force))
-    with door.open() as outlast:
+        return _mirror(call, run_id, alone=file == "." and not (move or force))
+    with call.open() as outlast:
         done = outlast.export(run_id, file, move=move, force=force)
-    if door.json:
-        emit(jsonable(done))
+    if call.json:
+        emit(done)
     else:
-        _say_exported(door, done)
+        _say_exported(call, done)
     return 0
 
 
-def _mirror(door: Door, run_id: str, *, alone: bool) -> int:
-    from outlast.errors import StoreReadOnly
-
+def _mirror(call: Invocation, run_id: str, *, alone: bool) -> int:
     if not alone:
         raise click.UsageError("--mirror writes into the home; it takes no FILE, --move or --force")
-    with door.open() as outlast:
+    with call.open() as outlast:
         run = outlast.get(run_id)
         try:
             folder = outlast.mirror(run.id)
         except OSError as error:
             raise StoreReadOnly(str(error.filename or outlast.mirror(run.id, write=False)), str(error)) from error
-    if door.json:
+    if call.json:
         emit({"run_id": run.id, "mirror": str(folder)})
     else:
         say(f"run {run.id}: its receipts and handoffs are in {folder}", "green")
     return 0
 
 
-def _say_exported(door: Door, done: Exported) -> None:
+def _say_exported(call: Invocation, done: Exported) -> None:
     family = f" with {len(done.children)} of its children" if done.children else ""
     say(f"run {done.run_id}{family} {'moved' if done.moved else 'copied'} to {done.path}", "green")
     parts = (counted(done.entries, "journal record"), counted(done.blobs, "blob"), f"{done.bytes:,} bytes")
     say(f"{', '.join(parts)}; sha256 {done.digest}")
     if done.moved:
         say("it cannot go on here any more; import the file once, in the home where it is to go on")
-        say(f"there, or here to bring it back: {door.command('import', done.path)}")
+        say(f"there, or here to bring it back: {call.command('import', done.path)}")
 
 
 @command("import")
 @click.argument("path", metavar="PATH")
 @click.option("--flow", metavar="FLOW", help="Which flow of a folder that has several.")
-def import_(door: Door, path: str, flow: str | None) -> int:
+def import_(call: Invocation, path: str, flow: str | None) -> int:
     """Bring in a run from a file that export wrote, or receipts that others wrote into a folder.
 
     A moved run goes on here; a copy is read-only. What a folder says is kept as testimony: it proves nothing.
     """
-    from outlast.values.codec import jsonable
-
-    with door.open(make=True) as outlast:
+    with call.open(make=True) as outlast:
         done = outlast.import_(path, flow=flow)
-    if door.json:
-        emit(jsonable(done))
+    if call.json:
+        emit(done)
     else:
-        _say_imported(door, done)
+        _say_imported(call, done)
     return 0
 
 
-def _say_imported(door: Door, done: Imported) -> None:
+def _say_imported(call: Invocation, done: Imported) -> None:
     what = {"": "", "copy": " as a read-only copy", "testimony": " as testimony: nothing of it is proven"}[done.seal]
     was = "was here already" if done.replayed else "imported"
     say(f"run {done.run_id} ({done.status}) {was}{what}", "green")
@@ -247,4 +221,4 @@ def _say_imported(door: Door, done: Imported) -> None:
     if len(done.ignored) > SHOWN_RUNS:
         note(f"and {len(done.ignored) - SHOWN_RUNS:,} more that were not taken; --json names all of them")
     resumable = not done.seal and done.status not in ("succeeded", "aborted")
-    say(f"continue: {door.command('resume', done.run_id)}" if resumable else f"see {door.command('show', done.run_id)}")
+    say(f"continue: {call.command('resume', done.run_id)}" if resumable else f"see {call.command('show', done.run_id)}")

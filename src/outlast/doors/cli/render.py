@@ -13,40 +13,68 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import click
+
+from outlast.doors.cli import late
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-
 
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
 _NARROW = "…–—█░"  # signs of ours that need no table of widths
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
 _WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
+STYLES = {
+    "succeeded": "green",
+    "trusted": "green",
+    "ok": "green",
+    "failed": "red",
+    "crashed": "red",
+    "contested": "red",
+    "broken": "red",
+    "damaged": "red",
+    "waiting": "yellow",
+    "queued": "yellow",
+    "interrupted": "yellow",
+    "candidate": "yellow",
+    "running": "cyan",
+    "aborted": "dim",
+}
+COMPACT = (",", ":")
+RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
+CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
+GAP = 2  # blanks between the columns of a table
+MOST_INDENT = 16  # of the lines after the first of a value
+ALL = 1_000  # lines that are shown to whoever decides now
+SOME = 20  # of one thing in a list of many
+WIDEST, WIDEST_OF_MANY = 4_000, 300  # columns of one line; --json has all of it
 
 
 def width(text: str) -> int:
     """The columns a text takes: two for each character of East Asia and for most emoji."""
     if text.isascii() or all(char < "\u0300" or char in _NARROW for char in text):
         return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
+    return late.cells.cell_len(text)
 
 
 def wrapped(text: str, columns: int, first: str = "", then: str | None = None) -> list[str]:
-    """The text in lines of at most so many columns. What it is indented by, its next lines are too."""
+    """The text in lines of at most so many columns. What it is indented by, its next lines are too: also a bar."""
     body = text.lstrip(" ")
-    first += text[: len(text) - len(body)]
-    then = first if then is None else then
+    bar = "| " if body.startswith("| ") else ""
+    first += text[: len(text) - len(body)] + bar
+    body, then = body.removeprefix(bar), first if then is None else then + bar
     if width(first + body) <= columns:
         return [(first + body).rstrip()]
     lines = _Lines(columns, first, then)
@@ -129,28 +157,6 @@ class _Lines:
         return [*self._done, self._line.rstrip()] if not self._empty or not self._done else self._done
 
 
-STYLES = {
-    "succeeded": "green",
-    "trusted": "green",
-    "ok": "green",
-    "failed": "red",
-    "crashed": "red",
-    "contested": "red",
-    "broken": "red",
-    "damaged": "red",
-    "waiting": "yellow",
-    "interrupted": "yellow",
-    "candidate": "yellow",
-    "running": "cyan",
-    "aborted": "dim",
-}
-COMPACT = (",", ":")
-RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
-CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
-GAP = 2  # blanks between the columns of a table
-MOST_INDENT = 16  # of the lines after the first of a value
-
-
 def clean(text: object) -> str:
     """One line that only prints: control and direction characters become visible escapes."""
     return visible(text)
@@ -173,8 +179,6 @@ def say_all(text: str, indent: str = "") -> None:
 
 def terminal_columns() -> int:
     """How wide the terminal is."""
-    import shutil
-
     return shutil.get_terminal_size().columns
 
 
@@ -182,15 +186,11 @@ def _show(line: str, style: str, *, beside: bool = False) -> None:
     if not style:
         (sys.stderr if beside else sys.stdout).write(line + "\n")
         return
-    from rich.text import Text
-
-    console(beside).print(Text(line, style=style), soft_wrap=True)
+    console(beside).print(late.text.Text(line, style=style), soft_wrap=True)
 
 
 def is_raw() -> bool:
     """Whether what commands print is shown as it is: the command has --raw, and it was given."""
-    import click
-
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(RAW))
 
@@ -214,25 +214,49 @@ def paragraph(text: str, first: str = "", then: str | None = None) -> None:
     print("\n".join(wrapped(clean(text), terminal_columns(), first, then)), file=sys.stderr, flush=True)
 
 
-def emit(value: Any) -> None:
-    """The one JSON object of a command."""
-    sys.stdout.write(json.dumps(value, separators=COMPACT) + "\n")
+def emit(value: Any, **more: Any) -> None:
+    """The one JSON object of a command: a value of ours by its fields, and more of them.
+
+    A part that comes one by one stands last: each is written when it is there, and let go of.
+    """
+    given = {**value, **more} if isinstance(value, dict) else more
+    streams = {name: part for name, part in given.items() if isinstance(part, Iterator)}
+    more = {name: part for name, part in more.items() if name not in streams}
+    if isinstance(value, dict):
+        value = {name: part for name, part in value.items() if name not in streams}
+    text = json.dumps(_told(value, more), separators=COMPACT)
+    sys.stdout.write(text[:-1] if streams else text)
+    for number, (name, part) in enumerate(streams.items()):
+        sys.stdout.write("," * (len(text) > 2 or number > 0) + f"{json.dumps(name)}:")
+        _emit_list(part)
+    sys.stdout.write("}\n" if streams else "\n")
 
 
-def emit_exactly(value: Any) -> None:
+def _emit_list(items: Iterator[Any]) -> None:
+    sys.stdout.write("[")
+    for number, item in enumerate(items):
+        told = json.dumps(late.shown.shown(item), separators=COMPACT)
+        sys.stdout.write("," * (number > 0) + told)
+    sys.stdout.write("]")
+
+
+def emit_exactly(value: Any, **more: Any) -> None:
     """The same in UTF-8, whatever the locale: JSON that is part of the value as it came stays byte for byte."""
-    import msgspec
-
     sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.write(late.codec.encode(_told(value, more)) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _told(value: Any, more: dict[str, Any]) -> dict[str, Any]:
+    """As every door shows it; what has no name of its own comes by names."""
+    shown = late.shown.shown
+    own = value if type(value) is dict else shown(value)
+    return {name: shown(each) for name, each in (own | more).items()} if own is value else own | _told(more, {})
 
 
 def content_in() -> BinaryIO:
     """Standard input, to be read as content. Raises UsageError where it was closed: that is not empty content."""
     if "stdin" in CLOSED:
-        import click
-
         raise click.UsageError("standard input is closed; there is nothing to read")
     return sys.stdin.buffer
 
@@ -306,28 +330,21 @@ def _show_cells(parts: Sequence[tuple[str, int, str]], style: str, beside: bool)
     if not any(styles):
         _show((" " * GAP).join(texts).rstrip(), "", beside=beside)
         return
-    from rich.text import Text
-
-    line = Text(" " * GAP).join(Text(text, style=each) for text, each in zip(texts, styles, strict=True))
+    line = late.text.Text(" " * GAP).join(
+        late.text.Text(text, style=each) for text, each in zip(texts, styles, strict=True)
+    )
     line.rstrip()
     console(beside).print(line, soft_wrap=True)
 
 
 @functools.cache
 def console(beside: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, emoji=False, stderr=beside)
-
-
-# -- small values --------------------------------------------------------------------------------------
+    return late.console.Console(highlight=False, markup=False, emoji=False, stderr=beside)
 
 
 def as_json(value: Any) -> str:
     """A value as JSON on one line, readable: letters of every language stay letters."""
-    from outlast.values.codec import jsonable
-
-    return json.dumps(jsonable(value), ensure_ascii=False)
+    return json.dumps(late.codec.jsonable(value), ensure_ascii=False)
 
 
 def brief(text: str, limit: int = 48) -> str:
@@ -376,11 +393,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-ALL = 1_000  # lines that are shown to whoever decides now
-SOME = 20  # of one thing in a list of many
-WIDEST, WIDEST_OF_MANY = 4_000, 300  # columns of one line; --json has all of it
-
-
 def document(name: str, value: Any, most: int = ALL, command: str = "") -> list[str]:
     """A named value in lines: one if it is short, else its name and the lines below it.
 
@@ -426,3 +438,29 @@ def _entry(front: str, value: Any, indent: str) -> Iterator[str]:
 
 def _inline(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
+
+
+@contextmanager
+def turned_away(wanted: bool) -> Iterator[None]:
+    """With --json, what the flow and its processes print goes to stderr: stdout carries one object."""
+    if not wanted:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def sized(size: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import run_argument
-from outlast.doors.cli.door import Door, command, raw_option
-from outlast.doors.cli.exits import REFUSED, USAGE, is_declined
+from outlast.doors.cli import late
+from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
+from outlast.doors.cli.exits import REFUSED, USAGE, WAITING, is_declined
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
+from outlast.doors.cli.outcomes import say_dry_run, say_kept, say_next, say_outcome, say_plan
+from outlast.doors.cli.progress import until_done as wait_here
+from outlast.doors.cli.progress import watched
+from outlast.doors.cli.render import at, emit, note, say, turned_away
+from outlast.doors.cli.runs import say_runs
+from outlast.doors.cli.waits import interrupted, mirror
 from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
-    from outlast.doors.cli.until import Ended
+    from outlast.doors.cli.progress import Ended
     from outlast.python.shared import Options
 
 
@@ -28,34 +35,27 @@ until_done_option = click.option(
 )
 
 
-@command("run")
+@command("run", of="run_start")
 @click.argument("flow", metavar="FLOW")
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
-@click.option("--task", metavar="TASK", help="What is worked on [the flow's name and a digest of its inputs].")
-@click.option("--fresh", is_flag=True, help="Give the task's unfinished run up and start anew.")
-@click.option("--again", is_flag=True, help="Let a named task that has happened happen once more.")
-@click.option("--yes", is_flag=True, help="With --again or --fresh: effects that were done may happen again.")
-@click.option("--effects", default="", metavar="NAME,…", help="The same for these effects only.")
-@click.option(
-    "--operation-id", metavar="ID", help="The same id again gives the run that it began, whatever became of it."
-)
+@effects_option
+@click.option("--queue", metavar="NAME", help="Leave it in this queue to a worker, and do not wait for it.")
+@click.option("--priority", default=0, help="In its queue, the larger goes first [0].")
+@click.option("--delay", default="0", metavar="TIME", help="How long it stays in its queue at least, such as 10m.")
+@click.option("--queue-timeout", default="0", metavar="TIME", help="It ends unless a worker took it within this time.")
 @click.option("--wait", is_flag=True, help="While somebody else runs it, wait for its end; if he dies, go on with it.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run: of a new run, or of the one to continue.")
 @until_done_option
 @raw_option
 def run(
-    door: Door,
+    call: Invocation,
     flow: str,
     inputs: Sequence[str],
-    task: str | None,
-    fresh: bool,
-    again: bool,
-    yes: bool,
     effects: str,
-    operation_id: str | None,
-    wait: bool,
+    meta: str | None,
     dry_run: bool,
     until_done: bool,
+    **asked: Any,
 ) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
@@ -69,52 +69,65 @@ def run(
       outlast run report.py:daily_report topic=ai
       outlast run report.py:daily_report '{"topic": "ai"}'
     """
-    from outlast.doors.cli.inputs import SeveralFlows, find_flow, inputs_of
-    from outlast.python.shared import Options
-
     try:
-        with turned_away(door.json):
-            found = find_flow(flow, door.home)
-    except SeveralFlows as error:
-        return _say_flows(door, flow, error)
-    given = inputs_of(found, inputs)
-    named = tuple(name.strip() for name in effects.split(",") if name.strip())
-    repeats = Options(task, fresh, again=again, yes=yes, effects=named)
-    options = replace(repeats, operation_id=operation_id, wait=wait, returns=True)
+        with turned_away(call.json):
+            found = late.named_flows.find_flow(flow, call.home, note)
+    except late.named_flows.SeveralFlows as error:
+        return _say_flows(call, flow, error)
+    given = late.named_flows.inputs_of(found, inputs)
+    beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
+    times = {name: _time(asked[name]) for name in ("delay", "queue_timeout")}
+    asked |= late.shared.check_options({"priority": asked["priority"], **times})
+    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=asked["queue"] is None, **asked)
     if dry_run:
-        from outlast.doors.cli.dry_run import say_dry_run
+        return say_dry_run(call, found, given, options, [flow, *inputs])
+    with call.open(make=True) as outlast:
+        if options.queue is not None:
+            started = outlast._start(options, found, (), given)
+            if outlast.get(started.run_id).status == "queued":
+                return _queue(call, outlast.get(started.run_id))
+            return _go(call, outlast, started.outcome, until_done)
+        return _start(call, outlast, found, given, options, until_done)
 
-        return say_dry_run(door, found, given, options, [flow, *inputs])
-    with door.open(make=True) as outlast:
-        return _start(door, outlast, found, given, options, until_done)
+
+def _time(given: str) -> float | str:
+    return float(given) if given.isdigit() else given
 
 
-def _say_flows(door: Door, place: str, error: OutlastError) -> int:
+def _queue(call: Invocation, run: RunRecord) -> int:
+    """Say that a run waits in a queue, and whether nobody will take it."""
+    if call.json:
+        call.tell(late.outlast.Outcome(run.id, "queued"), queue=run.queue, held_up=run.held_up)
+        return WAITING
+    say(f"run {run.id} waits in the queue {run.queue}; see: {call.command('show', run.id)}")
+    if run.held_up == "no_worker":
+        say(f"no worker has its flow; start one: {call.command('work', run.source or run.flow)}", "yellow")
+    return WAITING
+
+
+def _say_flows(call: Invocation, place: str, error: OutlastError) -> int:
     """The flows of a file that has several, each with its inputs and the command that runs it."""
-    from outlast.doors.cli.inputs import flows_in, folders_of, inputs_line
-    from outlast.doors.cli.render import emit, note, say
-
-    if door.json:
+    if call.json:
         emit({"error": error.to_dict()})
         return USAGE
     note(f"error: {error.detail}; name one of them [{error.code}]")
-    for name, flow in flows_in(place, *folders_of(door.home)).items():
-        words = inputs_line(flow)
-        say(f"  {door.command('run', f'{place}:{name}')}{f' {words}' if words else ''}")
+    for name, flow in late.named_flows.flows_in(place, *late.named_flows.folders_of(call.home, note)).items():
+        words = late.named_flows.inputs_line(flow)
+        say(f"  {call.command('run', f'{place}:{name}')}{f' {words}' if words else ''}")
         if about := (flow.__doc__ or "").strip().partition("\n")[0]:
             say(f"      {about}", "dim")
     return USAGE
 
 
-def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool) -> int:
+def _start(
+    call: Invocation, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool
+) -> int:
     """Run it. On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
-    from outlast.doors.cli.ask import can_ask, may_repeat
-
     while True:
         try:
-            return _go(door, outlast, partial(outlast._run, options, flow, (), given), until_done)
+            return _go(call, outlast, partial(outlast._run, options, flow, (), given), until_done)
         except RepeatsEffects as error:
-            if not can_ask(door) or not may_repeat(error):
+            if not can_ask(call) or not may_repeat(error):
                 raise
             options = agreed(options, error)
 
@@ -122,32 +135,17 @@ def _start(door: Door, outlast: Outlast, flow: Any, given: dict[str, Any], optio
 def agreed(options: Options, error: RepeatsEffects) -> Options:
     """The same, with what was shown agreed to. What a removed run did has no name."""
     names = tuple(effect["step"] for effect in error.effects)
-    return replace(options, effects=(*options.effects, *names), yes=not all(names))
+    return late.structs.replace(options, effects=(*options.effects, *names), yes=not all(names))
 
 
-@command("resume")
+@command("resume", of="run_resume", without=("wait",))
 @run_argument("[RUN]", required=False)
 @click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
-@click.option(
-    "--partial",
-    type=click.Choice(["keep", "restore"]),
-    help="What an unfinished attempt left in its declared files: keep it, or put the files back [as the flow says].",
-)
-@click.option("--accept", multiple=True, metavar="CODE[:SUBJECT]", help="Take a contested reason upon you. Repeatable.")
-@click.option(
-    "--take", is_flag=True, help="Take it from whoever holds it, who can write nothing any more; needs --why."
-)
-@click.option("--why", default="", metavar="WHY", help="Why you accept it, take it, or go back; it is on the record.")
-@click.option(
-    "--flow",
-    metavar="PATH",
-    help="Go on with this flow, wherever its code lies: `flow.yaml`, `file.py` or `module:name`; at a server, a name.",
-)
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
 @until_done_option
 @raw_option
 def resume(
-    door: Door,
+    call: Invocation,
     run_id: str | None,
     start: str | None,
     partial: str | None,
@@ -173,27 +171,23 @@ def resume(
         raise click.UsageError("--take changes the run, --dry-run must not; give one of them")
     if flow is not None and dry_run:
         raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
-    with door.open() as outlast:
-        chosen = outlast.get(run_id).id if run_id else _choose(door, outlast)
+    with call.open() as outlast:
+        chosen = outlast.get(run_id).id if run_id else _choose(call, outlast)
         if not chosen:
             return USAGE
         if _was_declined(outlast, chosen):
-            from outlast.doors.cli.outcomes import say_outcome
-
-            return say_outcome(door, interrupted(outlast, chosen))
+            return say_outcome(call, interrupted(outlast, chosen))
         if dry_run:
-            from outlast.doors.cli.plans import say_plan
-
             plan = outlast.plan(chosen, from_step=start, accept=accept, partial=partial)
             asked = _words(start, accept, partial, why)
-            return say_plan(door, outlast.get(chosen), plan, outlast.interrupts(chosen), asked)
-        given = _flow_given(door, outlast, chosen, flow)
+            return say_plan(call, outlast.get(chosen), plan, outlast.interrupts(chosen), asked)
+        given = _flow_given(call, outlast, chosen, flow)
         if start is not None:
-            outlast.rewind(chosen, start, why=why or f"resume --from {start}")
-        elif partial is None and not take and (code := _asked_first(door, outlast, chosen)) is not None:
+            say_kept(outlast, outlast.rewind(chosen, start, why=why or f"resume --from {start}"))
+        elif partial is None and not take and (code := _asked_first(call, outlast, chosen)) is not None:
             return code
         how = {"accept": accept, "why": why, "partial": partial, "flow": given, "take": take}
-        return resume_now(door, outlast, chosen, until_done, **how)
+        return resume_now(call, outlast, chosen, until_done, **how)
 
 
 def _words(start: str | None, accept: Sequence[str], partial: str | None, why: str) -> list[str]:
@@ -202,34 +196,27 @@ def _words(start: str | None, accept: Sequence[str], partial: str | None, why: s
     return [word for name, value in given if value for word in (name, value)]
 
 
-def _asked_first(door: Door, outlast: Outlast, run_id: str) -> int | None:
+def _asked_first(call: Invocation, outlast: Outlast, run_id: str) -> int | None:
     """On a terminal: what becomes of the steps that a process died in. The exit code, if the run does not go on now."""
-    from outlast.doors.cli.ask import can_ask, decide_crashed
-    from outlast.doors.cli.outcomes import say_outcome
-    from outlast.doors.cli.plans import say_next
-
-    if not can_ask(door) or outlast.get(run_id).status != "crashed":
+    if not can_ask(call) or outlast.get(run_id).status != "crashed":
         return None
     decided = decide_crashed(outlast, run_id)
     run = outlast.get(run_id)
     if run.finished:
-        return say_outcome(door, interrupted(outlast, run_id))
+        return say_outcome(call, interrupted(outlast, run_id))
     if decided:
         return None
-    say_next(door, run, outlast.plan(run_id), tuple(outlast.interrupts(run_id)))
+    say_next(call, run, outlast.plan(run_id), tuple(outlast.interrupts(run_id)))
     return REFUSED
 
 
-def _flow_given(door: Door, outlast: Outlast, run_id: str, name: str | None) -> Any:
+def _flow_given(call: Invocation, outlast: Outlast, run_id: str, name: str | None) -> Any:
     """The flow that `--flow` names; of a file of Python without a name, the one that the run is of."""
-    from outlast.doors.cli.inputs import find_flow
-    from outlast.python.shared import url_of
-
-    if name is None or url_of(door.home):
+    if name is None or late.shared.url_of(call.home):
         return name
     whole = f"{name}:{outlast.get(run_id).source.rpartition(':')[2]}" if name.endswith(".py") else name
-    with turned_away(door.json):
-        return find_flow(whole, door.home)
+    with turned_away(call.json):
+        return late.named_flows.find_flow(whole, call.home, note)
 
 
 def _was_declined(outlast: Outlast, run_id: str) -> bool:
@@ -237,15 +224,15 @@ def _was_declined(outlast: Outlast, run_id: str) -> bool:
     return is_declined(run.status, run.error)
 
 
-def resume_now(door: Door, outlast: Outlast, run_id: str, until_done: bool = False, **how: Any) -> int:
+def resume_now(call: Invocation, outlast: Outlast, run_id: str, until_done: bool = False, **how: Any) -> int:
     """Go on with a run and render how it stands. On a terminal a person is asked what only a person can choose."""
     sys.path.insert(0, os.getcwd())  # where `run` found a module, `resume` from the same folder does too
     later = {name: value for name, value in how.items() if name != "take"}  # it is taken once
-    return _go(door, outlast, lambda: outlast.resume(run_id, **how), until_done, run_id, later)
+    return _go(call, outlast, lambda: outlast.resume(run_id, **how), until_done, run_id, later)
 
 
 def _go(
-    door: Door,
+    call: Invocation,
     outlast: Outlast,
     work: Callable[[], Outcome[Any]],
     until_done: bool,
@@ -253,18 +240,16 @@ def _go(
     how: Mapping[str, Any] | None = None,
 ) -> int:
     """Do `work`, go on with the run for as long as it can, and say how it stands."""
-    from outlast.doors.cli.outcomes import say_outcome
-    from outlast.doors.cli.until import until_done as wait_here
 
     def resume(found: str) -> Ended:
-        return _gone_on(outcome_of(door, outlast, found, lambda: outlast.resume(found, **(how or {}))), resume)
+        return _gone_on(outcome_of(call, outlast, found, lambda: outlast.resume(found, **(how or {}))), resume)
 
     outlast._receive_when("printed")
-    begun = _gone_on(outcome_of(door, outlast, run_id, work), resume)
-    ended = _asked_on(door, outlast, begun, resume)
+    begun = _gone_on(outcome_of(call, outlast, run_id, work), resume)
+    ended = _asked_on(call, outlast, begun, resume)
     if until_done:
-        ended = wait_here(outlast, ended, resume, quiet=door.json, door=door)
-    code = say_outcome(door, *ended)
+        ended = wait_here(outlast, ended, resume, quiet=call.json, call=call)
+    code = say_outcome(call, *ended)
     sys.stdout.flush()
     outlast._receive(ended[0])
     return code
@@ -279,25 +264,21 @@ def _gone_on(ended: Ended, resume: Callable[[str], Ended]) -> Ended:
     return ended
 
 
-def _asked_on(door: Door, outlast: Outlast, ended: Ended, resume: Callable[[str], Ended]) -> Ended:
+def _asked_on(call: Invocation, outlast: Outlast, ended: Ended, resume: Callable[[str], Ended]) -> Ended:
     """On a terminal: for as long as the person there answers what the run waits for, go on with it."""
-    from outlast.doors.cli.ask import can_ask, decide
-
     outcome, signal = ended
     left: set[str] = set()
-    while not signal and can_ask(door) and decide(outlast, outcome, left):
+    while not signal and can_ask(call) and decide(outlast, outcome, left):
         if outlast.get(outcome.run_id).finished:
             return interrupted(outlast, outcome.run_id), 0
         outcome, signal = resume(outcome.run_id)
     return outcome, signal
 
 
-def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Outcome[Any]]) -> Ended:
+def outcome_of(call: Invocation, outlast: Outlast, run_id: str, work: Callable[[], Outcome[Any]]) -> Ended:
     """How a run stands after `work`, watched meanwhile; and the signal that asked it to stop, or 0."""
-    from outlast.doors.cli.progress import watched
-
-    with turned_away(door.json):
-        outcome, run_id, signal = watched(outlast, run_id, work, quiet=door.json)
+    with turned_away(call.json):
+        outcome, run_id, signal = watched(outlast, run_id, work, quiet=call.json)
     if outcome is None:
         outcome = interrupted(outlast, run_id)
     if outcome.run_id and not outcome.replayed:
@@ -305,67 +286,21 @@ def outcome_of(door: Door, outlast: Outlast, run_id: str, work: Callable[[], Out
     return outcome, signal
 
 
-def mirror(outlast: Outlast, run_id: str) -> None:
-    """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
-    from outlast.doors.cli.render import note
-    from outlast.errors import EmbeddedOnly, OutlastError
-    from outlast.flows.loading import is_recipe
-
-    try:
-        if not is_recipe(outlast.get(run_id).flow):
-            outlast.mirror(run_id)
-    except EmbeddedOnly:
-        return  # of a server it is where the server is
-    except (OSError, OutlastError) as error:
-        note(f"the mirror of run {run_id} could not be written: {error}; later: outlast export {run_id} --mirror")
-
-
-def interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
-    """How a run stands that was ended from outside."""
-    from outlast import Outcome
-
-    found = outlast.get(run_id) if run_id else None
-    return Outcome(run_id, found.status if found else "interrupted", error=found.error if found else None)
-
-
-@contextmanager
-def turned_away(wanted: bool) -> Iterator[None]:
-    """With --json, what the flow and its processes print goes to stderr: stdout carries one object."""
-    if not wanted:
-        yield
-        return
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _choose(door: Door, outlast: Outlast) -> str:
+def _choose(call: Invocation, outlast: Outlast) -> str:
     """The one run that can go on. Else says what there is, and gives nothing."""
-    from outlast.doors.cli.ask import can_ask, pick
-    from outlast.doors.cli.look import say_runs
-    from outlast.doors.cli.render import emit, note
-
-    found = candidates(outlast, door.scope)
+    found = [run for run in outlast.resumable() if call.scope in (None, run.scope)]
     if len(found) == 1:
         return found[0].id
-    if found and can_ask(door):
+    if found and can_ask(call):
         return pick(found)
-    held = [] if found else _held(outlast, door.scope)
+    held = [] if found else _held(outlast, call.scope)
     why = "choose one: outlast resume RUN" if found else "no run of this home can be resumed; see `outlast runs`"
     if held:
-        why = f"nothing waits to be resumed, and {_who_holds(door, held[0])}"
-    if door.json:
-        from outlast.values.codec import jsonable
-
+        why = f"nothing waits to be resumed, and {_who_holds(call, held[0])}"
+    if call.json:
         detail = "several runs can be resumed" if found else "no run can be resumed"
         error = {"code": "choose_one", "detail": detail, "advice": why, "path": None}
-        emit({"error": error, "runs": jsonable(found or held)})
+        emit({"error": error, "runs": found or held})
         return ""
     say_runs(found or held)
     note(f"error: {why} [choose_one]")
@@ -379,19 +314,8 @@ def _held(outlast: Outlast, scope: str | None) -> list[RunRecord]:
     return sorted(own, key=lambda run: run.updated_at, reverse=True)
 
 
-def _who_holds(door: Door, run: RunRecord) -> str:
+def _who_holds(call: Invocation, run: RunRecord) -> str:
     """Who holds a run, since when, and how to take it from them."""
-    from outlast.doors.cli.render import at
 
-    how = door.command("resume", run.id, "--take", "--why", "WHY")
+    how = call.command("resume", run.id, "--take", "--why", "WHY")
     return f"{run.holder} has run {run.id} since {at(run.updated_at)}; wait for it, or take it: {how}"
-
-
-def candidates(outlast: Outlast, scope: str | None) -> list[RunRecord]:
-    """The runs that nobody finished and nobody holds here; a child goes on with its parent."""
-    from outlast.runs.run import FINISHED, STATUSES
-
-    unfinished = [status for status in STATUSES if status not in (*FINISHED, "running")]
-    found = [run for status in unfinished for run in outlast.runs(status=status, limit=10_000)]
-    own = [run for run in found if not (run.parent or run.seal) and scope in (None, run.scope)]
-    return sorted(own, key=lambda run: run.updated_at, reverse=True)

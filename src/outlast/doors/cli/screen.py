@@ -12,7 +12,11 @@ is made visible.
 from __future__ import annotations
 
 import builtins
+import codecs
+import errno
 import getpass
+import io
+import os
 import re
 import sys
 import threading
@@ -20,7 +24,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from outlast.doors.cli.render import clean, fit, is_raw, terminal_columns, wrapped
 from outlast.values.text import visible
@@ -35,6 +39,10 @@ _RESETS = ("\x1b[m", "\x1b[0m")
 _KEPT_COLOURS = 8  # that are shown again after a line of somebody else
 RESET = "\x1b[0m"
 _PLAIN = bytes([*range(32, 127), 10])  # nothing that steers a terminal
+# A code that is no colour, or a colour that is still on where its line ends.
+_OPEN_CODE = re.compile(rb"\x1b(?!\[(?:0?m|[0-9;:]{0,64}m[^\x1b\n]*\x1b))")
+# Every colour is ended in its line, by the next code: most are, and this is found sooner. By ranges, which are quick.
+_IN_PAIRS = re.compile(rb"(?:[^\x1b]*+\x1b\[[0-;]{0,64}+m[ -\xff]*+\x1b\[0?m)*+[^\x1b]*+")
 
 
 def harmless(text: str) -> str:
@@ -73,14 +81,12 @@ class NamedLines:
         self._front = f"{visible(name)} | "
         self._colours = ""  # of the line before: they go on in the next
 
-    def lines(self, data: bytes) -> str:
-        """Whole lines, harmless; at once where they are plain, since very many may be printed."""
-        if not self._colours and not data.translate(None, _PLAIN):
-            return self._front + data.replace(b"\n", b"\n" + self._front.encode()).decode()
-        text = data.decode("utf-8", "replace")
-        if not self._colours and text.replace("\n", "").isprintable():
-            return self._front + text.replace("\n", f"\n{self._front}")
-        return "\n".join(map(self.line, text.split("\n")))
+    def lines(self, data: bytes) -> bytes:
+        """Whole lines, harmless; all at once where nothing in them goes on, since very many may be printed."""
+        if not self._colours and _is_closed(data):
+            front = self._front.encode()
+            return _as_text(front + data.replace(b"\n", b"\n" + front))
+        return "\n".join(map(self.line, data.decode("utf-8", "replace").split("\n"))).encode()
 
     def line(self, text: str) -> str:
         """One line without its end, harmless."""
@@ -89,8 +95,7 @@ class NamedLines:
             return self._front + shown
         self._colours = _colours_after(begun, shown)
         body = "".join(map(self._kept_in_place, _segments(shown)))
-        coloured = begun or _COLOURS.search(shown)
-        return self._front + begun + body + (RESET if coloured and not body.endswith(_RESETS) else "")
+        return self._front + begun + body + (RESET if self._colours else "")
 
     def _kept_in_place(self, segment: str) -> str:
         """A part that begins with what leads back to the begin of the line: the name is written again."""
@@ -99,6 +104,24 @@ class NamedLines:
         if segment in ("\x1b[1K", "\x1b[2K"):
             return f"{segment}\r{self._front}"
         return _without_overrun(segment)
+
+
+def _is_closed(data: bytes) -> bool:
+    """Whether nothing in these lines steers a terminal but colours, and each line ends without one."""
+    others = data.translate(None, _PLAIN)
+    if others.strip(b"\x1b") and not others.translate(None, b"\x1b").decode("utf-8", "replace").isprintable():
+        return False
+    return b"\x1b" not in others or _IN_PAIRS.fullmatch(data) is not None or _OPEN_CODE.search(data) is None
+
+
+def _as_text(data: bytes) -> bytes:
+    """The data where it is text, as it is; else with a sign for what is none."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return data.decode("utf-8", "replace").encode()
+    return data
 
 
 def _segments(shown: str) -> list[str]:
@@ -148,6 +171,7 @@ class Screen:
         self._raw = is_raw()
         self._named: dict[str, NamedLines] = {}
         self._out, self._beside = sys.stdout, sys.stderr
+        self._bytes = _bytes_of(self._out)
         self.moves = not quiet and sys.stderr.isatty()
         self._status = ""
         self._drawn = False
@@ -278,14 +302,29 @@ class Screen:
     def _print(self, step: str, lines: bytes) -> None:
         self._wipe()
         self._end_line()
-        self._out.write(f"{self._shown(step, lines)}\n")
-        self._out.flush()
+        self._write(self._shown(step, lines) + b"\n")
         self._draw()
 
-    def _shown(self, step: str, lines: bytes) -> str:
+    def _write(self, shown: bytes) -> None:
+        """As it is, where the stream takes that: very much may be shown."""
+        if self._bytes is None:
+            self._out.write(shown.decode())
+            self._out.flush()
+            return
+        self._out.flush()
+        while shown:
+            written = self._bytes.write(shown)
+            if written is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            shown = shown[written:]
+        self._bytes.flush()
+
+    def _shown(self, step: str, lines: bytes) -> bytes:
         if self._raw:
             front, text = f"{step} | ", lines.decode("utf-8", "replace")
-            return front + text.replace("\r\n", "\n").rstrip("\r").replace("\n", f"\n{front}")
+            return (front + text.replace("\r\n", "\n").rstrip("\r").replace("\n", f"\n{front}")).encode(
+                errors="replace"
+            )
         return self._named.setdefault(step, NamedLines(step)).lines(lines)
 
     def _end_line(self) -> None:
@@ -308,6 +347,13 @@ class Screen:
             with suppress(OSError, ValueError):
                 self._beside.write(fit(clean(self._status), terminal_columns() - 1))
                 self._beside.flush()
+
+
+def _bytes_of(stream: TextIO) -> BinaryIO | None:
+    """What takes the bytes of a stream of text in UTF-8; None where its text has to be encoded by itself."""
+    below = getattr(stream, "buffer", None)
+    is_plain = isinstance(stream, io.TextIOWrapper) and codecs.lookup(stream.encoding).name == "utf-8"
+    return below if is_plain else None
 
 
 class _Past:

@@ -1,27 +1,33 @@
-"""`outlast serve`: the same calls over HTTP.
+"""`outlast serve`: the same calls over HTTP. `outlast keys`: who may ask a server for what.
 
-`outlast keys`: who may ask a server for what.
+`outlast mcp`: the tools for a model over stdio; and `outlast mcp install`: what a client needs to be told.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.door import Door, command
+from outlast.doors.cli import late
 from outlast.doors.cli.exits import INTERRUPTED
-from outlast.doors.cli.group import Commands, Sections
-from outlast.doors.cli.render import at, emit, note, say, table
+from outlast.doors.cli.group import CommandGroup, Sections
+from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
+from outlast.doors.cli.render import at, emit, note, say, say_all, table
+from outlast.doors.mcp import require
 from outlast.errors import ExtraMissing, NameInvalid
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from outlast.doors.http.state import ServerSettings
-    from outlast.home.keys import ApiKey, Keys
+    from outlast import ApiKey, Keys, Outlast
+    from outlast.doors.mcp.install import Configuration
+    from outlast.python.project import FoundHome
 
 
 SECTIONS: Sections = {
@@ -33,7 +39,7 @@ SECTIONS: Sections = {
 }
 
 
-@click.group("keys", cls=Commands, sections=SECTIONS)
+@click.group("keys", cls=CommandGroup, sections=SECTIONS)
 def keys() -> None:
     """API keys of this home: who may ask a server (`outlast serve`) for what."""
 
@@ -49,19 +55,18 @@ def keys() -> None:
 )
 @click.option("--only", "scopes", multiple=True, metavar="SCOPE", help="Bind it to a scope; repeat it for more [all].")
 @click.option("--expires", metavar="TIME", help="How long it is good for, such as 12h or 90d [for ever].")
-def create(door: Door, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
+def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
     """Make a key for one tenant (--tenant) and actor. Only now its text is shown: keep it safe.
 
     read looks; write stores, starts and resumes; approve answers what waits for a person, and gets past other gates;
     admin may do all of it. A key that is bound to scopes (--only) sees and changes nothing of others; it is in the
     first of them unless a request names another. Other keys read the whole tenant.
     """
-    opened = _keys(door)
-    tenant, may = door.tenant or "default", roles or ("read", "write")
-    made = opened.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes)
-    opened.close()
-    if door.json:
-        emit(_shown(made.key) | {"key": made.text})
+    tenant, may = call.tenant or "default", roles or ("read", "write")
+    with _keys(call) as keys:
+        made = keys.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes)
+    if call.json:
+        emit(made.key, key=made.text)
     else:
         say(made.text)
         bound = f", only in {', '.join(scopes)}" if scopes else ""
@@ -70,15 +75,14 @@ def create(door: Door, actor: str, roles: tuple[str, ...], scopes: tuple[str, ..
 
 
 @command("list")
-def list_(door: Door) -> int:
+def list_(call: Invocation) -> int:
     """Every key of the home, also those that are over; secrets are kept nowhere."""
-    opened = _keys(door)
-    found, damaged = [key for key in opened.list() if door.tenant in (None, key.tenant)], opened.damaged()
-    opened.close()
+    with _keys(call) as keys:
+        found, damaged = [key for key in keys.list() if call.tenant in (None, key.tenant)], keys.damaged()
     for key_id in damaged:
         note(f"key {key_id} is damaged, and nobody can use it; see `outlast verify`")
-    if door.json:
-        emit({"keys": [_shown(key) for key in found], "damaged": list(damaged)})
+    if call.json:
+        emit({"keys": found, "damaged": damaged})
     elif found:
         table(
             ("KEY", "TENANT", "ACTOR", "ROLES", "ONLY IN", "MADE", "LAST USED", "UNTIL"), [_row(key) for key in found]
@@ -90,30 +94,19 @@ def list_(door: Door) -> int:
 
 @command("revoke")
 @click.argument("key_id", metavar="KEY")
-def revoke(door: Door, key_id: str) -> int:
+def revoke(call: Invocation, key_id: str) -> int:
     """End a key by its id: a server refuses it from its next request on."""
-    opened = _keys(door)
-    done = opened.revoke(key_id)
-    opened.close()
-    if door.json:
-        emit(_shown(done))
+    with _keys(call) as keys:
+        done = keys.revoke(key_id)
+    if call.json:
+        emit(done)
     else:
         say(f"key {done.id} of {done.actor} is revoked")
     return 0
 
 
-def _keys(door: Door) -> Keys:
-    from outlast.home.keys import Keys
-    from outlast.home.place import find_home
-
-    return Keys(find_home(door.home, tell=note))
-
-
-def _shown(key: ApiKey) -> dict[str, Any]:
-    from outlast.values.codec import jsonable
-
-    shown: dict[str, Any] = jsonable(key)
-    return shown
+def _keys(call: Invocation) -> closing[Keys]:
+    return closing(late.outlast.Keys(late.project.look_up(call.home, tell=note)))
 
 
 def _row(key: ApiKey) -> tuple[str, ...]:
@@ -132,62 +125,79 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen [127.0.0.1: this machine only].")
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
-@click.option(
-    "--wake",
-    default=30.0,
-    type=click.FloatRange(0, 86_400),
-    metavar="SECONDS",
-    help="How often to go on with runs that can by themselves; 0: never [30].",
-)
+@click.option("--no-work", is_flag=True, help="Leave runs that can go on by themselves to others.")
+@click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8].")
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests.")
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS).")
-def serve(door: Door, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
+def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
     On this machine no key is needed while the home has none; any other address needs keys (`outlast keys create`). The
     log goes to standard error, a JSON object a line. Asked to stop, open streams are ended and runs under way are
-    interrupted. When it starts, and then every so often, it goes on with runs of its flows that are crashed, answered,
-    due, or were stopped by a shutdown.
+    interrupted. It goes on by itself, and at once, with runs of its flows that are crashed, answered, due, or were
+    stopped by a shutdown, as `outlast work` does.
     """
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
+    _require_server("outlast serve")
+    return _serve(call, host, port, given, limits_of(limits))
+
+
+def _require_server(what: str) -> None:
+    """Raises ExtraMissing."""
+    for module in ("starlette", "uvicorn", "prometheus_client", "jinja2"):
         if find_spec(module) is None:
-            raise ExtraMissing("outlast serve", "server")
-    return _serve(door, host, port, given, limits_of(limits))
+            raise ExtraMissing(what, "server")
 
 
-def _serve(door: Door, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
-    import signal
+@command("console")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="On which port [a free one].")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+def console(call: Invocation, port: int, no_browser: bool) -> int:
+    """Look at this home, and answer what waits, in a browser. It ends with Ctrl-C.
 
-    from outlast.doors.http.listening import address_of, listen, refuse_open_door
-    from outlast.home.place import check_tenant, find_home
+    Only this machine can reach it, and while the home has no keys it asks for none. A run whose wait is answered there
+    goes on there, as by `outlast approve`. `outlast serve` has the same pages for others.
+    """
+    _require_server("outlast console")
+    home, tenant = late.project.look_up(call.home, tell=note), call.tenant or "default"
+    opened = late.identity.listen("127.0.0.1", port)
+    address = late.identity.address_of(opened)
+    settings = late.state.ServerSettings(home=home, tenant=tenant, works=False, looks_here=True, log=lambda line: None)
 
-    home, tenant = find_home(door.home, tell=note), check_tenant(door.tenant or "default")
-    refuse_open_door(home, host, require_key=given["require_key"])
-    opened = listen(host, port)
-    address = address_of(opened)
+    def ready() -> None:
+        _say_ready(call, address, home)
+        if not no_browser:
+            late.webbrowser.open(address)
 
-    from outlast.doors.http.serve import Server  # late: what cannot be served is refused at once
-
-    settings = replace(_settings(home, tenant, host, given), **limits)
-    ended_by = Server(settings, opened, lambda: _say_ready(door, address, home)).serve_all()
+    ended_by = late.serve.Server(settings, opened, ready, late.screens.pages).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
-def _settings(home: Path, tenant: str, host: str, given: dict[str, Any]) -> ServerSettings:
-    """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
-    from outlast.doors.http.listening import is_loopback
-    from outlast.doors.http.state import ServerSettings
+def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
+    home, tenant = late.project.look_up(call.home, tell=note), call.tenant or "default"
+    late.identity.refuse_open_door(home, host, require_key=given["require_key"])
+    opened = late.identity.listen(host, port)
+    address = late.identity.address_of(opened)
 
-    return ServerSettings(
+    settings = late.structs.replace(_settings(home, tenant, host, given), **limits)
+    ended_by = late.serve.Server(
+        settings, opened, lambda: _say_ready(call, address, home), late.screens.pages
+    ).serve_all()
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _settings(home: FoundHome, tenant: str, host: str, given: dict[str, Any]) -> late.state.ServerSettings:
+    """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
+    return late.state.ServerSettings(
         home=home,
         tenant=tenant,
-        loopback=is_loopback(host),
+        loopback=late.identity.is_loopback(host),
         require_key=given["require_key"],
         flows=given["flows"],
-        wake_seconds=given["wake"],
+        works=not given["no_work"],
+        work_runs=given["concurrency"],
         public_url=given["public_url"],
         allow_hosts=given["hosts"],
         allow_origins=given["origins"],
@@ -208,11 +218,152 @@ def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _say_ready(door: Door, address: str, home: Path) -> None:
-    import sys
-
-    if door.json:
-        emit({"address": address, "home": str(home)})
+def _say_ready(call: Invocation, address: str, home: FoundHome) -> None:
+    if call.json:
+        emit({"address": address, "home": home.name})
     else:
-        say(f"serving {home} at {address}; stop with Ctrl-C")
+        say(f"serving {home.name} at {address}; stop with Ctrl-C")
     sys.stdout.flush()
+
+
+MCP_SECTIONS: Sections = {"Connect": {"install": ("serve:install", "Print what a client needs to be told.")}}
+CLIENTS = ("claude", "cursor", "codex")
+actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
+approve_option = click.option(
+    "--allow-approve", is_flag=True, help="The model may answer, skip, accept and the like in a person's place."
+)
+
+flows_option = click.option(
+    "--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows the model may start."
+)
+
+
+def _places(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The shared options but --json: on stdout there is the protocol only."""
+    for option in reversed(SHARED[1:-1]):
+        function = option(function)
+    return function
+
+
+@click.group("mcp", cls=CommandGroup, sections=MCP_SECTIONS, invoke_without_command=True)
+@_places
+@actor_option
+@flows_option
+@approve_option
+@click.pass_context
+def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_approve: bool, **given: Any) -> int:
+    """Serve the tools, resources and the prompt to a model over stdin and
+    stdout (MCP). A client starts this; `outlast mcp install` says how.
+
+    Unless --allow-approve is given, the model does not answer, skip or accept
+    in a person's place: the person at the client is asked, if it can ask.
+
+    Logs go to stderr. It ends with its input (exit 0) or by a signal (130,
+    143); a run that it was resuming is left interrupted, and can be resumed.
+    """
+    ctx.obj = {**(ctx.obj or {}), **{name: value for name, value in given.items() if value is not None}}
+    if ctx.invoked_subcommand is not None:
+        told = {"--actor": actor is not None, "--flows": bool(flows), "--allow-approve": allow_approve}
+        if misplaced := [name for name, is_given in told.items() if is_given]:
+            raise click.UsageError(f"{misplaced[0]} stands behind install")
+        return 0
+    if ctx.obj.get("as_json"):
+        raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
+    return _serve_mcp(invocation_of({**given, "as_json": False}), actor, flows, allow_approve)
+
+
+def _serve_mcp(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> int:
+    require()
+    opened = _opening(call, actor, flows)
+    if sys.stdin.isatty():
+        note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
+    return late.stdio.serve(opened, approves=approves)
+
+
+def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Callable[[bool], Outlast]:
+    """What opens the home, or makes one when told to, for a model that may start these flows.
+
+    All that is said is checked already. Raises NameInvalid, FlowNotFound, RecipeInvalid.
+    """
+    names = late.door.checked_names(call.tenant, call.scope, actor or late.door.LOCAL)  # a model is not its user
+    flows = late.project.flows_of(places, call.home)
+
+    def opened(make: bool) -> Outlast:
+        outlast = late.door.open_for(
+            "mcp", call.home, **names, make=make, adopt=False
+        )  # a model says nothing for the user
+        late.door.look_nowhere(outlast)  # a model runs nothing of a folder that it happens to be in
+        outlast._flows = flows
+        outlast._serve(flows.all if flows is not None else ())
+        return outlast
+
+    return opened
+
+
+# -- what a client needs to be told --------------------------------------------------------------------
+
+
+@command("install")
+@click.option("--client", required=True, type=click.Choice(CLIENTS), help="Which client.")
+@click.option("--url", metavar="URL", help="Connect to the server there instead of starting one.")
+@click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
+@actor_option
+@flows_option
+@approve_option
+def install(
+    call: Invocation,
+    client: str,
+    url: str | None,
+    only_print: bool,
+    actor: str | None,
+    flows: tuple[str, ...],
+    allow_approve: bool,
+) -> int:
+    """Print what connects a client to Outlast: the command to run, or what to write into its file.
+
+    Nothing is written. The home, tenant, scope and actor that are given here are part of what is printed. With --url
+    the key is taken from OUTLAST_API_KEY when the client starts; it is never printed.
+    """
+    if url is not None:
+        _refuse_for_url(call, actor, url, flows, allow_approve)
+    command = _command(call, actor, flows, allow_approve)
+    found = late.install.over_stdio(client, command) if url is None else late.install.over_http(client, url)
+    if call.json:
+        emit(found)
+    else:
+        _say_configuration(found)
+    return 0
+
+
+def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
+        raise click.UsageError(
+            "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8787/mcp"
+        )
+    given = {"--home": call.home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
+    given["--flows"] = flows[0] if flows else None
+    given["--allow-approve"] = "" if approves else None
+    if told := [name for name, value in given.items() if value is not None]:
+        raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
+
+
+def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> list[str]:
+    """The command that serves: by its name if the shell finds it, else by this interpreter."""
+    begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
+    home = os.path.abspath(call.home) if call.home and "://" not in call.home else call.home
+    given = {"--home": home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
+    said = [(name, value) for name, value in given.items() if value is not None]
+    said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
+    words = [word for pair in said for word in pair]
+    return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
+
+
+def _say_configuration(found: Configuration) -> None:
+    for line in found.commands:
+        say("run:")
+        say(f"  {line}")
+    for each in found.files:
+        say(f"{'or write' if found.commands else 'write'} into {each.path}:")
+        say_all(each.content.rstrip("\n"), "  ")
+    for text in found.notes:
+        say(f"note: {text}")

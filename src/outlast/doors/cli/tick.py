@@ -1,24 +1,37 @@
-"""`outlast tick`: wake what is due, several runs side by side. Meant for cron."""
+"""`outlast tick`: wake what is due, several runs side by side. Meant for cron.
+
+Each run goes on in a thread of its own, so many at a time: one that hangs keeps nobody else waiting. A run that does
+nothing but ask a probe whether something happened, for longer than is waited for probes, gives its place to the next;
+when there are only such runs left they are stopped, or left behind, and go on at another time.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
 
-from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.exits import SUCCEEDED, is_declined
-from outlast.doors.cli.render import STYLES, counted, emit, say
-from outlast.doors.cli.waking import RunWaker, Woken
-from outlast.doors.cli.ways import asks, is_overdue, say_ways, ways, with_children
-from outlast.runs.waits.interrupt import BY_DEADLINE
+from outlast.doors.cli import late
+from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.render import STYLES, counted, emit, say, turned_away
+from outlast.doors.cli.waits import asks, interrupted, mirror, say_ways, ways, with_children
+from outlast.errors import NoThread, OutlastError, RunFinished, RunHeld
+from outlast.values.ambient import begin
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast
+    from outlast import Interrupt, Outcome, Outlast
+    from outlast.doors.cli.invocation import Invocation
+
 
 JOBS = 4
 REASONS = {
@@ -27,6 +40,7 @@ REASONS = {
     "answered": "was answered",
     "asked": "was decided on",
     "over": "has waited long enough",
+    "queued": "was queued",
 }
 ENDED = {"succeeded": "succeeded", "aborted": "was given up"}
 LATE = "was not answered before its deadline"
@@ -54,43 +68,41 @@ def _seconds(context: click.Context, option: click.Parameter, given: str) -> flo
     help="How long runs may do nothing but ask a probe before they are left to the next tick [60s].",
 )
 @click.option("--quiet", is_flag=True, help="Say nothing of what is well: only what failed or was refused.")
-def tick(door: Door, dry_run: bool, every: bool, jobs: int, probe_seconds: float, quiet: bool) -> int:
+def tick(call: Invocation, dry_run: bool, every: bool, jobs: int, probe_seconds: float, quiet: bool) -> int:
     """Continue every run that is crashed, answered, due, or was stopped by a shutdown. For cron.
 
     Failed runs, and those that a person stopped, are left to people. One that fails, hangs or is refused does not keep
     the others from going on; one that somebody else has just taken is theirs. Exit 0: all went on; 1: one failed; 4:
     one was refused. Asked to stop, it stops its runs after their steps, and begins no others.
     """
-    from outlast.doors.cli.run import turned_away
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         outlast._receive_when("never")  # whoever asked for them has not been told
-        found = [one for one in outlast.due(all=True) if door.scope in (None, one.scope)]
+        found = [one for one in outlast.due(all=True) if call.scope in (None, one.scope)]
         chosen = [one for one in found if every or not one.old]
         sys.path.insert(0, os.getcwd())
         whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in chosen}
-        waking = RunWaker(door, outlast, [] if dry_run else chosen, jobs, probe_seconds)
+        waking = RunWaker(call, outlast, [] if dry_run else chosen, jobs, probe_seconds)
         woken = []
-        with turned_away(door.json):
+        with turned_away(call.json):
             for one in [Woken(one.run_id, one.reason) for one in chosen] if dry_run else waking:
                 woken.append(one)
-                if not door.json and (one.code or not quiet):
-                    _say(door, outlast, one, whys[one.run_id])
+                if not call.json and (one.code or not quiet):
+                    _say(call, outlast, one, whys[one.run_id])
         if waking.left_behind:
-            outlast._executor.close(wait=False)
-    if door.json:
+            late.door.leave_runs(outlast)
+    if call.json:
         old = [one.run_id for one in found if one not in chosen]
         emit({"ok": not any(one.code for one in woken), "runs": [_plain(one) for one in woken], "old": old})
     elif not quiet:
-        _say_rest(door, len(woken), len(found) - len(chosen))
+        _say_rest(call, len(woken), len(found) - len(chosen))
     return 128 + waking.signal if waking.signal else max((one.code for one in woken), default=SUCCEEDED)
 
 
-def _say_rest(door: Door, woken: int, old: int) -> None:
+def _say_rest(call: Invocation, woken: int, old: int) -> None:
     if not woken:
         say("nothing is due")
     if old:
-        say(f"{counted(old, 'run')} left more than a week ago: {door.command('tick', '--all')} goes on with them too")
+        say(f"{counted(old, 'run')} left more than a week ago: {call.command('tick', '--all')} goes on with them too")
 
 
 def why_due(outlast: Outlast, run_id: str, reason: str) -> str:
@@ -100,7 +112,7 @@ def why_due(outlast: Outlast, run_id: str, reason: str) -> str:
     if reason != "over":
         return REASONS[reason]
     waits = outlast.interrupts(run_id)
-    if any(is_overdue(wait) for wait in waits):
+    if any(wait.is_overdue for wait in waits):
         return LATE
     if any(wait.due_at is not None and wait.due_at <= datetime.now(UTC) for wait in waits):
         return REASONS[reason]
@@ -128,10 +140,10 @@ def _answers(outlast: Outlast, run_id: str) -> list[Interrupt]:
 
 def _by_deadline(outlast: Outlast, run_id: str) -> bool:
     found = _answers(outlast, run_id)
-    return bool(found) and all(wait.answered_by == BY_DEADLINE for wait in found)
+    return bool(found) and all(wait.is_answered_by_deadline for wait in found)
 
 
-def _say(door: Door, outlast: Outlast, one: Woken, why: str) -> None:
+def _say(call: Invocation, outlast: Outlast, one: Woken, why: str) -> None:
     if one.status is None:
         say(f"run {one.run_id} {why}")
         return
@@ -142,13 +154,157 @@ def _say(door: Door, outlast: Outlast, one: Woken, why: str) -> None:
     for wait in with_children(outlast, one.interrupts):
         say(f"  {asks(wait)}")
         if wait.type not in ("timer", "child"):
-            say_ways(ways(door, wait, top=one.run_id))
+            say_ways(ways(call, wait, top=one.run_id))
     if one.status in ("failed", "waiting", "interrupted"):
-        say(f"  see: {door.command('show', one.run_id)}")
+        say(f"  see: {call.command('show', one.run_id)}")
 
 
 def _plain(one: Woken) -> dict[str, Any]:
-    from outlast.python.shown import wait_json
-
     told = {"run_id": one.run_id, "reason": one.reason, "status": one.status, "error": one.error}
-    return told | {"interrupts": [wait_json(wait) for wait in one.interrupts]}
+    return told | {"interrupts": late.shown.shown(list(one.interrupts))}
+
+
+LOOK_SECONDS = 0.1
+SOON_SECONDS = 2.0  # after a signal, for what is not executed here
+WELL = ("succeeded", "waiting", "aborted", "held", "finished", "left")
+
+
+class DueRun(Protocol):
+    """A run that can go on, and why."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class Woken(NamedTuple):
+    """What came of one run."""
+
+    run_id: str
+    reason: str
+    status: str | None = None
+    error: dict[str, Any] | None = None
+    said: str = ""
+    code: int = SUCCEEDED
+    interrupts: tuple[Interrupt, ...] = ()
+
+
+def wake(call: Invocation, outlast: Outlast, one: DueRun) -> Woken:
+    """Go on with one run; whatever becomes of it is told, not raised."""
+    try:
+        outcome = _resumed(outlast, one.run_id)
+    except RunHeld as error:
+        return Woken(one.run_id, one.reason, "held", said=f"taken by {error.holder}")
+    except RunFinished as error:
+        return Woken(one.run_id, one.reason, "finished", said=f"it {error.status} meanwhile")
+    except OutlastError as error:
+        code = FAILED if exit_code(error) == FAILED else REFUSED
+        return Woken(one.run_id, one.reason, "refused", error.to_dict(), f"{told(error)} [{error.code}]", code)
+    code = SUCCEEDED if outcome.status in WELL else FAILED
+    failure = outcome.error.message if outcome.error else ""
+    said, waits = ("", outcome.interrupts) if outcome.interrupts else (failure, ())
+    return Woken(one.run_id, one.reason, outcome.status, outcome.error, said, code, waits)
+
+
+def _resumed(outlast: Outlast, run_id: str) -> Outcome[Any]:
+    try:
+        outcome = outlast.resume(run_id)
+    except (SystemExit, KeyboardInterrupt):  # the flow ended itself, or was ended: its record says how it stands
+        outcome = interrupted(outlast, run_id)
+    mirror(outlast, run_id)
+    return outcome
+
+
+class RunWaker:
+    """Wakes runs, `jobs` at a time. `signal` is the first one that asked to stop; then no further run is begun."""
+
+    def __init__(
+        self, call: Invocation, outlast: Outlast, found: Sequence[DueRun], jobs: int, probe_seconds: float
+    ) -> None:
+        self._door, self._outlast, self._jobs, self._probe_seconds = call, outlast, jobs, probe_seconds
+        self._left = deque(found)
+        self._under_way: dict[str, DueRun] = {}
+        self._ended: SimpleQueue[Woken] = SimpleQueue()
+        self.signal, self._stopped_at = 0, 0.0
+        self.left_behind = False  # something hangs still
+
+    def __iter__(self) -> Iterator[Woken]:
+        """What came of each, as it ends."""
+        with self._outlast.signals() as signals:
+            while self._under_way or self._left:
+                self._hear(signals.first)
+                self._begin()
+                try:
+                    yield self._next(LOOK_SECONDS)
+                except Empty:
+                    if self._hangs():
+                        yield from self._give_up()
+            self._hear(signals.first)
+
+    def _hear(self, number: int) -> None:
+        if number and not self.signal:
+            self.signal, self._stopped_at = number, time.monotonic()
+            self._left.clear()
+
+    def _begin(self) -> None:
+        """Begin as many runs as there is room for."""
+        while self._left and len(self._under_way) < self._jobs + len(self._slow_probes()):
+            one = self._left.popleft()
+            self._under_way[one.run_id] = one
+            thread = threading.Thread(target=self._work, args=(one,), name=f"outlast-{one.run_id}", daemon=True)
+            try:
+                begin(thread, f"run {one.run_id}")
+            except NoThread:
+                self._work(one)
+
+    def _work(self, one: DueRun) -> None:
+        try:
+            self._ended.put(wake(self._door, self._outlast, one))
+        except BaseException as error:  # it is told: nobody else would notice that this thread is gone
+            said = f"{type(error).__name__}: {error}"
+            self._ended.put(Woken(one.run_id, one.reason, "refused", said=said, code=FAILED))
+
+    def _next(self, seconds: float) -> Woken:
+        woken = self._ended.get(timeout=seconds)
+        self._under_way.pop(woken.run_id, None)
+        return woken
+
+    # -- what hangs ------------------------------------------------------------------------------
+
+    def _slow_probes(self) -> dict[str, str]:
+        """The runs that only ask a probe, and have for longer than is waited for, with the step that it is about."""
+        found = self._outlast.probing()
+        return {run_id: step for run_id, (step, seconds) in found.items() if seconds > self._probe_seconds}
+
+    def _hangs(self) -> bool:
+        """Whether nothing is left but probes that take too long, or what does not heed that it was to stop."""
+        if self.signal and time.monotonic() - self._stopped_at > self._patience():
+            return True
+        return not self._left and self._under_way.keys() <= self._slow_probes().keys()
+
+    def _patience(self) -> float:
+        """How long runs may take to stop; those of a server go on there, and are not waited for."""
+        executing = late.door.is_executing(self._outlast)
+        return late.door.seconds_to_stop(self._outlast) if executing else SOON_SECONDS
+
+    def _give_up(self) -> Iterator[Woken]:
+        """Stop what can be stopped, and leave the rest behind: all of it goes on at another time."""
+        asked = self._slow_probes()
+        self._outlast.stop(now=True)
+        until = time.monotonic() + late.door.seconds_to_stop(self._outlast, now=True)
+        while self._under_way and (left := until - time.monotonic()) > 0:
+            try:
+                woken = self._next(left)
+            except Empty:
+                break
+            yield _told_left(woken, asked) if woken.status == "interrupted" else woken
+        self.left_behind = bool(self._under_way)
+        yield from [_told_left(Woken(one.run_id, one.reason), asked) for one in self._under_way.values()]
+        self._under_way.clear()
+
+
+def _told_left(woken: Woken, asked: dict[str, str]) -> Woken:
+    step = asked.get(woken.run_id)
+    why = f"it still asks whether {step} happened" if step else "it does not stop"
+    return woken._replace(status="left", error=None, code=SUCCEEDED, said=f"{why}; it goes on with the next tick")

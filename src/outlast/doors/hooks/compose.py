@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
-from outlast.doors.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
+from outlast.doors.hooks.events import CLIENT_NAMES, HookEvent
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
-from outlast.handoffs.handoff import MAX_FILES, Handoff
+from outlast.python.automatic import COMPOSED, MAX_FILES
 from outlast.values.text import one_line
+
+if TYPE_CHECKING:
+    from outlast import Handoff
 
 STEPS, GOAL_CHARACTERS, STEP_CHARACTERS = 100, 2_000, 500
 _ENDED = {

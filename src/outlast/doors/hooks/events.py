@@ -14,7 +14,6 @@ Kind = Literal["start", "stop", "compact", "end"]
 CLIENTS: tuple[Client, ...] = ("claude", "codex", "cursor")
 KINDS: tuple[Kind, ...] = ("start", "stop", "compact", "end")
 CLIENT_NAMES: dict[Client, str] = {"claude": "Claude Code", "codex": "Codex", "cursor": "Cursor"}
-COMPOSED = "auto_composed"  # the tag of a handoff that the session did not leave itself
 LONGEST = 4096  # of a text that is taken over: ids, paths and single words
 
 # The clients' own names of the events that are used. Any other event is none of ours.
@@ -43,6 +42,12 @@ class HookEvent(NamedTuple):
     def name(self) -> str:
         """The session, in short."""
         return f"{self.client} {self.session[:13]}".strip()
+
+    def anchor_on(self, branch: str) -> str:
+        """The name under which the work is handed over: the task's, else the branch's; "" when there is neither."""
+        if self.task:
+            return f"task:{self.task}"
+        return f"branch:{branch}" if branch else ""
 
 
 class NotAnEvent(ValueError):

@@ -14,9 +14,10 @@ from typing import NamedTuple, NoReturn
 
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
-from outlast.doors.hooks.place import WorkPlace, anchor_of, note, place_of, words_of
 from outlast.doors.hooks.sessions import agent
+from outlast.doors.hooks.spool import note, words_of
 from outlast.python.homes import why_unused
+from outlast.python.work_tree import WorkTree, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
@@ -87,7 +88,7 @@ def _fired(call: Called) -> bytes:
     cwd = event.cwd or os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
     task = os.environ.get("OUTLAST_TASK", "")
     event = event._replace(cwd=cwd, task=task, at=time.time_ns() // 1000, agent=agent())
-    place = place_of(cwd)
+    place = work_tree_of(cwd)
     if not place.exists:
         return b""
     if why := why_unused(place.home):
@@ -101,17 +102,13 @@ def _fired(call: Called) -> bytes:
 
 def _noted(event: HookEvent, home: str) -> bytes:
     spool.add(home, event)
-    spool.call_clerk(home)
+    spool.start_storing(home)
     return b""
 
 
-def _start(event: HookEvent, place: WorkPlace) -> bytes:
+def _start(event: HookEvent, place: WorkTree) -> bytes:
     """Remember the session and tell it what was handed over."""
-    anchor = anchor_of(place, event.task)
-    if not anchor and place.git:
-        from outlast.doors.hooks.start import branch_by_git
-
-        anchor = anchor_of(branch_by_git(place), event.task)
+    anchor = event.anchor_on(place.branch) or event.anchor_on(place.asked().branch)
     if not anchor:
         note(place.home, f"{event.name} start: no branch is checked out; set OUTLAST_TASK to name the work")
         return b""
@@ -129,7 +126,7 @@ def _may_tell(home: str) -> bool:
     return os.path.exists(os.path.join(home, DATABASE)) or bool(spool.waiting(home)) or any(sessions.all_of(home))
 
 
-def _looked_up(event: HookEvent, place: WorkPlace, anchor: str) -> str:
+def _looked_up(event: HookEvent, place: WorkTree, anchor: str) -> str:
     """What was handed over, with its verdict now: the ledger and the files are looked at, every time."""
     from threading import Timer
 
@@ -184,7 +181,7 @@ def _is_whole(said: bytes) -> bool:
 def _tell(home: str, words: str) -> None:
     """Note something that went wrong before the home was known: in the home that is here, if there is one."""
     try:
-        place = place_of(home or os.getcwd())
+        place = work_tree_of(home or os.getcwd())
         if place.exists and not why_unused(place.home):
             note(place.home, words)
     except OSError:

@@ -10,10 +10,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind
 from outlast.errors import SettingsInvalid
@@ -28,15 +27,14 @@ SECONDS: dict[Kind, int] = {"start": 15, "stop": 5, "compact": 5, "end": 3}  # C
 _OURS = re.compile(r"\boutlast(?:\.cli)?['\"]? hook (?:start|stop|compact|end) --client \w+\s*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """A client's settings file, and which of our hooks are in it."""
 
     client: Client
     file: Path
     events: tuple[str, ...] = ()
     changed: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = {}
 
 
 def install(client: Client, project: Path, *, user: bool = False, write: bool = True) -> Installed:

@@ -5,12 +5,17 @@ stored; an explicit handoff is only followed once the work has gone on; a finish
 that was made since.
 
 Looking at what a session left: its transcript, its files, and what git sees changed. Nothing is written.
+
+`python -m outlast.doors.hooks.leave HOME` is the process that a hook starts in a session of its own, and that stores
+what waits. It lives for two minutes at most.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,40 +23,27 @@ from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks import transcript as plans
 from outlast.doors.hooks.compose import SessionWork, fields_of, hook_state
 from outlast.doors.hooks.events import HookEvent, NotAnEvent
-from outlast.doors.hooks.place import WorkPlace, anchor_of, note, place_of, words_of
 from outlast.doors.hooks.sessions import HookSession
+from outlast.doors.hooks.spool import note, words_of
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
 from outlast.errors import HandoffInvalid, OutlastError, RevisionConflict
-from outlast.files import git
-from outlast.files.patterns import never
-from outlast.files.snapshot import sight
-from outlast.handoffs import anchor as anchors
-from outlast.handoffs import binding
-from outlast.handoffs.handoff import MAX_FILES, Handoff
-from outlast.handoffs.store import Storing, store
-from outlast.python.opening import opened
-from outlast.values.codec import encode
-from outlast.values.digest import digest
+from outlast.python.automatic import MAX_FILES, AutomaticHandoffs, NewestRevision, Withheld, automatic_handoffs
+from outlast.python.work_tree import WorkTree, can_be_handed_over, content_of, work_tree_of
+from outlast.values.codec import digest, encode
 from outlast.values.text import one_line
 
 if TYPE_CHECKING:
-    from outlast.files.git import GitChange
-    from outlast.handoffs.anchor import FoundHandoff
-    from outlast.python.opening import Caller, Executor
-
+    from outlast import Handoff
 
 EDITED = 100  # files of the session itself that are named, the last edited first
 NEW_FILE_BYTES = 20 << 20  # a larger file that git does not know is no work to hand over
 
 
-def look(place: WorkPlace, event: HookEvent, *, late: bool = False) -> SessionWork:
+def look(place: WorkTree, event: HookEvent, *, late: bool = False) -> SessionWork:
     """What a session left, as it is now. A transcript that cannot be read tells nothing, and that is said."""
-    root = Path(place.top)
-    branch = place.branch or (git.branch_of(root) if place.git else "")
+    anchor = event.anchor_on(place.asked().branch)
     told, trouble = _told(event)
-    state = git.look(root) if place.git else None
-    targets, others = _targets(root, event, told, state.changed if state else ())
-    anchor = anchor_of(place._replace(branch=branch), event.task)
+    targets, others = _targets(place, event, told)
     work = SessionWork(event, anchor, place.top, told, targets, (*trouble, *others), late=late)
     return work._replace(signature=signature_of(work))
 
@@ -72,10 +64,9 @@ def _transcript(event: HookEvent) -> str:
     return str(found[-1]) if found else ""
 
 
-def _targets(
-    root: Path, event: HookEvent, told: TranscriptFacts, changed: Iterable[GitChange]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _targets(place: WorkTree, event: HookEvent, told: TranscriptFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files that the work is about, from the root: those edited in the session, then all that git sees changed."""
+    root, changed = Path(place.top), place.changed()
     inside, outside = [], 0
     for path in told.files:
         found = _inside(root, os.path.join(event.cwd, path))
@@ -84,7 +75,7 @@ def _targets(
     large = [each.path for each in changed if each.kind == "untracked" and _is_large(root / each.path)]
     seen = [each.path for each in changed if not each.path.endswith("/") and each.path not in large]
     there = [path for path in inside if path in seen or os.path.lexists(root / path)]  # else nothing came of the edit
-    names = dict.fromkeys(path for path in (*there[:EDITED], *seen) if _is_ours(path))
+    names = dict.fromkeys(path for path in (*there[:EDITED], *seen) if can_be_handed_over(path))
     others = [f"{outside} files that it edited lie elsewhere."] if outside else []
     if large:
         others.append(f"New files too large to hand over: {', '.join(large[:5])}.")
@@ -100,11 +91,6 @@ def _inside(root: Path, path: str) -> str | None:
     return None if found == "." or found.split(os.sep)[0] == ".." else found
 
 
-def _is_ours(path: str) -> bool:
-    """Whether a handoff can name it: text, and no file of git's or ours."""
-    return path.encode("utf-8", "replace").decode() == path and not any(map(never, path.split("/")))
-
-
 def _is_large(path: Path) -> bool:
     try:
         return path.lstat().st_size > NEW_FILE_BYTES
@@ -114,19 +100,12 @@ def _is_large(path: Path) -> bool:
 
 def signature_of(work: SessionWork) -> str:
     """What must differ for a new revision: the plan, and the files with their content."""
-    files = []
-    for path in sorted(work.targets[:MAX_FILES]):
-        bound = sight(Path(work.root), path, NEW_FILE_BYTES).bound
-        files.append([path, bound.mode, bound.blob or bound.digest or str(bound.size)])
+    files = [[path, *content_of(work.root, path, NEW_FILE_BYTES)] for path in sorted(work.targets[:MAX_FILES])]
     return digest(encode([work.told.plan, files, len(work.targets)]))
 
 
 LATE_SECONDS = 60  # an event that waited longer speaks of files that others may have changed since
 CONFLICTS = 5
-
-
-class Withheld(Exception):
-    """Nothing is to be stored, and why."""
 
 
 class LeftRevision(NamedTuple):
@@ -136,7 +115,7 @@ class LeftRevision(NamedTuple):
     why: str = ""
 
 
-def drain(home: str, executor: Executor | None = None) -> list[HookEvent]:
+def drain(home: str, handoffs: AutomaticHandoffs | None = None) -> list[HookEvent]:
     """Store all that waits in the spool, the oldest first. Who calls holds the lock; what fails is noted.
 
     Gives the events that were dealt with, the last one of each session.
@@ -144,7 +123,7 @@ def drain(home: str, executor: Executor | None = None) -> list[HookEvent]:
     dealt: list[HookEvent] = []
     while names := spool.waiting(home):
         for name, event in _latest(home, names):
-            if not _take(home, name, event, executor):
+            if not _take(home, name, event, handoffs):
                 return dealt  # what could not be stored now is tried again by the next one
             dealt += [event] if event else []
     return dealt
@@ -164,11 +143,11 @@ def _latest(home: str, names: list[str]) -> Iterator[tuple[str, HookEvent | None
         yield name, event if last[event.client, event.session, event.cwd] == name else None
 
 
-def _take(home: str, name: str, event: HookEvent | None, executor: Executor | None) -> bool:
+def _take(home: str, name: str, event: HookEvent | None, handoffs: AutomaticHandoffs | None) -> bool:
     """Store one event. Whether it is dealt with."""
     try:
         if event is not None:
-            left = _leave_in(home, event, executor)
+            left = _leave_in(home, event, handoffs)
             if left.why:
                 note(home, f"{event.name} {event.kind}: nothing stored: {left.why}")
         spool.done(home, name)
@@ -180,25 +159,24 @@ def _take(home: str, name: str, event: HookEvent | None, executor: Executor | No
         return False
 
 
-def _leave_in(home: str, event: HookEvent, executor: Executor | None) -> LeftRevision:
-    if executor is not None:
-        return leave(executor, home, event)
-    with opened(home, event.client) as made:
-        return leave(made, home, event)
+def _leave_in(home: str, event: HookEvent, handoffs: AutomaticHandoffs | None) -> LeftRevision:
+    if handoffs is not None:
+        return leave(handoffs, home, event)
+    with automatic_handoffs(home, event.client) as opened:
+        return leave(opened, home, event)
 
 
-def leave(executor: Executor, home: str, event: HookEvent, *, died: bool = False) -> LeftRevision:
+def leave(handoffs: AutomaticHandoffs, home: str, event: HookEvent, *, died: bool = False) -> LeftRevision:
     """Store what a session left, if there is anything new; then remember the session, or forget one that has ended.
 
     Raises OutlastError, OSError.
     """
-    place = place_of(event.cwd)
+    place = work_tree_of(event.cwd)
     before = sessions.known(home, event)
-    now = executor.home.clock.now()
-    late = died or now - event.at > LATE_SECONDS * 1_000_000
+    late = died or handoffs.now - event.at > LATE_SECONDS * 1_000_000
     work = look(place, event, late=late)
     try:
-        stored = _store(executor, work, before)
+        stored = _store(handoffs, work, before)
         left = LeftRevision(stored)
     except Withheld as why:
         left = LeftRevision(None, str(why))
@@ -213,27 +191,21 @@ def leave(executor: Executor, home: str, event: HookEvent, *, died: bool = False
 # -- storing -----------------------------------------------------------------------------------------
 
 
-def _store(executor: Executor, work: SessionWork, before: HookSession | None) -> Handoff:
+def _store(handoffs: AutomaticHandoffs, work: SessionWork, before: HookSession | None) -> Handoff:
     """Raises Withheld, OutlastError."""
     if not work.anchor:
         raise Withheld("no branch is checked out; set OUTLAST_TASK to name the work")
     for _ in range(CONFLICTS):
-        found = executor.home.store.read(lambda look: _newest(executor.caller, look, work.anchor))
-        left = with_plan(work, found.handoff) if found else work
-        why_not = "" if _is_known(work, before) else _why_not(executor.caller, left, found)
+        newest = handoffs.newest(work.anchor)
+        left = with_plan(work, newest.handoff) if newest else work
+        why_not = "" if _is_known(work, before) else _why_not(handoffs, left, newest)
         if why_not is not None:
             raise Withheld(why_not)
         try:
-            return _stored(executor, left, found)
+            return _stored(handoffs, left, newest)
         except RevisionConflict:
             continue  # somebody stored meanwhile: look again
     raise Withheld("others store under the same anchor all the time")
-
-
-def _newest(caller: Caller, look: Any, anchor: str) -> FoundHandoff | None:
-    row = look.anchor_of(caller.scope, anchor)
-    revision = look.handoff_at(row.key, row.revision) if row else None
-    return anchors.find(look, row, revision) if row and revision else None
 
 
 def with_plan(work: SessionWork, newest: Handoff) -> SessionWork:
@@ -267,66 +239,43 @@ def _is_known(work: SessionWork, before: HookSession | None) -> bool:
     return before is not None and before.anchor == work.anchor and before.stored == work.signature
 
 
-def _why_not(caller: Caller, work: SessionWork, found: FoundHandoff | None) -> str | None:
+def _why_not(handoffs: AutomaticHandoffs, work: SessionWork, newest: NewestRevision | None) -> str | None:
     """Why there is nothing to store, "" where that is usual and nobody needs to be told; None to store."""
-    if found is None:
+    if newest is None:
         return None
-    if found.broken is not None:
+    if newest.is_broken:
         return f"the record under {work.anchor} is broken; see `outlast verify`"
-    if holder := caller.home.store.read(lambda look: _holder(caller, look, found)):
-        return f"{holder} holds the claim on {work.anchor}"
-    if found.anchor.status == "finished" and not _is_new_work(work, found):
+    if newest.holder:
+        return f"{newest.holder} holds the claim on {work.anchor}"
+    if newest.is_finished and not _is_new_work(work, newest):
         return ""
-    if found.handoff.source == "hook":
-        return "" if hook_state(found.handoff).get("signature") == work.signature else None
-    return None if _gone_on(work, found.handoff) else ""
+    if newest.handoff.source == "hook":
+        return "" if hook_state(newest.handoff).get("signature") == work.signature else None
+    return None if _gone_on(handoffs, work, newest.handoff) else ""
 
 
-def _holder(caller: Caller, look: Any, found: FoundHandoff) -> str:
-    """Who else holds the claim; "" when nobody does."""
-    holder = anchors.holder_of(caller, look, found)
-    return holder.who if holder is not None and not holder.mine else ""
-
-
-def _is_new_work(work: SessionWork, found: FoundHandoff) -> bool:
+def _is_new_work(work: SessionWork, newest: NewestRevision) -> bool:
     """Whether there is something left to do that was planned after the work was completed."""
-    settled_at = max((one.at for one in found.since), default=found.handoff.stored_us)
-    return work.told.next_action is not None and work.told.plan_at > settled_at
+    return work.told.next_action is not None and work.told.plan_at > newest.settled_at
 
 
-def _gone_on(work: SessionWork, explicit: Handoff) -> bool:
+def _gone_on(handoffs: AutomaticHandoffs, work: SessionWork, explicit: Handoff) -> bool:
     """Whether the work has gone on since somebody wrote the handoff."""
     if work.told.plan_at > explicit.stored_us:
         return True
     if explicit.binding is None:
         return work.told.edited_at > explicit.stored_us
-    now = binding.observe(explicit, Path(work.root)).binding
-    if now.dirty != explicit.binding.dirty:
-        return True
-    return any(not was.same(now.files[path]) for path, was in explicit.binding.files.items() if path in now.files)
+    return handoffs.has_changed(explicit, work.root)
 
 
-def _stored(executor: Executor, work: SessionWork, found: FoundHandoff | None) -> Handoff:
+def _stored(handoffs: AutomaticHandoffs, work: SessionWork, newest: NewestRevision | None) -> Handoff:
     """The next revision. A file that cannot be bound is left out, and the text says so."""
-    how = Storing(
-        scope=executor.caller.scope,
-        actor=work.event.client,
-        redact=True,
-        expected_revision=found.anchor.revision if found else 0,
-        source="hook",
-        guard=lambda look: _refuse_claimed(executor.caller, look, work.anchor),
-    )
+    base, expected = (newest.handoff, newest.revision) if newest else (None, 0)
     while True:
         try:
-            return store(executor, fields_of(work, found.handoff if found else None), how)
+            return handoffs.store(fields_of(work, base), work.event.client, expected)
         except HandoffInvalid as error:
             work = _without(work, error)
-
-
-def _refuse_claimed(caller: Caller, look: Any, anchor: str) -> None:
-    found = _newest(caller, look, anchor)
-    if found is not None and (holder := _holder(caller, look, found)):
-        raise Withheld(f"{holder} holds the claim on {anchor}")
 
 
 def _without(work: SessionWork, error: OutlastError) -> SessionWork:
@@ -339,3 +288,25 @@ def _without(work: SessionWork, error: OutlastError) -> SessionWork:
     line = f"Left out: {why if repr(name) in why else f'{name!r} {why}'}."
     kept = tuple(path for path in work.targets if path != name)
     return work._replace(targets=kept, others=(*work.others, line))
+
+
+# -- the process that stores ---------------------------------------------------------------------------
+
+
+LIFE_SECONDS = 120
+
+
+def main(home: str) -> None:
+    """Take in all events that wait, unless another such process does."""
+    signal.alarm(LIFE_SECONDS)  # it kills: what is not stored then stays in the spool
+    os.closerange(3, 1024)  # what the agent had open is none of ours
+    try:
+        with spool.alone(home, LIFE_SECONDS) as granted:
+            if granted and spool.waiting(home):
+                drain(home)
+    except Exception as error:
+        note(home, f"the process that stores: {words_of(error)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

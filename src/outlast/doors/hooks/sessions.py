@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from outlast.doors.hooks.events import CLIENTS, HookEvent
-from outlast.values.plain import read_plain
-from outlast.values.private import make_folder, write_file
+from outlast.values.private import make_folder, read_plain, write_file
 
 FOLDER = ".hooks/sessions"
 MOST = 1000  # files that are looked at

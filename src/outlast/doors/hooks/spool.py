@@ -2,6 +2,8 @@
 
 A hook adds its event and starts a process of its own that takes all of them in, one such process at a time. Should
 that one die, the next does it, or the next start.
+
+`hooks.log` in the home: what a hook could not do, a line each. It stays small, and says nothing of the session.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from outlast.doors.hooks.events import HookEvent, NotAnEvent, pack, unpack
-from outlast.values.plain import read_plain
-from outlast.values.private import make_folder, open_file
+from outlast.values.private import make_folder, open_file, open_plain, read_plain, write_file
 
 FOLDER = ".hooks/spool"
 LOCK = ".hooks/lock"
@@ -109,13 +110,13 @@ def _locked(handle: int, deadline: float) -> bool:
             time.sleep(0.01)
 
 
-def call_clerk(home: str) -> None:
+def start_storing(home: str) -> None:
     """Start the process that takes the events in. It is in a session of its own and outlives the agent.
 
     Raises OSError.
     """
     # nothing is imported from where the agent works
-    words = [sys.executable, "-P", "-m", "outlast.doors.hooks.clerk", home]
+    words = [sys.executable, "-P", "-m", "outlast.doors.hooks.leave", home]
     nothing = os.devnull
     os.posix_spawn(
         sys.executable,
@@ -128,3 +129,50 @@ def call_clerk(home: str) -> None:
         ],
         setsid=True,
     )
+
+
+LOG = "hooks.log"
+MOST_BYTES = 64 << 10
+
+
+def note(home: str, words: str) -> None:
+    """Add a line. Where that cannot be done there is nobody to tell."""
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = f"{at} {' '.join(words.split())[:500]}\n".encode("utf-8", "backslashreplace")
+    path = os.path.join(home, LOG)
+    try:
+        _make_room(path)
+        handle = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            os.write(handle, line)
+        finally:
+            os.close(handle)
+    except OSError:
+        return
+
+
+def _make_room(path: str) -> None:
+    """Keep the newer half of a log that is full."""
+    if not os.path.isfile(path) or os.path.getsize(path) < MOST_BYTES:
+        return
+    with open_plain(path) as file:
+        file.seek(-MOST_BYTES // 2, os.SEEK_END)
+        kept = file.read().partition(b"\n")[2]
+    beside = f"{path}.{os.getpid()}"
+    write_file(beside, kept)
+    os.replace(beside, path)
+
+
+def words_of(error: BaseException) -> str:
+    """An error as the log has it. What others' errors quote is left out: it may be a line of the session."""
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return f"{code}: {getattr(error, 'detail', '')}"
+    if isinstance(error, OSError):
+        return f"{type(error).__name__}: {error.strerror or error.errno}"
+    own = type(error).__module__.startswith("outlast.")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+    return f"{type(error).__name__}: {error}" if own else f"{type(error).__name__}{where}"

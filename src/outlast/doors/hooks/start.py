@@ -6,49 +6,36 @@ done by then. Nothing is claimed: that is for the agent, or the person, to decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.events import CLIENT_NAMES, COMPOSED, HookEvent
-from outlast.doors.hooks.place import WorkPlace, is_found, note, words_of
+from outlast.doors.hooks.events import CLIENT_NAMES, HookEvent
 from outlast.doors.hooks.sessions import HookSession
-from outlast.errors import Finished, HandoffInvalid, HandoffNotFound, OutlastError
-from outlast.files import git
-from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.reading import PROMPT_TOKENS, headline, prompt, tokens_of
-from outlast.handoffs.recover import Recovering, recover
-from outlast.handoffs.recovered import Recovered
-from outlast.handoffs.verdict import command
-from outlast.ledger.verdict import Reason, judge
-from outlast.python.opening import opened
-from outlast.values.text import carry
+from outlast.doors.hooks.spool import note, words_of
+from outlast.errors import OutlastError
+from outlast.operations.reading import PROMPT_TOKENS, prompt_or_headline, tokens_of
+from outlast.python.automatic import AutomaticHandoffs, automatic_handoffs
+from outlast.python.work_tree import WorkTree
 
 if TYPE_CHECKING:
-    from outlast.python.opening import Executor
+    from outlast import Recovered
 
 WAIT_SECONDS = 2.0  # for somebody else who takes the waiting events in
 BUSY_SECONDS = 1.0  # for others who write
 
 
-def begin(event: HookEvent, place: WorkPlace, anchor: str) -> str:
+def begin(event: HookEvent, place: WorkTree, anchor: str) -> str:
     """What the session is told; nothing when nothing is handed over. Raises OutlastError, OSError."""
-    with opened(place.home, event.client, busy_seconds=BUSY_SECONDS) as executor:
-        take_in(executor, place.home, event, anchor)
-        others = tuple(_others(place.home, event, anchor, executor.home.clock.now()))
-        recovered = recovered_for(executor, event, place, anchor)
+    with automatic_handoffs(place.home, event.client, busy_seconds=BUSY_SECONDS) as handoffs:
+        take_in(handoffs, place.home, event, anchor)
+        others = tuple(_others(place.home, event, anchor, handoffs.now))
+        recovered = handoffs.recover(anchor, event.client, place.top, or_branch=not event.task)
         return shown(recovered, place, others) if recovered else ""
 
 
-def branch_by_git(place: WorkPlace) -> WorkPlace:
-    """The place with its branch, where git's own files do not tell it."""
-    return place._replace(branch=git.branch_of(Path(place.top)))
-
-
-def take_in(executor: Executor, home: str, event: HookEvent, anchor: str) -> None:
+def take_in(handoffs: AutomaticHandoffs, home: str, event: HookEvent, anchor: str) -> None:
     """Store what earlier sessions left. What cannot be stored is noted."""
     with spool.alone(home, WAIT_SECONDS) as granted:
         if not granted:
@@ -57,9 +44,9 @@ def take_in(executor: Executor, home: str, event: HookEvent, anchor: str) -> Non
         if spool.waiting(home):
             from outlast.doors.hooks.leave import drain
 
-            drain(home, executor)
-        for session in left_without_end(home, event, anchor, executor.home.clock.now()):
-            _compose(executor, home, session)
+            drain(home, handoffs)
+        for session in left_without_end(home, event, anchor, handoffs.now):
+            _compose(handoffs, home, session)
 
 
 def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list[HookSession]:
@@ -71,11 +58,11 @@ def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list
     ]
 
 
-def _compose(executor: Executor, home: str, session: HookSession) -> None:
+def _compose(handoffs: AutomaticHandoffs, home: str, session: HookSession) -> None:
     from outlast.doors.hooks.leave import leave
 
     try:
-        leave(executor, home, session.event, died=True)
+        leave(handoffs, home, session.event, died=True)
     except (OutlastError, OSError) as error:
         note(home, f"{session.event.name} left no end, and what it did cannot be stored: {words_of(error)}")
         sessions.forget(home, session.event)
@@ -91,53 +78,18 @@ def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[Hook
             yield each
 
 
-def shown(recovered: Recovered, place: WorkPlace, others: tuple[HookSession, ...] = ()) -> str:
-    """What was handed over, as the agent reads it."""
-    reach = () if is_found(place) else ("--home", place.home)
-    return _within(recovered, "\n".join(_beside(place, others)), reach)
-
-
-def recovered_for(executor: Executor, event: HookEvent, place: WorkPlace, anchor: str) -> Recovered | None:
-    """The handoff under the anchor with its verdict; else the newest that is bound to this branch."""
-    how, executor.caller.stands = Recovering(actor=event.client), place.top
-    wanted = [HandoffQuery(executor.caller.scope, anchor=anchor)]
-    if not event.task:
-        wanted.append(HandoffQuery(executor.caller.scope))
-    for asked in wanted:
-        try:
-            return _judged(recover(executor, asked, how))
-        except HandoffNotFound:
-            continue
-        except Finished:
-            return None
-    return None
-
-
-def _judged(recovered: Recovered) -> Recovered:
-    """The same, weakened when the session did not leave the handoff itself."""
-    handoff = recovered.handoff
-    if handoff.source != "hook" or COMPOSED not in handoff.tags:
-        return recovered
-    advice = f"compare it with the files: {command(handoff, 'diff')}; or run checks: {command(handoff, 'verify')}"
-    reason = Reason(COMPOSED, handoff.anchor, "left by the session", "composed from what it left", advice)
-    known = {each.code for each in recovered.reasons}
-    return recovered if COMPOSED in known else replace(recovered, verdict=judge([*recovered.reasons, reason]))
-
-
-def _within(recovered: Recovered, beside: str, reach: Sequence[str] = ()) -> str:
-    """The prompt, and what stands beside it, within the tokens that a start may take."""
+def shown(recovered: Recovered, place: WorkTree, others: tuple[HookSession, ...] = ()) -> str:
+    """What was handed over, as the agent reads it, within the tokens that a start may take."""
+    reach = () if place.finds_home else ("--home", place.home)
+    beside = "\n".join(_beside(place, others))
     room = PROMPT_TOKENS - (tokens_of(beside) + 2 if beside else 0)
-    try:
-        shown = prompt(recovered, room, reach)
-    except HandoffInvalid:  # what must not be left out is longer than that: say where it is
-        whole = carry(command(recovered.handoff, "recover", "--prompt"), reach)
-        shown = f"# Verdict: {headline(recovered)}\nAll of it: {whole}"
-    return f"{shown}\n\n{beside}" if beside else shown
+    told = prompt_or_headline(recovered, room, reach)
+    return f"{told}\n\n{beside}" if beside else told
 
 
-def _beside(place: WorkPlace, others: tuple[HookSession, ...]) -> Iterator[str]:
+def _beside(place: WorkTree, others: tuple[HookSession, ...]) -> Iterator[str]:
     """What the agent must know beside the handoff."""
-    if not is_found(place):
+    if not place.finds_home:
         yield f"- Outlast commands need the home here: export OUTLAST_HOME={quote(place.home)}"
     for each in others[:3]:
         name = CLIENT_NAMES[each.event.client]

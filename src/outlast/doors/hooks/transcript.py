@@ -74,7 +74,7 @@ def read(path: str) -> TranscriptFacts:
 
 def told_in(lines: Iterable[bytes]) -> TranscriptFacts:
     """What the lines of a transcript tell, of whatever client they are."""
-    reader = _Reader()
+    reader = _TranscriptReader()
     for line in lines:
         if len(line) <= LINE_BYTES and any(word in line for word in _WORDS):
             reader.take(_parsed(line))
@@ -125,7 +125,7 @@ _NOT_SAID = ("<", "Caveat:", "[Request interrupted", "This session is being cont
 _QUERY = "<user_query>", "</user_query>"  # around what a person asked
 
 
-class _Reader:
+class _TranscriptReader:
     """Takes in one line after the other."""
 
     def __init__(self) -> None:

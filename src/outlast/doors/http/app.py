@@ -1,73 +1,35 @@
-"""The application: every call of the table at its path, behind one gate.
-
-The whole table: every call, noun by noun. A new noun adds its module here.
-"""
+"""The application: every operation at its path, behind one gate."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
-from fastapi import FastAPI
-from starlette.routing import Route
+from msgspec.structs import replace
+from starlette.routing import BaseRoute, Route, Router
 
-from outlast.doors.http import (
-    blobs as blob_calls,
-)
+from outlast.doors.http import blobs, runs, streams
 from outlast.doors.http import calls as table
-from outlast.doors.http import (
-    care as care_calls,
-)
-from outlast.doors.http import (
-    handoffs as handoff_calls,
-)
 from outlast.doors.http import mcp as mcp_door
-from outlast.doors.http import metrics
-from outlast.doors.http import (
-    outputs as output_calls,
-)
-from outlast.doors.http import (
-    records as record_calls,
-)
-from outlast.doors.http import (
-    runs as run_calls,
-)
-from outlast.doors.http import (
-    sessions as session_calls,
-)
-from outlast.doors.http import (
-    tasks as task_calls,
-)
-from outlast.doors.http import (
-    waits as wait_calls,
-)
-from outlast.doors.http import (
-    workspace as workspace_calls,
-)
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import HttpCall, Page
+from outlast.doors.http.calls import Page
 from outlast.doors.http.exchange import Exchange, Headers, Message
+from outlast.doors.http.handlers import HANDLERS
+from outlast.doors.http.log import METRICS_TYPE
 from outlast.doors.http.mcp import McpDoor
+from outlast.doors.http.openapi import described_json
+from outlast.doors.http.routes import OperationRoute
 from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
+from outlast.operations.operation import Operation
+from outlast.operations.table import OPERATIONS
 from outlast.values.ambient import noticing
 
-CALLS: tuple[HttpCall, ...] = (
-    *handoff_calls.CALLS,
-    *blob_calls.CALLS,
-    *run_calls.CALLS,
-    *output_calls.CALLS,
-    *wait_calls.CALLS,
-    *care_calls.CALLS,
-    *workspace_calls.CALLS,
-    *record_calls.CALLS,
-    *task_calls.CALLS,
-    *session_calls.CALLS,
-)
+CALLS = tuple(OPERATIONS.values())
+SERVES = blobs.SERVES | runs.SERVES | streams.SERVES  # what takes the whole exchange, to stream
 
 
 Receive = Callable[[], Awaitable[Message]]
@@ -78,34 +40,34 @@ OF_ITSELF = ("/healthz", "/readyz", "/metrics", "/openapi.json")
 SPELT_ONCE = {mcp_door.PATH, *OF_ITSELF, *(call.path for call in CALLS if "{" not in call.path)}
 
 
-def make_app(settings: ServerSettings) -> Gate:
-    """The server as an ASGI application; its `state` is what its requests share."""
+Pages = Callable[[ServerState], Iterable[BaseRoute]]
+
+
+def make_app(settings: ServerSettings, pages: Pages | None = None) -> Gate:
+    """The server as an ASGI application; its `state` is what its requests share. `pages`: what else it shows."""
     state = ServerState(settings)
 
     door = McpDoor(state)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Router) -> AsyncIterator[None]:
         async with door.lifespan():
-            watching = [asyncio.ensure_future(work) for work in (state.key_watch.live(), state.waking.live())]
+            lasting = (state.key_watch.live(), state.workers.live(), state.notifiers.live())
+            watching = [asyncio.ensure_future(work) for work in lasting]
             yield
             for each in watching:
                 each.cancel()
             state.end_streams()
             await asyncio.to_thread(state.close)
 
-    app = FastAPI(title="Outlast", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.router.redirect_slashes = False
-    app.router.default = _nothing_there
-    app.router.routes += [*_care(state), Route(mcp_door.PATH, door), *_endpoints()]
-    app.openapi = state.openapi  # type: ignore[method-assign]
-    return Gate(app, state)
+    routes = [*_care(state), Route(mcp_door.PATH, door), *_endpoints(), *(pages(state) if pages else ())]
+    return Gate(Router(routes, redirect_slashes=False, default=_nothing_there, lifespan=lifespan), state)
 
 
 class Gate:
     """Lets requests in by where they come from; each is answered, logged and counted."""
 
-    def __init__(self, app: FastAPI, state: ServerState) -> None:
+    def __init__(self, app: Router, state: ServerState) -> None:
         self._app, self.state = app, state
         self._log = state.log
         self._fixed = {call.path: _endpoint(call.path) for call in CALLS if "{" not in call.path}
@@ -147,7 +109,7 @@ class Gate:
         path = scope["path"]
         if path in SPELT_ONCE and scope["raw_path"] != path.encode():
             raise RouteNotFound(path[:200])
-        return self._fixed.get(path, self._app.router)
+        return self._fixed.get(path, self._app)
 
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
@@ -171,7 +133,7 @@ class Gate:
 class Endpoint:
     """A path, and the calls that it takes by method."""
 
-    def __init__(self, route: str, calls: dict[str, HttpCall]) -> None:
+    def __init__(self, route: str, calls: dict[str, Operation]) -> None:
         self._route, self._calls = route, calls
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -181,39 +143,39 @@ class Endpoint:
         call = self._calls.get(method)
         if call is None:
             raise MethodRefused(exchange.method[:20], self._route, ", ".join(sorted(self._calls)))
-        if call.serves is not None:
-            await call.serves(exchange)
-        else:
-            await _answer(exchange, call)
+        serves = SERVES.get(call.name)
+        await (_answer(exchange, call) if serves is None else serves(exchange))
 
 
-async def _answer(exchange: Exchange, call: HttpCall) -> None:
+async def _answer(exchange: Exchange, call: Operation) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
     if call.long:
         status, body, more = await exchange.in_long(_perform, exchange, call, query, raw)
     else:
-        writes = call.role != "read"
-        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, writes=writes)
+        request = await exchange.asked(call, query, raw) if callable(call.role) else None
+        writes = call.role_of(request) != "read"  # what only reads waits for no disk
+        status, body, more = await exchange.in_thread(_perform, exchange, call, query, raw, request, writes=writes)
     await exchange.answer(status, body, more=more)
 
 
-def _perform(exchange: Exchange, call: HttpCall, query: Any, raw: bytes) -> tuple[int, bytes, Headers]:
-    """Decode, make the one call, encode: in a worker thread."""
-    assert call.does is not None
-    outlast, asked = exchange.opened(call, query, raw)
+def _perform(
+    exchange: Exchange, call: Operation, query: Any, raw: bytes, request: Any = None
+) -> tuple[int, bytes, Headers]:
+    """Decode, if that was not done yet; make the one call; encode: in a worker thread."""
+    outlast, asked = exchange.opened(call, query, raw) if request is None else exchange.opened_for(call, request)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
     with noticing() as damaged:
-        value = table.done(call.does, outlast, asked)
+        value = table.done(HANDLERS.get(call.name, table.by_name), outlast, asked)
     more = [(b"idempotency-replayed", b"true")] if getattr(value, "replayed", False) else []
     if damaged:
         more.append((b"outlast-damaged", table.in_header(damaged)))
         value = replace(value, damaged=tuple(damaged)) if isinstance(value, Page) else value
-    return call.status, table.shown(call, value), more
+    return call.status, table.told(value), more
 
 
-def _endpoints() -> list[Route]:
-    return [Route(path, _endpoint(path)) for path in dict.fromkeys(call.path for call in CALLS)]
+def _endpoints() -> list[OperationRoute]:
+    return [OperationRoute(path, _endpoint(path)) for path in dict.fromkeys(call.path for call in CALLS)]
 
 
 def _endpoint(path: str) -> Endpoint:
@@ -241,10 +203,10 @@ def _care(state: ServerState) -> list[Route]:
         await exchange.answer(200, b'{"status":"ready"}')
 
     async def numbers(exchange: Exchange) -> None:
-        await exchange.answer(200, state.metrics.text(), metrics.MEDIA_TYPE.encode())
+        await exchange.answer(200, state.metrics.text(), METRICS_TYPE.encode())
 
     async def openapi(exchange: Exchange) -> None:
-        await exchange.answer(200, await exchange.in_thread(state.openapi_json))
+        await exchange.answer(200, await exchange.in_thread(described_json))
 
     serving = (healthz, readyz, numbers, openapi)
     return [Route(path, _Plain(path, serves)) for path, serves in zip(OF_ITSELF, serving, strict=True)]

@@ -18,75 +18,36 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from outlast.doors.http.bodies import Pace, check_type, refuse_content
-from outlast.doors.http.calls import (
-    Body,
-    CallRequest,
-    HttpCall,
-    Nothing,
-    Page,
-    Paged,
-    cursor_of,
-    limit_of,
-    page_of,
-    place_in,
-    shown,
-)
+from outlast.doors.http.calls import CallRequest, told
 from outlast.doors.http.limits import room_for
-from outlast.errors import (
-    ArtifactNotFound,
-    ArtifactRemoved,
-    BlobNotFound,
-    BodyTooLarge,
-    BodyTooSlow,
-    DiskFull,
-    IntegrityBroken,
-    NameInvalid,
-    OperationConflict,
-    RangeRefused,
-    RequestInvalid,
-    ValueRefused,
-)
-from outlast.handoffs.recovered import Near
-from outlast.values.codec import jsonable
-from outlast.workspace.artifact import Artifact
+from outlast.errors import BlobNotFound, IntegrityBroken, RangeRefused, RequestInvalid, StepNotFound
+from outlast.operations.handoffs import BYTES, Blob
+from outlast.operations.table import OPERATIONS
+from outlast.python import door
 
 if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.doors.http.exchange import Exchange
+    from outlast.operations.workspace import Artifact
 
 
 Arrived = Any  # content of the workspace that has arrived, and is not saved yet
 
-BYTES = "application/octet-stream"
 PIECE = 256 << 10
 CHECKED_FIRST = 16 << 20  # content of no more is checked before anything is sent
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
-class UploadQuery(Body):
-    """What is said of the content, which is the body of the request."""
-
-    name: str
-    media_type: str | None = None
-    summary: str = ""
-    source: str | None = None
-    tags: tuple[str, ...] = ()
-    operation_id: str | None = None
-    scope: str | None = None
-
-
-class ContentQuery(Body):
-    """Which artifact: by ref, by name, or by name@version."""
-
-    ref: str
-    scope: str | None = None
+UPLOAD, CONTENT = OPERATIONS["workspace_upload"], OPERATIONS["workspace_content"]
+PUT, GET = OPERATIONS["handoff_put_blob"], OPERATIONS["handoff_get_blob"]
+LOG, DISPLACED = OPERATIONS["run_log"], OPERATIONS["run_displaced_content"]
 
 
 # -- up ----------------------------------------------------------------------------------------------
 
 
 async def _upload(exchange: Exchange) -> None:
-    query: UploadQuery = exchange.enter(UPLOAD)
+    query = exchange.enter(UPLOAD)
     check_type(None, exchange.header("content-encoding"), BYTES)
     limit = exchange.state.settings.artifact_bytes
     if exchange.length is not None and exchange.length > limit:
@@ -96,10 +57,10 @@ async def _upload(exchange: Exchange) -> None:
     saved = await (_small if is_small else _large)(exchange, query, limit)
     exchange.state.quota.changed(exchange.identity)
     more = [(b"idempotency-replayed", b"true")] if saved.replayed else []
-    await exchange.answer(200, shown(UPLOAD, saved), more=more)
+    await exchange.answer(200, told(saved), more=more)
 
 
-async def _small(exchange: Exchange, query: UploadQuery, limit: int) -> Artifact:
+async def _small(exchange: Exchange, query: Any, limit: int) -> Artifact:
     """What is one piece is held in memory until it is there, and kept by one thread at once."""
     content = b"".join([piece async for piece in _arriving(exchange, limit)])
 
@@ -111,20 +72,14 @@ async def _small(exchange: Exchange, query: UploadQuery, limit: int) -> Artifact
     return await exchange.state.threads.keeps(work, exchange.who)
 
 
-async def _large(exchange: Exchange, query: UploadQuery, limit: int) -> Artifact:
+async def _large(exchange: Exchange, query: Any, limit: int) -> Artifact:
     outlast, asked = await exchange.in_thread(exchange.opened, UPLOAD, query)
-    async with received(exchange, outlast, limit, _said(query)) as arrived:
+    async with received(exchange, outlast, limit, asked.given("operation_id")) as arrived:
         return await exchange.state.threads.keeps(partial(_save, outlast, asked, arrived), exchange.who)
 
 
 def _save(outlast: Outlast, asked: CallRequest, content: bytes | Arrived) -> Artifact:
-    query: UploadQuery = asked.query
-    operation_id = query.operation_id if asked.operation_id is None else asked.operation_id
-    return outlast.workspace.save(content=content, operation_id=operation_id, **_said(query))
-
-
-def _said(query: UploadQuery) -> dict[str, Any]:
-    return {name: getattr(query, name) for name in query.__struct_fields__ if name != "operation_id"}
+    return outlast.workspace.save(content=content, **asked.given())
 
 
 @asynccontextmanager
@@ -166,7 +121,7 @@ async def _arriving(exchange: Exchange, limit: int) -> AsyncIterator[bytes]:
 
 
 async def _content(exchange: Exchange) -> None:
-    query: ContentQuery = exchange.enter(CONTENT)
+    query = exchange.enter(CONTENT)
     artifact = await exchange.in_thread(_found, exchange, query)
     tag = f'"{artifact.digest}"'
     if tag in (exchange.header("if-none-match") or ""):
@@ -183,9 +138,9 @@ async def _content(exchange: Exchange) -> None:
     await _send(exchange, found)
 
 
-def _found(exchange: Exchange, query: ContentQuery) -> Artifact:
+def _found(exchange: Exchange, query: Any) -> Artifact:
     outlast, _ = exchange.opened(CONTENT, query)
-    return outlast.workspace.get(query.ref, scope=query.scope)
+    return outlast.workspace.get(query.ref)
 
 
 async def _proven(exchange: Exchange, artifact: Artifact, wanted: tuple[int, int] | None) -> bytes | Iterator[bytes]:
@@ -248,76 +203,23 @@ async def _send_pieces(exchange: Exchange, pieces: Iterator[bytes]) -> None:
         await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
-PATH = "/v1/workspace/artifacts"
-
-UPLOAD = HttpCall(
-    method="PUT",
-    path=PATH,
-    name="workspace_upload",
-    summary="Save content of any size under a name: the body is the content",
-    role="write",
-    serves=_upload,
-    query=UploadQuery,
-    gives=Artifact,
-    shows=jsonable,
-    takes=BYTES,
-    errors=(NameInvalid, ValueRefused, OperationConflict, BodyTooLarge, BodyTooSlow, DiskFull),
-    headers={"Idempotency-Key": "Makes a repeat harmless: the same as `operation_id`."},
-    detail="Nothing of it is visible before all of it has arrived and is durable.",
-)
-CONTENT = HttpCall(
-    method="GET",
-    path=f"{PATH}/content",
-    name="workspace_content",
-    summary="The content of an artifact, checked",
-    role="read",
-    serves=_content,
-    query=ContentQuery,
-    gives=bytes,
-    answers="*/*",
-    also={206: "The range that was asked for", 304: "It is what is known already"},
-    detail="Its media type is the artifact's own; it is always sent as an attachment.",
-    errors=(ArtifactNotFound, ArtifactRemoved, IntegrityBroken, RangeRefused),
-    headers={
-        "Range": "One range of bytes, as `bytes=0-1023`: it is answered with 206",
-        "If-None-Match": "The `ETag` of what is known already: it is answered with 304",
-        "If-Range": "The `ETag` that the range is meant for: of other content all is sent",
-    },
-)
-
-
 MOST_BYTES = 32 << 20  # a file that is kept has 1 MiB, a patch 20 MiB, what a check printed less
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-class Blob(Body):
-    """Content that is here."""
-
-    digest: str
-
-
-class NearQuery(Paged):
-    """What the work is on: a branch, or a file."""
-
-    branch: str | None = None
-    file_path: str | None = None
-    symbol: str | None = None
-    scope: str | None = None
 
 
 # -- up ----------------------------------------------------------------------------------------------
 
 
 async def _put(exchange: Exchange) -> None:
-    exchange.enter(PUT)
+    query = exchange.enter(PUT)
     check_type(None, exchange.header("content-encoding"), BYTES)
     digest = _digest(exchange)
     if exchange.length is not None and exchange.length > MOST_BYTES:
         await refuse_content(exchange.receive, MOST_BYTES, exchange.state.settings.body_seconds)
-    outlast, _ = await exchange.in_thread(exchange.opened, PUT, Nothing())
+    outlast, _ = await exchange.in_thread(exchange.opened, PUT, query)
     async with received(exchange, outlast, MOST_BYTES) as arrived:
         await exchange.state.threads.keeps(partial(_keep, exchange, outlast, digest, arrived), exchange.who)
-    await exchange.answer(200, shown(PUT, Blob(digest=digest)))
+    await exchange.answer(200, told(Blob(digest=digest)))
 
 
 def _digest(exchange: Exchange) -> str:
@@ -332,7 +234,7 @@ def _keep(exchange: Exchange, outlast: Outlast, digest: str, arrived: Arrived) -
     if arrived.digest != digest:
         raise IntegrityBroken(f"blob {digest[:12]}", "its content was changed")
     arrived.settle()
-    outlast._executor.caller.note_sent(digest)
+    door.note_sent(outlast, digest)
     exchange.state.quota.note(exchange.identity, outlast, digest, arrived.size)
 
 
@@ -340,86 +242,55 @@ def _keep(exchange: Exchange, outlast: Outlast, digest: str, arrived: Arrived) -
 
 
 async def _get(exchange: Exchange) -> None:
-    exchange.enter(GET)
+    query = exchange.enter(GET)
     digest = _digest(exchange)
-    outlast, _ = await exchange.in_thread(exchange.opened, GET, Nothing())
-    if not await exchange.in_thread(outlast._executor.caller.has_content, digest):
+    outlast, _ = await exchange.in_thread(exchange.opened, GET, query)
+    if not await exchange.in_thread(door.has_content, outlast, digest):
         raise BlobNotFound(digest)
     if exchange.method == "HEAD":
         await exchange.answer(200, b"", BYTES.encode())
         return
-    pieces = await exchange.in_thread(_checked, outlast, digest)
-    headers = [(b"content-type", BYTES.encode()), (b"etag", f'"{digest}"'.encode())]
-    await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
-    while piece := await exchange.in_thread(next, pieces, b""):
-        await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
+    pieces = await exchange.in_thread(door.whole_content, outlast, digest)
+    await _send_bytes(exchange, pieces, (b"etag", f'"{digest}"'.encode()))
+
+
+# -- what commands printed, and files that gave way --------------------------------------------------
+
+
+async def _log(exchange: Exchange) -> None:
+    outlast, asked = await exchange.in_thread(exchange.opened, LOG, exchange.enter(LOG))
+    await _send_bytes(exchange, await exchange.in_thread(_printed, outlast, asked))
+
+
+def _printed(outlast: Outlast, asked: CallRequest) -> Iterator[bytes]:
+    """Raises StepNotFound, also for a step of Python code: it printed nothing that is kept."""
+    request = asked.request
+    found = outlast.logs(request.run_id, request.step, attempt=request.attempt)
+    if not found:
+        what = f"{request.step} (attempt {request.attempt}) with a transcript"
+        raise StepNotFound(request.run_id, what, "none: it is no command")
+    return iter(found[0].pieces())
+
+
+async def _displaced(exchange: Exchange) -> None:
+    """All of it is checked before the first byte goes out."""
+    outlast, asked = await exchange.in_thread(exchange.opened, DISPLACED, exchange.enter(DISPLACED))
+    content = await exchange.in_thread(lambda: outlast.displaced(**asked.given())[-1].content())
+    await _send_bytes(exchange, iter([content]))
+
+
+async def _send_bytes(exchange: Exchange, pieces: Iterator[bytes], *headers: tuple[bytes, bytes]) -> None:
+    start = [(b"content-type", BYTES.encode()), *headers]
+    await exchange.send({"type": "http.response.start", "status": 200, "headers": start})
+    await _send_pieces(exchange, pieces)
     await exchange.send({"type": "http.response.body", "body": b""})
 
 
-def _checked(outlast: Outlast, digest: str) -> Iterator[bytes]:
-    """The content, once it is known to be whole. Raises IntegrityBroken."""
-    for _ in outlast._executor.home.blobs.pieces(digest):
-        pass
-    return outlast._executor.home.blobs.pieces(digest)
-
-
-# -- which may be meant ------------------------------------------------------------------------------
-
-
-def _near(outlast: Outlast, asked: CallRequest) -> Page:
-    from outlast.handoffs.find import near
-
-    query: NearQuery = asked.query
-    if query.branch is not None and query.file_path is not None:
-        raise RequestInvalid("branch", "name a branch or a file, one of them")
-    limit, place = limit_of(query), place_in(query.cursor, int)
-    scope = outlast._executor.caller.scope if query.scope is None else query.scope
-    wanted = (query.branch, query.file_path, query.symbol)
-    found = near(outlast._executor.caller, scope, *wanted, limit=limit + 1, before=place[0] if place else 0)
-    return page_of(found, limit, lambda last: cursor_of(last.place))
-
-
-PUT = HttpCall(
-    method="PUT",
-    path="/v1/handoff/blobs/{digest}",
-    name="handoff_put_blob",
-    summary="Send content that a binding keeps, or that a check printed",
-    role="write",
-    serves=_put,
-    gives=Blob,
-    shows=jsonable,
-    takes=BYTES,
-    errors=(IntegrityBroken, BodyTooLarge, BodyTooSlow, DiskFull),
-    detail="It is refused if it has another digest. What no handoff refers to is removed by `gc` some day.",
-)
-GET = HttpCall(
-    method="GET",
-    path="/v1/handoff/blobs/{digest}",
-    name="handoff_get_blob",
-    summary="Content by its digest, checked",
-    role="read",
-    serves=_get,
-    gives=bytes,
-    answers=BYTES,
-    errors=(BlobNotFound, IntegrityBroken),
-)
-
-CALLS = (
-    PUT,
-    GET,
-    HttpCall(
-        method="GET",
-        path="/v1/handoff/near",
-        name="handoff_near",
-        summary="The open handoffs of a branch, or about a file, and unfinished runs; where each was stored",
-        role="read",
-        query=NearQuery,
-        does=_near,
-        gives=Near,
-        shows=jsonable,
-        page=True,
-        errors=(),
-        detail="Which of them is meant is told by who has the files: by the root, or by the commit. With neither "
-        "a branch nor a file: unfinished runs alone.",
-    ),
-)
+SERVES = {
+    UPLOAD.name: _upload,
+    CONTENT.name: _content,
+    PUT.name: _put,
+    GET.name: _get,
+    LOG.name: _log,
+    DISPLACED.name: _displaced,
+}

@@ -8,13 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NoReturn, get_origin
+from typing import Annotated, Any, NoReturn, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from outlast.doors.http.calls import Body
 from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastError, RequestInvalid, RequestMalformed
+from outlast.operations.operation import choices_of
 from outlast.values import json_text
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -23,6 +23,7 @@ LET_BY = 16 << 20  # so much of content that is too large is let go by
 DRAINED = 8  # times the limit: so much of a body that is too large is let go by
 MAX_DEPTH = 250  # a packet may be nested 200 deep, and lies in a body
 _AT = re.compile(r"^(?P<why>.*?)(?: - at `(?P<at>\$[^`]*)`)?$", re.DOTALL)
+_CAPITAL = re.compile(r"[A-Z]")
 _FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
 
@@ -127,46 +128,71 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 # -- JSON --------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes, kind: type[Body]) -> Any:
+def decode(raw: bytes, kind: Any) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
-    if not raw:
-        raw = b"{}"
-    check_json(raw)
     try:
-        return _decoder(kind).decode(raw)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from error
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        said = json_text.read(raw or b"{}", MAX_DEPTH)
+    except json_text.NotStrict as error:
         raise RequestMalformed(str(error)) from error
+    if isinstance(said, dict):
+        said = _with_packets(_in_our_spelling(said, kind), raw, kind)
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as error:
+        raise invalid(error, kind) from error
+
+
+def _in_our_spelling(said: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """The same object, fields that are spelt as TypeScript does (`handoffText`) by our names."""
+    meant = {name: _ours(name) for name in said if name not in kind.__struct_fields__}
+    if not meant or any(name in said or name not in kind.__struct_fields__ for name in meant.values()):
+        return said
+    return {meant.get(name, name): value for name, value in said.items()}
+
+
+def _ours(name: str) -> str:
+    return _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name)
+
+
+def _with_packets(said: dict[str, Any], raw: bytes, kind: Any) -> dict[str, Any]:
+    """The same with packets as the bytes that were sent: they are kept so."""
+    names = [name for name in _packets(kind) if name in said]
+    if not names:
+        return said
+    sent = {_ours(name): value for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
+    return said | {name: sent[name] for name in names}
+
+
+@cache
+def _packets(kind: type[Any]) -> tuple[str, ...]:
+    found = [(each.name, get_args(each.type)) for each in msgspec.structs.fields(kind)]
+    return tuple(name for name, parts in found if any(msgspec.Raw in get_args(part) for part in parts))
 
 
 def check_json(raw: bytes) -> None:
     """Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
     try:
-        json_text.check(raw, MAX_DEPTH)
+        json_text.read(raw, MAX_DEPTH)
     except json_text.NotStrict as error:
         raise RequestMalformed(str(error)) from error
 
 
-@cache
-def _decoder(kind: type[Body]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
-def invalid(error: msgspec.ValidationError) -> OutlastError:
+def invalid(error: msgspec.ValidationError, kind: type[Any]) -> OutlastError:
     """Our error for a field that is not as the call takes it, with its path."""
     found = _AT.match(str(error))
     assert found is not None
     why, at = found["why"], (found["at"] or "$").removeprefix("$").lstrip(".")
     if field := _FIELD.search(why):
         at = f"{at}.{field[1]}" if at else field[1]
-    return RequestInvalid(at or "body", why[:1].lower() + why[1:])
+    choices = choices_of(kind, at) if "enum" in why else ()
+    told = f"; use one of {', '.join(choices)}" if choices else ""
+    return RequestInvalid(at or "body", why[:1].lower() + why[1:] + told)
 
 
 # -- the query ---------------------------------------------------------------------------------------
 
 
-def query_of(raw: bytes, kind: type[Body]) -> Any:
+def query_of(raw: bytes, kind: Any) -> Any:
     """The query's fields. Raises RequestInvalid, RequestMalformed."""
     if not raw:
         return _convert({}, kind)
@@ -186,13 +212,17 @@ def query_of(raw: bytes, kind: type[Body]) -> Any:
 
 
 @cache
-def _lists(kind: type[Body]) -> frozenset[str]:
+def _lists(kind: type[Any]) -> frozenset[str]:
     """The fields that may be given more than once."""
-    return frozenset(each.name for each in msgspec.structs.fields(kind) if get_origin(each.type) is tuple)
+    return frozenset(each.name for each in msgspec.structs.fields(kind) if _is_list(each.type))
 
 
-def _convert(given: dict[str, Any], kind: type[Body]) -> Any:
+def _is_list(kind: Any) -> bool:
+    return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is tuple
+
+
+def _convert(given: dict[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(error) from error
+        raise invalid(error, kind) from error

@@ -1,51 +1,32 @@
-"""What a call is: one row of the table that routes, answers, OpenAPI and clients are made of."""
+"""One call over HTTP: what was asked, the call of the public object that answers it, and the answer as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct, field
 
-from outlast.errors import Conflict, Invalid, NotFound, OutlastError, RequestInvalid
-from outlast.home.keys import Role as Role
-from outlast.python.homes import GATES
+from outlast.errors import Conflict, Invalid, NotFound, RequestInvalid
+from outlast.operations.fields import MOST
+from outlast.operations.observed import SEEN
+from outlast.operations.operation import WHOSE, Operation, Pages, fields_of
+from outlast.operations.shown import shown
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
     from outlast import Outlast
-    from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import ServerState
 
-Method = Literal["GET", "POST", "PUT", "DELETE"]
-MOST = 1000  # items of a page
 MOST_OF_A_HEADER = 4000  # characters
-BY_THE_DOOR = ("tenant_id", "actor", "binding", "ran", "observed", "looks")  # who asks, and what was seen of files
-
-
 Place = Annotated[int, msgspec.Meta(ge=0, le=(1 << 62))]  # in a list that is counted
-Limit = Annotated[int, msgspec.Meta(extra_json_schema={"minimum": 1, "maximum": MOST})]
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Base of what calls take: the fields of the Python method, in the same names, with the same defaults."""
-
-
-class Paged(Body):
-    """Base of what lists take."""
-
-    limit: Limit = 50
-    cursor: str = ""
-
-
-class Nothing(Body):
-    """What a call takes that takes nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """Some items of a list, and where the next ones begin; None: there are no more."""
 
     items: list[Any]
@@ -54,123 +35,106 @@ class Page:
     beside: Mapping[str, Any] = field(default_factory=dict)  # what is no item of the list
 
 
-@dataclass(frozen=True, slots=True)
-class CallRequest:
-    """What a request asks for, decoded and checked."""
+class CallRequest(Struct, frozen=True):
+    """What is asked, decoded and checked, and by whom."""
 
     state: ServerState
     identity: Identity
-    path: dict[str, str]
-    query: Any
-    body: Any
-    operation_id: str | None = None
+    operation: Operation
+    request: Any
+    operation_id: str | None = None  # of the request, or of its header
 
     def given(self, *leave_out: str) -> dict[str, Any]:
-        """The fields of the body as the Python method takes them, but tenant and actor: who asks is settled."""
-        fields = {name: getattr(self.body, name) for name in self.body.__struct_fields__}
-        if "operation_id" in fields:
-            fields["operation_id"] = self.operation_id
-        for name in (*BY_THE_DOOR, *leave_out):
-            fields.pop(name, None)
-        return fields
-
-
-class Gated:
-    """A call's role, which is `approve` once one of its fields gets past a gate."""
-
-    def __init__(self, otherwise: Role, gates: tuple[str, ...] = GATES) -> None:
-        self.otherwise: Role = otherwise
-        self._gates = gates
-
-    def __call__(self, body: Any) -> Role:
-        return "approve" if any(getattr(body, name, None) for name in self._gates) else self.otherwise
-
-    @property
-    def says(self) -> str:
-        return f"Needs the role `{self.otherwise}`; with {_one_of(self._gates)} the role `approve`."
-
-
-def _one_of(names: tuple[str, ...]) -> str:
-    return f"`{'`, `'.join(names[:-1])}` or `{names[-1]}`"
+        """The fields as the Python method takes them: who asks, where, and what was seen of files is settled."""
+        given = fields_of(self.request)
+        if "operation_id" in given:
+            given["operation_id"] = self.operation_id
+        if self.operation.repeats:
+            del given["operation_id"]
+        for name in (*WHOSE, *SEEN, *leave_out):
+            given.pop(name, None)
+        return given
 
 
 Does = Callable[["Outlast", CallRequest], Any]
-Serves = Callable[["Exchange"], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpCall:
-    """One thing that can be asked over HTTP.
+def by_name(outlast: Outlast, asked: CallRequest) -> Any:
+    """The one call of the public object that the operation names."""
+    operation = asked.operation
+    if operation.pages is not None:
+        return _page_by_name(outlast, asked, operation.pages)
+    found = operation.perform(outlast, asked.given())
+    return Page(list(found)) if operation.listed else found
 
-    `does` is the one call of the SDK, made in a worker thread: it gets an Outlast that acts for who asks, and what was
-    asked; `shows` makes JSON of what it gives. `serves` takes the whole exchange instead, to stream.
+
+def _page_by_name(outlast: Outlast, asked: CallRequest, pages: Pages) -> Page:
+    limit, place = page_asked(asked, pages.kind)
+    given = asked.given("cursor") | {"limit": limit + 1}
+    if place or pages.by != "after":
+        given[pages.by] = place[0] if place else None
+    found = asked.operation.perform(outlast, given)
+    return page_of(found, limit, lambda last: cursor_of(pages.key(last)))
+
+
+def done(does: Does, outlast: Outlast, asked: CallRequest) -> Any:
+    """What a call gives. A list that could be begun and cannot go on was given the cursor of another one.
+
+    Raises RequestInvalid for that, or what the call raises.
     """
-
-    method: Method
-    path: str
-    name: str  # of the operation: handoff_store
-    summary: str
-    role: Role | Callable[[Any], Role]  # or a function of the body, where it depends on what is asked
-    does: Does | None = None
-    serves: Serves | None = None
-    body: type[Body] | None = None
-    query: type[Body] = Nothing
-    gives: Any = dict[str, Any]  # the type of the answer, for OpenAPI
-    shows: Callable[[Any], Any] = lambda value: value
-    status: int = 200
-    also: dict[int, str] = field(default_factory=dict)  # further statuses of an answer, with what each says
-    page: bool = False  # the answer is a Page of `gives`
-    beside: dict[str, tuple[Any, str]] = field(default_factory=dict)  # lists beside its items, and what each is
-    long: bool = False  # it may read much of the store: others do not wait behind it
-    errors: tuple[type[OutlastError], ...] = ()
-    detail: str = ""  # more than the summary, for OpenAPI
-    example: dict[str, Any] | None = None  # of the body
-    takes: str = "application/json"  # the media type of the body
-    answers: str = "application/json"  # and of the answer
-    headers: dict[str, str] = field(default_factory=dict)  # that the call reads, with what they are for
-
-    @property
-    def tag(self) -> str:
-        return self.name.partition("_")[0]
-
-    @property
-    def takes_operation(self) -> bool:
-        return self.body is not None and "operation_id" in self.body.__struct_fields__
-
-    def role_of(self, body: Any) -> Role:
-        return self.role(body) if callable(self.role) else self.role
+    try:
+        return does(outlast, asked)
+    except (NotFound, Invalid, Conflict) as error:
+        if not getattr(asked.request, "cursor", ""):
+            raise
+        begun = msgspec.structs.replace(asked.request, cursor="", limit=1)
+        does(outlast, CallRequest(asked.state, asked.identity, asked.operation, begun))
+        raise _foreign() from error
 
 
-def shown(call: HttpCall, value: Any) -> bytes:
+def told(value: Any) -> bytes:
     """An answer as JSON."""
     if isinstance(value, Page):
-        told = {"damaged": value.damaged} if value.damaged else {}
-        items = [call.shows(item) for item in value.items]
-        return encode({"items": items, "next": value.next, **value.beside} | told)
-    return encode(call.shows(value))
+        damaged = {"damaged": value.damaged} if value.damaged else {}
+        beside = {name: shown(each) for name, each in value.beside.items()}
+        return encode({"items": shown(value.items), "next": value.next, **beside} | damaged)
+    return encode(shown(value))
 
 
 def in_header(lines: Iterable[str]) -> bytes:
     """Lines as the value of one header."""
-    from urllib.parse import quote
-
     return ",".join(quote(line, safe=" :;'`") for line in lines)[:MOST_OF_A_HEADER].encode()
 
 
-# -- cursors: opaque to who holds them ---------------------------------------------------------------
+# -- pages, and cursors that are opaque to who holds them --------------------------------------------
+
+
+def page_asked(asked: CallRequest, *kinds: type) -> tuple[int, tuple[Any, ...] | None]:
+    """How many items are wanted, and from where on. Raises RequestInvalid."""
+    return limit_asked(asked), place_in(asked.request.cursor, *kinds)
+
+
+def limit_asked(asked: CallRequest) -> int:
+    """How many items are wanted. Raises RequestInvalid."""
+    limit: int = asked.request.limit
+    if not 1 <= limit <= MOST:
+        raise RequestInvalid("limit", f"it is {limit}; ask for 1 to {MOST}")
+    return limit
+
+
+def page_of(items: Iterable[Any], limit: int, next_of: Callable[[Any], str]) -> Page:
+    """A page of what was read: one more item than wanted says that there are more."""
+    found = list(items)
+    return Page(found[:limit], next_of(found[limit - 1]) if len(found) > limit else None)
 
 
 def cursor_of(*place: Any) -> str:
     """Where a list goes on, as one word."""
-    import base64
-
     return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
 
 
 def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
     """What `cursor_of` was given; None at the beginning of a list. Raises RequestInvalid."""
-    import base64
-
     if not cursor:
         return None
     try:
@@ -183,30 +147,3 @@ def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
 
 def _foreign() -> RequestInvalid:
     return RequestInvalid("cursor", "it is not one that this list gave; begin without")
-
-
-def done(does: Does, outlast: Outlast, asked: CallRequest) -> Any:
-    """What a call gives. A list that could be begun and cannot go on was given the cursor of another one.
-
-    Raises RequestInvalid for that, or what the call raises.
-    """
-    try:
-        return does(outlast, asked)
-    except (NotFound, Invalid, Conflict) as error:
-        if not isinstance(asked.query, Paged) or not asked.query.cursor:
-            raise
-        does(outlast, replace(asked, query=msgspec.structs.replace(asked.query, cursor="", limit=1)))
-        raise _foreign() from error
-
-
-def limit_of(query: Paged) -> int:
-    """How many items are wanted. Raises RequestInvalid."""
-    if not 1 <= query.limit <= MOST:
-        raise RequestInvalid("limit", f"it is {query.limit}; ask for 1 to {MOST}")
-    return query.limit
-
-
-def page_of(items: Iterable[Any], limit: int, next_of: Callable[[Any], str]) -> Page:
-    """A page of what was read: one more item than wanted says that there are more."""
-    found = list(items)
-    return Page(found[:limit], next_of(found[limit - 1]) if len(found) > limit else None)

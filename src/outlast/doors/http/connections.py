@@ -4,6 +4,12 @@ A connection is *fresh* until its headers have come, *busy* while its request is
 requests. When there is no room for one more, the oldest fresh one gives way, then the oldest resting one; who is being
 answered is never cut off for somebody else. Headers have a time to arrive in, however they are cut into pieces. What a
 request's body and answer may take is for the request itself to say (bodies.py, exchange.py).
+
+What is written in one go leaves in one call of the system.
+
+Each such call lets the interpreter go, and while runs are at work one of their threads takes it: a loop that asks the
+system four times for an answer waits four times. So the head of an answer leaves together with its body, and where a
+connection comes from and leads to is asked once.
 """
 
 from __future__ import annotations
@@ -16,7 +22,6 @@ from typing import TYPE_CHECKING, Any, cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from outlast.doors.http import problems
-from outlast.doors.http.one_write import OneWrite
 from outlast.errors import HeadersTooSlow, OutlastError, ServerFull
 
 if TYPE_CHECKING:
@@ -29,6 +34,9 @@ ACCEPTED = 64  # at once, before the first of them is looked at
 HEADER_BYTES = 32 << 10
 END_OF_HEADERS = b"\r\n\r\n"
 LEAVING, LEAVING_SECONDS = 32, 1.0  # connections that are being refused, and for how long
+
+
+HELD_BYTES = 16 << 10  # so much waits for what follows it, until the next round of the loop at most
 
 
 def most_connections(wanted: int) -> int:
@@ -202,3 +210,36 @@ def _raw(error: OutlastError) -> bytes:
     headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
     lines = [f"HTTP/1.1 {status} {phrase}".encode(), *(name + b": " + value for name, value in headers)]
     return b"\r\n".join([*lines, b"connection: close", b"", body])
+
+
+class OneWrite:
+    """A transport that holds what is written until the answer ends; the rest is the transport's own."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._held = b""
+        self.is_closing, self.abort = transport.is_closing, transport.abort
+        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
+
+    def write(self, data: bytes) -> None:
+        """Write it, soon."""
+        if not self._held and data:
+            self._loop.call_soon(self.flush)
+        self._held += data
+        if len(self._held) >= HELD_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held, now."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def get_extra_info(self, name: str) -> Any:
+        """What is known of the connection. Not its socket, which would be asked for both addresses again."""
+        found = None if name == "socket" else self._transport.get_extra_info(name)
+        return found[:2] if name in ("peername", "sockname") and isinstance(found, tuple) else found

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.doors.http import bodies, identity, problems
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import CallRequest, Gated, HttpCall
-from outlast.doors.http.observed import eyes_of
-from outlast.errors import OutlastError, RequestInvalid
-from outlast.home.keys import allows
+from outlast.doors.http.calls import CallRequest
+from outlast.errors import OutlastError, RequestInvalid, Unauthenticated
 from outlast.ids import random_id
+from outlast.operations.observed import eyes_of
+from outlast.operations.operation import Gated, Operation
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -47,7 +47,18 @@ PREFLIGHT: Headers = [
     ),
     (b"access-control-max-age", b"600"),
 ]
+COOKIE = "outlast_session"  # of who signed in on a page of the console
+CONSOLE = "console"  # what its token is for
+STREAMS = "streams"  # what a token of `stream_token` is for
+READ_AT_ONCE = 16 << 10  # bytes of a body that the loop reads itself
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+def cookies_of(headers: Mapping[bytes, bytes]) -> dict[str, str]:
+    """The cookies of a request; one that is no cookie is left out."""
+    parts = headers.get(b"cookie", b"").decode("latin-1").split(";")
+    pairs = (part.strip().partition("=") for part in parts)
+    return {name: value.strip('"') for name, mark, value in pairs if mark}
 
 
 class Exchange:
@@ -124,20 +135,50 @@ class Exchange:
         asks = self.method == "OPTIONS" and b"access-control-request-method" in self.headers
         return asks and self.origin is not None
 
-    def enter(self, call: HttpCall) -> Any:
+    def enter(self, call: Operation) -> Any:
         """Let who asks in, as far as can be said before the body is read; gives the query.
 
         Raises Unauthenticated, TooManyRequests, Forbidden, RequestInvalid.
         """
-        self.identity = self.state.enter(self.headers)
+        self.identity, query = self._entered(self.scope["query_string"])
         self.leave = self.state.limits.begin_request(self.identity, stream=self.is_stream)
         if not callable(call.role):
             self.identity.refuse_without(call.role)
         elif isinstance(call.role, Gated):
             self.identity.refuse_without(call.role.otherwise, "approve")
-        return bodies.query_of(self.scope["query_string"], call.query)
+        return bodies.query_of(query, call.query)
 
-    async def body(self, call: HttpCall) -> bytes:
+    def cookie_identity(self) -> Identity | None:
+        """Who signed in on a page of the console; None when nobody did, or that is over."""
+        token = cookies_of(self.headers).get(COOKIE)
+        if not token:
+            return None
+        try:
+            return self.state.door.of_token(token, CONSOLE)
+        except Unauthenticated:
+            return None
+
+    def _entered(self, query: bytes) -> tuple[Identity, bytes]:
+        """Who asks, and the query without a token for streams: one who can send no header has that.
+
+        A cookie of the console lets in who only looks: what is changed needs a key, or a form of the console itself.
+        """
+        if self.identity is not None:
+            return self.identity, query
+        if b"cookie" in self.headers and b"authorization" not in self.headers and self.method in identity.READS:
+            found = self.cookie_identity()
+            if found is not None:
+                return found, query
+        if not self.is_stream or b"token=" not in query or b"authorization" in self.headers:
+            return self.state.enter(self.headers), query
+        parts = query.split(b"&")
+        token = next((part[6:] for part in parts if part.startswith(b"token=")), b"")
+        rest = b"&".join(part for part in parts if not part.startswith(b"token="))
+        if not token:
+            return self.state.enter(self.headers), rest
+        return self.state.door.of_token(token.decode("latin-1"), STREAMS, ("read",)), rest
+
+    async def body(self, call: Operation) -> bytes:
         """The whole body of a call that takes one. Raises MediaTypeRefused, BodyTooLarge, BodyTooSlow."""
         if call.body is None:
             return b""
@@ -161,28 +202,40 @@ class Exchange:
         found = self.headers.get(b"content-length", b"")
         return int(found) if found.isdigit() else None
 
-    def opened(self, call: HttpCall, query: Any, raw: bytes = b"") -> tuple[Outlast, CallRequest]:
+    def opened(self, call: Operation, query: Any, raw: bytes = b"") -> tuple[Outlast, CallRequest]:
         """The home for who asks, and what is asked: for a worker thread, since it may open a store."""
-        assert self.identity is not None
+        return self.opened_for(call, self._decoded(call, query, raw))
+
+    async def asked(self, call: Operation, query: Any, raw: bytes) -> Any:
+        """What is asked, before it is known who does it: what is small is read at once."""
+        if len(raw) <= READ_AT_ONCE:
+            return self._decoded(call, query, raw)
+        return await self.in_thread(self._decoded, call, query, raw)
+
+    def _decoded(self, call: Operation, query: Any, raw: bytes) -> Any:
         body = bodies.decode(raw, call.body) if call.body is not None else None
-        self.identity.refuse_without(call.role_of(body))
-        tenant = getattr(body, "tenant_id", None) or self.text("outlast-tenant")
-        actor = getattr(body, "actor", None) or self.text("outlast-actor")
-        scope, claims = self.text("outlast-scope"), self._claims()
-        eyes = eyes_of(body)
+        return call.made(self.path, query, body)
+
+    def opened_for(self, call: Operation, request: Any) -> tuple[Outlast, CallRequest]:
+        """The same for a request that was read already."""
+        assert self.identity is not None
+        self.identity.refuse_without(call.role_of(request))
+        tenant = request.tenant_id or self.text("outlast-tenant")
+        actor = request.actor or self.text("outlast-actor")
+        scope = self.text("outlast-scope") if request.scope is None else request.scope
+        eyes, claims = eyes_of(request), self._claims()
         outlast = self.state.hold_for(self.identity, tenant, actor, scope, eyes, claims, came_from=self.came_from)
-        operation_id = self._operation(call, body)
-        return outlast, CallRequest(self.state, self.identity, self.path, query, body, operation_id)
+        return outlast, CallRequest(self.state, self.identity, call, request, self._operation(request))
 
     def _claims(self) -> list[str]:
         """The claims that are shown, beside the one that the call is about. Using one is no reading."""
         assert self.identity is not None
         shown = (self.text("outlast-claims") or "").split()
-        return shown if allows(self.identity.roles, "write") else []
+        return shown if self.identity.may("write") else []
 
-    def _operation(self, call: HttpCall, body: Any) -> str | None:
-        """The id that makes a repeat harmless: of the header or of the body. Raises RequestInvalid when both differ."""
-        header, field = self.text("idempotency-key"), getattr(body, "operation_id", None)
+    def _operation(self, request: Any) -> str | None:
+        """The id that makes a repeat harmless: of the header or the request. Raises RequestInvalid when both differ."""
+        header, field = self.text("idempotency-key"), getattr(request, "operation_id", None)
         if header is not None and field is not None and header != field:
             raise RequestInvalid("operation_id", "it is another one than the header Idempotency-Key has")
         return header if field is None else field

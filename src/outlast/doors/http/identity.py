@@ -9,6 +9,8 @@ Where a request comes from, judged before anything else is: by its framing, Host
 
 A web page can make a visitor's browser send requests here. It cannot choose the headers that are looked at: `Host` must
 be a name of this server, `Origin` this server's own or one that was allowed, each by scheme, host and port.
+
+And where the server itself listens: on a socket, with keys where others can reach it.
 """
 
 from __future__ import annotations
@@ -16,27 +18,37 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from outlast.errors import Forbidden, NameInvalid, OutlastError, RequestMalformed, Unauthenticated
-from outlast.home.keys import ROLES, ApiKey, Role, allows, unproven
+from msgspec import Struct
+
+from outlast.errors import (
+    AddressTaken,
+    Forbidden,
+    KeysNeeded,
+    NameInvalid,
+    OutlastError,
+    RequestMalformed,
+    TenantNotFound,
+    Unauthenticated,
+)
+from outlast.operations.operation import LOCAL, ROLES, ApiKey, Keys, Role, allows, unproven
+from outlast.python.project import FoundHome
 
 if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
-    from outlast.home.keys import Keys
 
 
-LOCAL = "local"
+BACKLOG = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """In whose name a request is answered."""
 
     tenant: str
@@ -63,9 +75,12 @@ class Identity:
         return self.actor
 
     def tenant_named(self, tenant: str | None) -> str:
-        """Whose home is meant: the key's tenant; without a key the one that is named. Raises Forbidden."""
+        """Whose home is meant: the key's tenant; without a key the one that is named.
+
+        Raises TenantNotFound for another one, whether it is there or not.
+        """
         if self.key is not None and tenant not in (None, self.tenant):
-            raise Forbidden("the key is of another tenant than the request names", "leave the tenant out")
+            raise TenantNotFound(str(tenant))
         return tenant or self.tenant
 
 
@@ -90,6 +105,11 @@ class Doorkeeper:
             raise Unauthenticated("the Authorization header is no bearer token")
         key = self.keys.check(text.strip())
         return Identity(key.tenant, key.actor, key.roles, key)
+
+    def of_token(self, token: str, purpose: str, roles: tuple[Role, ...] = ()) -> Identity:
+        """Whose token this is; with `roles` it opens no more than those. Raises Unauthenticated."""
+        key = self.keys.check_token(token, purpose)
+        return Identity(key.tenant, key.actor, roles or key.roles, key)
 
     def _needs_key(self, forwarded: str) -> str:
         """Why nobody is let in without a key; nothing when somebody is."""
@@ -311,3 +331,48 @@ class Places:
     def _refuse_cross_site(self, method: str, site: str | None) -> None:
         if site in ("cross-site", "same-site") and method not in READS:
             raise Forbidden(f"a page of another place sent this (Sec-Fetch-Site: {site})", "send it from its own")
+
+
+# -- where the server listens ------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0: on a free one. Raises AddressTaken."""
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio sets TCP_NODELAY by it
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise AddressTaken(f"{host}:{port}", why.lower()) from error
+    opened.setblocking(False)
+    return opened
+
+
+def address_of(opened: socket.socket) -> str:
+    """Where a listening socket can be reached, as a URL."""
+    host, port = opened.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def refuse_open_door(home: FoundHome, host: str, *, require_key: bool = False) -> None:
+    """Raises KeysNeeded for a server that needs keys, as one that others can reach does, while nobody has one."""
+    why = f"{host} can be reached from other machines" if not is_loopback(host) else "--require-key was given"
+    keys = Keys(home)
+    try:
+        if (require_key or not is_loopback(host)) and not keys.is_any_usable():
+            raise KeysNeeded(why, home.name)
+    finally:
+        keys.close()

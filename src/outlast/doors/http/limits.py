@@ -27,6 +27,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from outlast.errors import Quota, TooManyRequests, TooManyRuns
+from outlast.python import door
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +169,7 @@ class StoredBytes:
         used, at = self._used.get(key, (0, 0.0))
         now = time.monotonic()
         if not at or now - at > LOOK_SECONDS:
-            used = outlast._executor.home.store.read(lambda look: look.stored_bytes_of(key)) + self._bodies[key]
+            used = door.stored_bytes_of(outlast, key) + self._bodies[key]
             self._used[key] = used, now
         return used
 
@@ -188,13 +189,12 @@ class StoredBytes:
             due = self._bodies[key] if self._bodies[key] >= NOTED_BYTES else 0
             self._bodies[key] -= due
         if due:
-            outlast._executor.home.store.write(lambda tx: tx.add_stored(f"json:{key}", key, due))
+            door.add_stored(outlast, key, due)
 
     def note(self, identity: Identity | None, outlast: Outlast, blob: str, size: int) -> None:
         """Somebody stored a blob: who was first pays for it."""
         if identity is not None and identity.key is not None:
-            key = identity.key.id
-            outlast._executor.home.store.write(lambda tx: tx.note_stored(blob, key, size))
+            door.note_stored(outlast, identity.key.id, blob, size)
             self.changed(identity)
 
     def changed(self, identity: Identity | None) -> None:

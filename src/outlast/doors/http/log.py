@@ -2,6 +2,9 @@
 
 However much happens, the log stays readable: of lines of one kind so many are written within a while, and then one that
 says how many more there were. A line has a length, and a connection that broke has no traceback.
+
+And what `/metrics` tells: requests by method, route and status, how long they took, and streams that are open. Labels
+are bounded: a route is its template, and no id, tenant or name is ever one.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client import Counter as Total
+
+from outlast.operations.answers import mask
 
 Write = Callable[[bytes], None]
 WINDOW_SECONDS = 10.0
@@ -35,8 +42,7 @@ def to_stderr(line: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-@dataclass
-class _Kind:
+class _Kind(Struct):
     """What was written of one kind within the window, and what was not."""
 
     level: str
@@ -45,8 +51,7 @@ class _Kind:
     left_out: int = 0
 
 
-@dataclass
-class _Window:
+class _Window(Struct):
     """A while of the log."""
 
     began: float
@@ -68,8 +73,6 @@ class RequestLog:
 
     def failed(self, error: BaseException, **fields: Any) -> None:
         """An error that nobody foresaw, with where it came from."""
-        from outlast.secrets.find import mask
-
         if isinstance(error, OSError):  # of a connection, or for want of files: where it came from is the loop
             self.line("error", **fields, error=mask(f"{type(error).__name__}: {error}"))
             return
@@ -132,11 +135,41 @@ class Handler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        from outlast.secrets.find import mask
-
         said, kind = mask(record.getMessage()[:TEXT_LENGTH]), str(record.msg)[:60]
         if record.exc_info and record.exc_info[1] is not None:
             self._log.failed(record.exc_info[1], logger=record.name, kind=kind, message=said)
         else:
             fields = {name: getattr(record, name, "") for name in OF_RUNS}
             self._log.line(record.levelname.lower(), logger=record.name, kind=kind, message=said, **fields)
+
+
+# -- numbers -----------------------------------------------------------------------------------------
+
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The numbers of one server."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        make: dict[str, Any] = {"registry": self._registry}
+        self._requests = Total("outlast_http_requests", "Requests.", ("method", "route", "status"), **make)
+        self._seconds = Histogram(
+            "outlast_http_request_seconds", "How long requests took.", ("method", "route"), buckets=BUCKETS, **make
+        )
+        self.under_way = Gauge("outlast_http_requests_under_way", "Requests that are being answered.", **make)
+        self.streams = Gauge("outlast_http_streams", "Event streams that are open.", **make)
+        self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        found = self._known.get((method, route, status))
+        if found is None:
+            found = self._requests.labels(method, route, str(status)), self._seconds.labels(method, route)
+            self._known[method, route, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)

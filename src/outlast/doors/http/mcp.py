@@ -5,20 +5,21 @@ Without the extra `mcp` there is no such path, and who asks for it is told which
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.http import bodies
-from outlast.errors import ExtraMissing, MethodRefused
+from outlast.errors import MethodRefused
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Outcome, Outlast, RunRecord
     from outlast.doors.http.exchange import Exchange, Message
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import ServerState
+    from outlast.doors.mcp.http import Mounted
     from outlast.python.awaited import Started
-    from outlast.runs.run import Outcome, RunRecord
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]
@@ -39,22 +40,38 @@ class McpDoor:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._mounted: Any = None
+        self._mounted: Mounted | None = None
+        self._mounting, self._ending = asyncio.Lock(), asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """While this is entered, MCP is served, if the extra is there."""
-        try:
-            from outlast.doors.mcp.http import mount
+        """While this is entered, MCP is served: from the first request for it on, since it loads much."""
+        yield
+        self._ending.set()
+        if self._serving is not None:
+            await self._serving
 
-            mounted = mount(self._hold_of, self._allow)
-        except ExtraMissing:
-            yield
-            return
+    async def _served_by(self) -> Mounted:
+        """What answers; it is made by who asks first. Raises ExtraMissing."""
+        async with self._mounting:
+            if self._mounted is None:
+                mounted = await asyncio.to_thread(self._mount)
+                begun = asyncio.Event()
+                self._serving = asyncio.ensure_future(self._serve(mounted, begun))
+                await begun.wait()
+                self._mounted = mounted
+        return self._mounted
+
+    def _mount(self) -> Mounted:
+        from outlast.doors.mcp.http import mount
+
+        return mount(self._hold_of, self._allow)
+
+    async def _serve(self, mounted: Mounted, begun: asyncio.Event) -> None:
         async with mounted.lifespan():
-            self._mounted = mounted
-            yield
-            self._mounted = None
+            begun.set()
+            await self._ending.wait()
 
     async def __call__(self, scope: Message, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
         exchange: Exchange = scope["outlast"]
@@ -63,11 +80,10 @@ class McpDoor:
         exchange.leave = self._state.limits.begin_request(exchange.identity)
         if exchange.method != "POST":
             raise MethodRefused(exchange.method[:20], PATH, "POST")
-        if self._mounted is None:
-            raise ExtraMissing("MCP", "mcp")
+        mounted = await self._served_by()
         raw = await exchange.whole_body()
         await exchange.in_thread(bodies.check_json, raw)
-        await self._mounted(scope, _again(raw, receive), send)
+        await mounted(scope, _again(raw, receive), send)
 
     def _hold_of(self, scope: Message) -> Outlast:
         exchange: Exchange = scope["outlast"]

@@ -12,7 +12,6 @@ from outlast.errors import (
     BodyTooSlow,
     Conflict,
     DiskFull,
-    Failed,
     Forbidden,
     HeadersTooSlow,
     Internal,
@@ -30,6 +29,7 @@ from outlast.errors import (
     TooManyRuns,
     Unauthenticated,
     Unavailable,
+    WorkFailed,
 )
 from outlast.values.codec import encode
 
@@ -57,7 +57,7 @@ OF_ERRORS: dict[type[OutlastError], int] = {
     Refused: 409,
     Invalid: 422,
     Unavailable: 503,
-    Failed: 409,
+    WorkFailed: 409,
     OutlastError: 500,
 }
 CLOSES = (400, 408, 413)  # what was not read is not waited for, and what may be two requests is followed by none

@@ -20,9 +20,9 @@ from typing import Any, cast
 
 import uvicorn
 
-from outlast.doors.http.app import make_app
+from outlast.doors.http.app import Pages, make_app
 from outlast.doors.http.connections import ACCEPTED, HEADER_BYTES, Connections, most_connections
-from outlast.doors.http.listening import BACKLOG
+from outlast.doors.http.identity import BACKLOG
 from outlast.doors.http.log import Handler, RequestLog
 from outlast.doors.http.state import ServerSettings, ServerState
 
@@ -34,9 +34,13 @@ class Server(uvicorn.Server):
     """A server on one socket; `run` blocks until it has ended."""
 
     def __init__(
-        self, settings: ServerSettings, opened: socket.socket, ready: Callable[[], None] | None = None
+        self,
+        settings: ServerSettings,
+        opened: socket.socket,
+        ready: Callable[[], None] | None = None,
+        pages: Pages | None = None,
     ) -> None:
-        self.app = make_app(settings)
+        self.app = make_app(settings, pages)
         self.state: ServerState = self.app.state
         self.signal = 0  # that asked it to end
         self._opened, self._ready = opened, ready

@@ -1,121 +1,127 @@
 """What all requests of one server share: its tenants, keys, flows, watchers and threads.
 
-The server goes on with the runs that can go on by themselves: when it starts, and every so often.
-
-Crashed ones, those that a shutdown stopped, answered ones and those whose time has come: of every tenant, of the flows
-that it serves, so many at a time. One that is refused is told in the log, and tried again after a while.
+The server has a worker: it goes on with the runs that can go on by themselves, of every tenant, of the flows that it
+serves, so many at a time. One that is refused is told in the log, and tried again after a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from msgspec import Struct, field
+
+from outlast import Outlast
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
 from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
-from outlast.doors.http.log import RequestLog
-from outlast.doors.http.metrics import Metrics
+from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
 from outlast.doors.http.threads import Threads
-from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, TenantNotFound, Unavailable
-from outlast.handoffs.given_observer import NOBODY
-from outlast.handoffs.observer import Eyes
-from outlast.home.keys import ApiKey, Keys
-from outlast.home.place import check_tenant
-from outlast.python.project import Flows
-from outlast.values.codec import encode
+from outlast.errors import OutlastError, TenantNotFound, Unavailable
+from outlast.operations.observed import NOBODY, FileObserver
+from outlast.operations.operation import ApiKey, Keys
+from outlast.python.door import came_by, show_claims
+from outlast.python.project import Flows, FoundHome, check_tenant, has_tenant, look_up, tenants_of
+from outlast.worker.notify import Notifier
+from outlast.worker.targets import Targets
+from outlast.worker.worker import Worker, WorkNote
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.home.settings import Settings as RuntimeSettings
-    from outlast.python.awaited import Started
+    from outlast import RunRecord
+    from outlast.python.shared import Settings as RuntimeSettings
 
 
-REFUSED_SECONDS = 600.0  # before a run that was refused is tried again
+TENANT_SECONDS = 5.0  # between two looks for tenants that others made
 
 
-class Waker:
-    """Looks for what is due, and goes on with it in the background of the server."""
+class Workers:
+    """The worker of the server: it goes on with runs of the flows that are served, in every tenant."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._awake: set[tuple[str, str]] = set()  # tenant and run, of those that go on
-        self._refused: dict[tuple[str, str], float] = {}  # and of those that were refused: until when
+        settings = state.settings
+        self._worker = Worker(concurrency=settings.work_runs, only_given=True, drain_seconds=0.0, tell=self._tell)
+        self._serves = settings.works and bool(settings.flows)
 
     async def live(self) -> None:
-        """Look until cancelled. A server without flows wakes nothing, and nor does one that was told not to."""
-        settings = self._state.settings
-        while settings.wake_seconds and settings.flows:
+        """Take up new tenants until cancelled. A server that has no flows, or was told not to, works on nothing."""
+        if not self._serves:
+            return
+        self._worker.start()
+        while True:
             try:
-                await self._state.threads.starts(self.look, "waking")
+                await self._state.threads.starts(self._serve_all, "working")
             except Exception as error:  # of the disk, say: the next look may fare better
                 self._state.log.failed(error, wake="look")
-            await asyncio.sleep(settings.wake_seconds)
+            await asyncio.sleep(TENANT_SECONDS)
 
-    def look(self) -> None:
-        """Wake what is due in every tenant."""
+    def _serve_all(self) -> None:
         for tenant in self._state.tenants.names():
             try:
-                outlast = self._state.tenants.open(tenant, make=False)
-                self._wake_due(tenant, outlast)
+                self.serve(self._state.tenants.open(tenant, make=False))
             except OutlastError as error:  # one home that cannot be read keeps no other from going on
                 self._state.log.line("warning", wake="look", tenant=tenant, error=f"{error.code}: {error}")
 
-    def _wake_due(self, tenant: str, outlast: Outlast) -> None:
-        for one in outlast.due():
-            if len(self._awake) >= self._state.settings.wake_runs or self._state.ending.is_set():
-                return
-            if self._may_wake(tenant, one.run_id):
-                self._wake(tenant, one.run_id, outlast)
+    def serve(self, outlast: Outlast) -> None:
+        """Work on a tenant that was opened."""
+        if self._serves and not self._state.ending.is_set():
+            self._worker.serve(outlast._acting())
 
-    def _may_wake(self, tenant: str, run_id: str) -> bool:
-        self._refused = {each: until for each, until in self._refused.items() if until > time.monotonic()}
-        return (tenant, run_id) not in self._refused and (tenant, run_id) not in self._awake
+    def stop(self) -> None:
+        """Take nothing any more. What is under way is asked to stop with all that this process runs."""
+        self._worker.stop()
 
-    def _wake(self, tenant: str, run_id: str, outlast: Outlast) -> None:
-        self._awake.add((tenant, run_id))
-        try:
-            self._state.flows.refuse_unserved(outlast, outlast.get(run_id))
-            started = outlast._acting()._resume_soon(run_id)
-        except OutlastError as error:
-            self._over(tenant, run_id, error)
-            return
-        self._state.log.line("info", wake="resumed", tenant=tenant, run_id=run_id)
-        started.when_done(partial(self._ended, tenant, run_id, started))
+    def _tell(self, note: WorkNote) -> None:
+        told = {"tenant": note.tenant, "run_id": note.run_id}
+        if note.kind == "refused":
+            self._state.log.line("warning", wake="refused", **told, error=note.error)
+        elif note.kind == "took":
+            self._state.log.line("info", wake="resumed", **told)
 
-    def _ended(self, tenant: str, run_id: str, started: Started[object]) -> None:
-        try:
-            started.outcome(0)
-        except BaseException as error:
-            self._over(tenant, run_id, error)
-        else:
-            self._awake.discard((tenant, run_id))
 
-    def _over(self, tenant: str, run_id: str, error: BaseException) -> None:
-        """It did not go on: that somebody else has it, or serves its flow, is no trouble, everything else is told."""
-        self._awake.discard((tenant, run_id))
-        if isinstance(error, RunHeld | RunFinished | NoFlows):
-            return
-        self._refused[tenant, run_id] = time.monotonic() + REFUSED_SECONDS
-        why = f"{error.code}: {error}" if isinstance(error, OutlastError) else f"{type(error).__name__}: {error}"
-        self._state.log.line("warning", wake="refused", tenant=tenant, run_id=run_id, error=why)
+class Notifiers:
+    """What tells people: one for each tenant that has somebody to be told."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._started: dict[str, Notifier] = {}
+
+    async def live(self) -> None:
+        """Take up new targets until cancelled."""
+        while True:
+            try:
+                await self._state.threads.starts(self._look, "notifying")
+            except Exception as error:  # of the disk, say: the next look may fare better
+                self._state.log.failed(error, notify="look")
+            await asyncio.sleep(TENANT_SECONDS)
+
+    def _look(self) -> None:
+        for tenant in {target.tenant for target in Targets(self._state.settings.found.path).all()} - set(self._started):
+            outlast = self._state.tenants.open(tenant, make=False)._acting()
+            notifier = Notifier(outlast, self._state.settings.found.path, tenant, tell=partial(self._tell, tenant))
+            self._started[tenant] = notifier
+            notifier.start()
+
+    def _tell(self, tenant: str, line: str) -> None:
+        self._state.log.line("warning", notify="refused", tenant=tenant, error=line)
+
+    def stop(self) -> None:
+        for notifier in self._started.values():
+            notifier.stop()
 
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True, kw_only=True):
     """How a server is set up. Defaults fit nearly everyone; tests shorten the times."""
 
-    home: Path
+    home: Path | FoundHome
     tenant: str = "default"
     loopback: bool = True  # it can be reached from this machine only
     require_key: bool = False  # also on loopback, and while the home has no key
@@ -148,9 +154,15 @@ class ServerSettings:
     long_waiting: int = 32  # long looks that may wait for their turn
     long_of_a_key: int = 4  # and those of one key
     log: Callable[[bytes], None] | None = None  # takes the lines of the log; None: standard error
-    wake_seconds: float = 30.0  # between two looks at what can go on by itself; 0: that is not looked at
-    wake_runs: int = 8  # that were woken so and go on at once
+    looks_here: bool = False  # of one's own home: flows are found, and files looked at, where they lie
+    works: bool = True  # it goes on with runs of its flows that can go on by themselves
+    work_runs: int = 8  # that go on so at once
     runtime: RuntimeSettings | None = field(default=None)
+
+    @property
+    def found(self) -> FoundHome:
+        """The home, and where its ledger is."""
+        return self.home if isinstance(self.home, FoundHome) else look_up(self.home)
 
 
 class ServerState:
@@ -158,7 +170,7 @@ class ServerState:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.keys = Keys(settings.home)
+        self.keys = Keys(settings.found)
         self.door = Doorkeeper(
             self.keys, loopback=settings.loopback, tenant=settings.tenant, require_key=settings.require_key
         )
@@ -168,18 +180,18 @@ class ServerState:
             public_url=settings.public_url,
             origins=settings.allow_origins,
         )
-        self.flows = Flows(settings.flows, settings.home)
+        self.flows = Flows(settings.flows, settings.found.path)
         self.tenants = Tenants(settings, self.flows)
         self.metrics = Metrics()
         self.watchers = Watchers(self)
         self.key_watch = KeyWatch(self)
-        self.waking = Waker(self)
+        self.workers = Workers(self)
+        self.notifiers = Notifiers(self)
         self.log = RequestLog(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = StoredBytes(settings.key_bytes)
         self.ending = asyncio.Event()  # set once: streams say goodbye
         self._noting: set[str] = set()
-        self._described: dict[str, Any] | None = None
         self.threads = Threads(settings)
         self.entry = Turnstile()
 
@@ -213,25 +225,31 @@ class ServerState:
         tenant: str | None,
         actor: str | None,
         scope: str | None,
-        eyes: Eyes = NOBODY,
+        eyes: FileObserver = NOBODY,
         claims: Iterable[str] = (),
         *,
         came_from: str,
         door: Literal["http", "mcp"] = "http",
     ) -> Outlast:
-        """An Outlast that acts for who asks. With a key tenant and actor are the key's. Raises Forbidden.
+        """An Outlast that acts for who asks. With a key tenant and actor are the key's.
+
+        Raises TenantNotFound, Forbidden for others.
 
         It knows of files what the request carries, uses the claims that are shown, and records where it came from.
         """
         home, who = identity.tenant_named(tenant), identity.actor_named(actor)
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
-        bound = identity.key.scopes if identity.key else ()
+        bound, key_id = (identity.key.scopes, identity.key.id) if identity.key else ((), "")
         named = bound[0] if bound and scope is None else scope
-        outlast = base._acting(actor=who, scope=named, eyes=eyes, scopes=bound)
-        outlast._executor.caller.tokens.update(claims)
-        outlast._executor.caller.came_from, outlast._executor.caller.door = came_from, door
-        outlast._executor.caller.key_id = identity.key.id if identity.key else ""
+        outlast = base._acting(actor=who, scope=named, eyes=eyes, key_id=key_id, scopes=bound)
+        show_claims(outlast, claims)
+        came_by(outlast, door, came_from)
         return outlast
+
+    def refuse_unserved(self, outlast: Outlast, run: RunRecord, name: str | None = None) -> None:
+        """Raises NoFlows for a run whose flow this server was not given. A console of one's own home takes any."""
+        if not self.settings.looks_here:
+            self.flows.refuse_unserved(outlast, run, name)
 
     def check_ready(self) -> None:
         """Whether the server's own tenant can be written to. Raises Unavailable."""
@@ -242,18 +260,10 @@ class ServerState:
         self.ending.set()
         self.watchers.wake_all()
 
-    def openapi(self) -> dict[str, Any]:
-        from outlast.doors.http.openapi import described
-
-        if self._described is None:
-            self._described = described()
-        return self._described
-
-    def openapi_json(self) -> bytes:
-        return encode(self.openapi())
-
     def close(self) -> None:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
+        self.workers.stop()
+        self.notifiers.stop()
         self.tenants.close()
         self.threads.close()
         self.keys.close()
@@ -271,16 +281,12 @@ class Tenants:
 
     def names(self) -> list[str]:
         """Every tenant that the home has."""
-        found = []
-        for path in sorted(self._settings.home.glob("*/outlast.db")):
-            with suppress(OutlastError):  # a folder that is none of a tenant
-                found.append(check_tenant(path.parent.name))
-        return found
+        return tenants_of(self._settings.found)
 
-    def stop(self, by: str) -> None:
+    def stop(self, by: Literal["shutdown", "person"]) -> None:
         """Ask all runs to stop after their steps. It takes no lock: a signal's handler calls it."""
         for outlast in list(self._open.values()):
-            outlast._executor.live.stop(by=by)
+            outlast.stop(by=by)
 
     def open(self, tenant: str, *, make: bool) -> Outlast:
         """The tenant's home. Raises TenantNotFound rather than making one, unless told to; NameInvalid."""
@@ -288,17 +294,15 @@ class Tenants:
         return found if found is not None else self._opened(tenant, make)
 
     def _opened(self, tenant: str, make: bool) -> Outlast:
-        from outlast import Outlast
-
         check_tenant(tenant)
         own = tenant == self._settings.tenant
-        if not (make or own) and not (self._settings.home / tenant / "outlast.db").is_file():
+        if not (make or own) and not has_tenant(self._settings.found, tenant):
             raise TenantNotFound(tenant)
         with self._lock:
             if self._closed:
                 raise Unavailable(detail="the server is ending")
             if tenant not in self._open:
-                opened = Outlast(self._settings.home, tenant=tenant, settings=self._settings.runtime)
+                opened = Outlast(self._settings.found, tenant=tenant, settings=self._settings.runtime)
                 opened._serve(self._flows.all)
                 self._open[tenant] = opened
             return self._open[tenant]

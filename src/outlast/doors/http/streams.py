@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import CallRequest, HttpCall, Page, Paged, cursor_of, done, limit_of, place_in, shown
-from outlast.errors import OutlastError, RequestInvalid, RunNotFound, RunRemoved, StoreFailed
-from outlast.runs.receipt import Event
-from outlast.runs.run import FINISHED
-from outlast.values.codec import encode, jsonable
+from outlast.doors.http.calls import CallRequest, cursor_of, done, limit_asked, page_asked, page_of, told
+from outlast.errors import OutlastError, RequestInvalid, StoreFailed
+from outlast.operations.runs import FINISHED, STREAM
+from outlast.operations.table import OPERATIONS
+from outlast.python.door import whose
+from outlast.values.codec import encode
 
 if TYPE_CHECKING:
-    from outlast import Outlast
+    from outlast import Event, HomeEvents, Outlast
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
 
@@ -114,6 +116,22 @@ class WatchedRun:
             self._task.cancel()
 
 
+class WatchedHome(WatchedRun):
+    """All runs of a tenant, followed: how far their events go. What each follower is told he reads by himself."""
+
+    async def begin(self) -> None:
+        """The first look."""
+        await self._look()
+        self._task = asyncio.ensure_future(self._live())
+
+    async def _look(self) -> None:
+        found = await self._state.in_thread(self._outlast.all_events)
+        self.status, self.head = "running", found.upto
+
+
+ALL = ""  # in place of a run: all of them
+
+
 class Watchers:
     """The runs that somebody follows now, by tenant and id."""
 
@@ -122,7 +140,7 @@ class Watchers:
         self._watches: dict[tuple[str, str], asyncio.Future[WatchedRun]] = {}
 
     async def join(self, outlast: Outlast, tenant: str, run_id: str, follower: Follower) -> WatchedRun:
-        """The one watch of a run, with one more follower. Raises RunNotFound."""
+        """The one watch of a run, or of all, with one more follower. Raises RunNotFound."""
         place = (tenant, run_id)
         while True:
             found = self._watches.get(place)
@@ -140,7 +158,7 @@ class Watchers:
             self._watches.pop(place, None)
 
     async def _begun(self, outlast: Outlast, run_id: str) -> WatchedRun:
-        watch = WatchedRun(self._state, outlast, run_id)
+        watch = (WatchedHome if run_id == ALL else WatchedRun)(self._state, outlast, run_id)
         await watch.begin()
         return watch
 
@@ -171,49 +189,40 @@ def frame_of(event: Event) -> EventFrame:
     return EventFrame(event.seq, b"id: %d\ndata: %s\n\n" % (event.seq, encode(event)))
 
 
-STREAM = "text/event-stream"
+EVENTS, HOME_EVENTS = OPERATIONS["run_events"], OPERATIONS["home_events"]
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 2000\n\n"  # how long a browser waits before it takes the stream up again
 
 
-class EventsQuery(Paged, kw_only=True):
-    """Which events: those after a number; for a stream also how long to follow."""
-
-    limit: int = 1000
-    after: int = 0
-    follow: Literal["idle", "finished", "no"] = "idle"
-
-
-class _Left(Exception):
+class Left(Exception):
     """The client is gone, or takes nothing any more."""
 
 
 async def events(exchange: Exchange) -> None:
     """A page, or a stream for who accepts one."""
     exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: EventsQuery = exchange.enter(EVENTS)
+    query: Any = exchange.enter(EVENTS)
     outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
     if not exchange.is_stream:
         await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
         return
-    await _stream(exchange, outlast, asked, _begins_after(exchange, query))
+    await _stream(exchange, outlast, asked, begins_after(exchange, query) or 0)
 
 
 def _page(outlast: Outlast, asked: CallRequest) -> bytes:
-    query: EventsQuery = asked.query
-    limit, place = limit_of(query), place_in(query.cursor, int)
-    found = outlast.events(asked.path["run_id"], after=place[0] if place else query.after, limit=limit + 1)
-    more = cursor_of(found[limit - 1].seq) if len(found) > limit else None
-    return shown(EVENTS, Page(found[:limit], more))
+    limit, place = page_asked(asked, int)
+    after = place[0] if place else asked.request.after
+    found = outlast.events(asked.request.run_id, after=after, limit=limit + 1)
+    return told(page_of(found, limit, lambda last: cursor_of(last.seq)))
 
 
-def _begins_after(exchange: Exchange, query: EventsQuery) -> int:
-    """Where a stream begins: after the last event that the client has seen. Raises RequestInvalid."""
+def begins_after(exchange: Exchange, query: Any) -> int | None:
+    """Where a stream begins: after the last event that the client has seen; None: now. Raises RequestInvalid."""
     last = exchange.header("last-event-id")
     if last is None or last == "":
-        if query.after < 0:
+        if query.after is not None and query.after < 0:
             raise RequestInvalid("after", f"it is {query.after}; give the number of an event, or 0")
-        return query.after
+        return None if query.after is None else int(query.after)
     if not last.isdigit() or len(last) > 18:
         raise RequestInvalid("Last-Event-ID", "it is no number that this stream gave")
     return int(last)
@@ -221,36 +230,48 @@ def _begins_after(exchange: Exchange, query: EventsQuery) -> int:
 
 async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, after: int) -> None:
     """Every event once, in order, then a last one that says why the stream ends."""
-    run = await exchange.in_thread(outlast.get, asked.path["run_id"])
-    tenant, follower, state = outlast._executor.home.tenant, Follower(), exchange.state
+    run = await exchange.in_thread(outlast.get, asked.request.run_id)
+
+    async def sends(watch: WatchedRun, follower: Follower) -> None:
+        await SentStream(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
+
+    await followed(exchange, outlast, run.id, sends)
+
+
+Sends = Callable[[WatchedRun, Follower], Awaitable[None]]
+
+
+async def followed(exchange: Exchange, outlast: Outlast, run_id: str, sends: Sends) -> None:
+    """A stream of a run, or of all, from its beginning to its end."""
+    tenant, follower, state = whose(outlast).tenant, Follower(), exchange.state
     exchange.on_end = follower.wake.set
-    watch = await state.watchers.join(outlast, tenant, run.id, follower)
-    gone = asyncio.ensure_future(_until_gone(exchange, follower))
+    watch = await state.watchers.join(outlast, tenant, run_id, follower)
+    gone = asyncio.ensure_future(until_gone(exchange, follower))
     state.metrics.streams.inc()
     try:
-        await _begin(exchange)
-        with suppress(_Left):
-            await _Following(exchange, outlast, run.id, watch, follower, after).all(asked.query.follow)
+        await begin_stream(exchange)
+        with suppress(Left):
+            await sends(watch, follower)
     finally:
         gone.cancel()
         state.metrics.streams.dec()
-        state.watchers.leave(tenant, run.id, watch, follower)
+        state.watchers.leave(tenant, run_id, watch, follower)
 
 
-async def _until_gone(exchange: Exchange, follower: Follower) -> None:
+async def until_gone(exchange: Exchange, follower: Follower) -> None:
     with suppress(OutlastError):  # its key is over: it is told so, and leaves then
         while (await exchange.receive())["type"] != "http.disconnect":
             pass
         follower.leave()
 
 
-async def _begin(exchange: Exchange) -> None:
+async def begin_stream(exchange: Exchange) -> None:
     headers = [(b"content-type", f"{STREAM}; charset=utf-8".encode()), (b"x-accel-buffering", b"no")]
     await exchange.send({"type": "http.response.start", "status": 200, "headers": headers})
     await exchange.send({"type": "http.response.body", "body": RETRY, "more_body": True})
 
 
-class _Following:
+class SentStream:
     """One client's way through the events of a run."""
 
     def __init__(
@@ -260,7 +281,7 @@ class _Following:
         self._watch, self._follower, self._after = watch, follower, after
 
     async def all(self, follow: str) -> None:
-        """Send what there is and what comes, until there is a reason to end; the reason too. Raises _Left."""
+        """Send what there is and what comes, until there is a reason to end; the reason too. Raises Left."""
         settings, state = self._exchange.state.settings, self._exchange.state
         while True:
             self._follower.wake.clear()  # first: what comes from here on wakes again
@@ -278,17 +299,20 @@ class _Following:
                 await self._end(b"end", {"why": "run", "status": self._watch.status})
                 return
             if self._watch.head <= self._after and not await self._woken(settings.heartbeat_seconds):
-                await self._send(HEARTBEAT)
+                await self._send(self._heartbeat())
+
+    def _heartbeat(self) -> bytes:
+        return HEARTBEAT
 
     def _is_over(self, follow: str) -> bool:
         status = self._watch.status
-        ended = {"no": True, "idle": status != "running", "finished": status in FINISHED}[follow]
+        ended = {"no": True, "idle": status not in ("queued", "running"), "finished": status in FINISHED}[follow]
         return ended and self._after >= self._watch.head
 
     async def _send_known(self) -> None:
         while (frames := await self._further()) is not None:
             if self._follower.gone:
-                raise _Left
+                raise Left
             if frames:
                 await self._send(b"".join(frame.text for frame in frames))
                 self._after = frames[-1].seq
@@ -315,7 +339,7 @@ class _Following:
             async with asyncio.timeout(seconds):
                 await self._follower.wake.wait()
                 if self._follower.gone:
-                    raise _Left
+                    raise Left
                 return True
         return False
 
@@ -324,33 +348,79 @@ class _Following:
             async with asyncio.timeout(self._exchange.state.settings.send_seconds):
                 await self._exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
         except TimeoutError:
-            raise _Left from None
+            raise Left from None
 
     async def _end(self, name: bytes, data: Any) -> None:
         await self._send(b"event: %s\ndata: %s\n\n" % (name, encode(data)))
         await self._exchange.send({"type": "http.response.body", "body": b""})
 
 
-EVENTS = HttpCall(
-    method="GET",
-    path="/v1/runs/{run_id}/events",
-    name="run_events",
-    summary="The journal of a run: a page, or a stream of it",
-    role="read",
-    serves=events,
-    query=EventsQuery,
-    gives=Event,
-    shows=jsonable,
-    page=True,
-    errors=(RunNotFound, RunRemoved),
-    answers=STREAM,
-    headers={
-        "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
-        "Last-Event-ID": "the last event seen: the stream goes on after it",
-    },
-    detail=(
-        "A stream ends with an event `end` (`why`: `run` when nobody runs it any more, or `shutdown`) or `problem`. "
-        "`follow=idle` ends it when the run ends or waits, `finished` only when it succeeded or was aborted, `no` "
-        "after what there is now. A comment comes every 15 seconds, so that nobody takes silence for a broken line."
-    ),
-)
+# -- all runs ------------------------------------------------------------------------------------------
+
+
+async def home_events(exchange: Exchange) -> None:
+    """The events of all runs: a page, or a stream for who accepts one."""
+    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
+    query: Any = exchange.enter(HOME_EVENTS)
+    outlast, asked = await exchange.in_thread(exchange.opened, HOME_EVENTS, query)
+    if not exchange.is_stream:
+        await exchange.answer(200, await exchange.in_thread(_home_page, outlast, asked))
+        return
+    after = begins_after(exchange, query)
+    first = await exchange.in_thread(partial(outlast.all_events, **_wanted(asked), after=after, limit=1))
+
+    async def sends(watch: WatchedRun, follower: Follower) -> None:
+        begins = first.upto if after is None else after
+        await HomeStream(exchange, outlast, asked, watch, follower, begins).all("")
+
+    await followed(exchange, outlast, ALL, sends)
+
+
+def _home_page(outlast: Outlast, asked: CallRequest) -> bytes:
+    limit = limit_asked(asked)
+    return told(outlast.all_events(**_wanted(asked), after=asked.request.after, limit=limit))
+
+
+def _wanted(asked: CallRequest) -> dict[str, Any]:
+    return {name: getattr(asked.request, name) for name in ("scope", "flow", "task", "tag", "name", "inbox")}
+
+
+class HomeStream(SentStream):
+    """One client's way through the events of all runs."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        outlast: Outlast,
+        asked: CallRequest,
+        watch: WatchedRun,
+        follower: Follower,
+        after: int,
+    ) -> None:
+        super().__init__(exchange, outlast, ALL, watch, follower, after)
+        self._wanted = _wanted(asked)
+
+    def _is_over(self, follow: str) -> bool:
+        return False
+
+    def _heartbeat(self) -> bytes:
+        """Who is not told for long because nothing of it was asked for, goes on from here after a broken line."""
+        return b"id: %d\n" % self._after + HEARTBEAT
+
+    async def _send_known(self) -> None:
+        more = True
+        while more:
+            found = await self._exchange.in_thread(self._next)
+            if self._follower.gone:
+                raise Left
+            if found.items:
+                await self._send(
+                    b"".join(b"id: %d\ndata: %s\n\n" % (each.number, encode(each)) for each in found.items)
+                )
+            self._after, more = found.upto, found.more
+
+    def _next(self) -> HomeEvents:
+        return self._outlast.all_events(**self._wanted, after=self._after, limit=PAGE)
+
+
+SERVES = {EVENTS.name: events, HOME_EVENTS.name: home_events}

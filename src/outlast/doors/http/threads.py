@@ -106,7 +106,7 @@ class Pool:
         await self._turns.take(who)
         if self._beside is not None:
             try:
-                await self._beside._turns.take(who)
+                await self._beside._take(who)
             except BaseException:
                 self._turns.give()
                 raise
@@ -114,7 +114,7 @@ class Pool:
     def _give(self) -> None:
         self._turns.give()
         if self._beside is not None:
-            self._beside._turns.give()
+            self._beside._give()
 
     def _begun(self, work: Callable[[], T]) -> Future[T]:
         refused = threading.Event()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from outlast.python.homes import GATES
+from msgspec import UNSET, Struct
+
+from outlast.doors.mcp.arguments import takes_of
+from outlast.doors.mcp.values import handoff_uri, run_uri
+from outlast.errors import Forbidden, TenantNotFound
+from outlast.operations.operation import Declared, Operation, fields_of
+from outlast.operations.table import OPERATIONS
+from outlast.python.door import home_name, show_claims, whose
 
 if TYPE_CHECKING:
-    from outlast.doors.mcp.arguments import Arguments
-    from outlast.handoffs.recovered import Recovered
+    from outlast.operations.answers import Recovered
     from outlast.python.outlast import Outlast
     from outlast.python.project import Project
     from outlast.python.tasks import TaskSession
@@ -20,15 +27,14 @@ Sessions = dict[tuple[str, str], "TaskSession"]
 
 
 class ToolAnswer(NamedTuple):
-    """What a tool gives: text for a model, the verdict first; the same as data; and where all of it can be read."""
+    """What a tool gives: text for a model, the verdict first; its answer; and where all of it can be read."""
 
     text: str
-    value: dict[str, Any]
+    value: Any
     whole: str = ""
 
 
-@dataclass(frozen=True)
-class Desk:
+class Desk(Struct, frozen=True):
     """One caller's place. `sessions` is kept where all calls are of one worker, as over stdio."""
 
     outlast: Outlast
@@ -40,43 +46,69 @@ class Desk:
     @property
     def is_remote(self) -> bool:
         """Whether the home is a server's: there the key says who acts."""
-        return hasattr(self.outlast, "_line")
+        return bool(self.outlast._url)
 
     @property
     def reach(self) -> tuple[str, ...]:
         """The options by which a command finds this home; none where the caller may be on another machine."""
         if self.is_remote:
-            return ("--home", str(self.outlast._line.url))  # type: ignore[attr-defined]
+            return ("--home", self.outlast._url)
         if self.sessions is None:
             return ()
-        tenant = self.outlast._executor.home.tenant
-        return ("--home", str(self.outlast.home), *(() if tenant == "default" else ("--tenant", tenant)))
+        tenant = whose(self.outlast).tenant
+        return ("--home", home_name(self.outlast), *(() if tenant == "default" else ("--tenant", tenant)))
 
     def show_claim(self, claim_id: str) -> None:
         """Show a claim for what this call does."""
-        if self.is_remote:
-            self.outlast._line.take(claim_id)  # type: ignore[attr-defined]
-        else:
-            self.outlast._executor.caller.tokens.add(claim_id)
+        show_claims(self.outlast, [claim_id])
 
     def deciding(self) -> Outlast:
         """The home in the name of who decides: a person who was asked is not the model that called."""
         if not self.by_person or self.is_remote:
             return self.outlast
-        return self.outlast._acting(actor=f"user of {self.outlast._executor.caller.actor}")
+        return self.outlast._acting(actor=f"user of {whose(self.outlast).actor}")
 
-    def given(self, asked: Arguments, *without: str) -> dict[str, Any]:
+    def check_whose(self, asked: Any) -> None:
+        """Tenant and actor may be named, and are only ever the caller's own. Raises TenantNotFound, Forbidden."""
+        tenant, _, actor = whose(self.outlast)
+        if asked.tenant_id not in (None, tenant):
+            raise TenantNotFound(asked.tenant_id)
+        if asked.actor not in (None, actor):
+            raise Forbidden(f"you act as {actor}, and the call names another actor", "leave the actor out")
+
+    def given(self, asked: Any, *without: str) -> dict[str, Any]:
         """The arguments of a call, what it names in files checked: all of the project. Raises HandoffInvalid."""
-        said = asked.given(*without)
+        said = {name: value for name, value in fields_of(asked).items() if value is not UNSET}
+        for name in ("tenant_id", "actor", *(("scope",) if asked.scope is None else ()), *without):
+            said.pop(name, None)
         if self.project is not None:
-            if "repo_root" in said:
+            if said.get("repo_root") is not None:
                 said["repo_root"] = self.project.folder(said["repo_root"])
             for field in FORMS & {*said}:
-                self.project.check_forms(field, said[field], said.get("repo_root", ""))
+                self.project.check_forms(field, said[field], said.get("repo_root") or "")
         return said
+
+    def perform(self, tool: Tool, asked: Any, *without: str) -> Any:
+        """The one call of the public object that the tool's operation names, in the scope that is named."""
+        given, outlast = self.given(asked, *without, *tool.of_door), self.deciding() if tool.gated else self.outlast
+        if "scope" in given and not self._takes_scope(tool.operation):
+            outlast = self.in_scope(given.pop("scope"))
+        return tool.operation.perform(outlast, given)
+
+    def in_scope(self, scope: str | None) -> Outlast:
+        """The home in another scope. Raises Forbidden at a server, whose connection has one."""
+        if scope in (None, whose(self.outlast).scope):
+            return self.outlast
+        if self.is_remote or "_start" in vars(self.outlast):
+            raise Forbidden("a connection to a server has one scope for this", "say it by the header Outlast-Scope")
+        return self.outlast._acting(scope=scope)
+
+    def _takes_scope(self, operation: Operation) -> bool:
+        return "scope" in inspect.signature(attrgetter(operation.calls)(self.outlast)).parameters
 
     def session(self, task: str, opened: bool = False, **who: Any) -> TaskSession:
         """The caller's session at a task: over stdio the one it had before, with what it claimed."""
+        who = {name: value for name, value in who.items() if value is not None}
         key = (str(who.get("scope") or ""), task)
         kept = self.sessions.get(key) if self.sessions is not None else None
         if kept is not None and not {"claim_id", "repo_root"} & set(who):
@@ -89,39 +121,52 @@ class Desk:
         return made
 
 
-@dataclass(frozen=True)
-class Tool:
-    """One tool: what a model is told of it, what it takes, does and gives."""
+class Tool(Struct, frozen=True):
+    """One tool: the operation that it is, what a model is told of it, and how its answer is told."""
 
     name: str
     title: str
-    role: str  # of a key that may call it: read, write, approve
     description: str
-    takes: type[Arguments]
-    does: Callable[[Desk, Any], ToolAnswer]
-    gives: dict[str, Any] = field(repr=False)  # the JSON schema of the result
-    reads: bool = False  # it changes nothing
+    operation: Operation
+    takes: type[Any]
+    does: Callable[[Desk, Tool, Any], ToolAnswer]
+    of_door: tuple[str, ...] = ()  # arguments that the operation does not have
     repeats: bool = False  # the same call again changes nothing more
-    writes: tuple[str, ...] = ()  # arguments without which it only reads
-    gates: tuple[str, ...] = GATES  # arguments that get past a gate
     runs: Literal["", "checks", "flows"] = ""  # commands of a handoff, where the files are; or code of a flow
+
+    @property
+    def reads(self) -> bool:
+        return self.operation.role == "read"
+
+    @property
+    def gated(self) -> bool:
+        """Whether only a person may do it, or who may decide in a person's place."""
+        return self.operation.role == "approve"
 
     def runs_code(self, *, files: bool) -> bool:
         """Whether a call may change anything anywhere: it can run commands or flows. `files`: those are here."""
         return self.runs == "flows" or (self.runs == "checks" and files)
 
-    def role_for(self, given: Arguments) -> str:
-        """The role that this call needs."""
-        if any(given.given().get(name) for name in self.gates):
-            return "approve"
-        only_reads = self.writes and not any(given.given().get(name) for name in self.writes)
-        return "read" if only_reads else self.role
+
+def made_from(
+    operation: str,
+    title: str,
+    description: str,
+    does: Callable[[Desk, Tool, Any], ToolAnswer],
+    *,
+    name: str = "",
+    more: type[Declared] | None = None,
+    without: tuple[str, ...] = (),
+    **how: Any,
+) -> Tool:
+    """The tool of an operation, by the same name unless it has another; `more` are arguments of its own."""
+    found = OPERATIONS[operation]
+    own = more.__struct_fields__ if more is not None else ()
+    return Tool(name or operation, title, description, found, takes_of(found, more, without), does, own, **how)
 
 
 def uri_of(got: Recovered) -> str:
     """Where all of what was recovered can be read."""
-    from outlast.doors.mcp.values import handoff_uri, run_uri
-
     if got.handoff.revision == 0 and got.run is not None:
         return run_uri(got.run.run_id)
     return handoff_uri(got.handoff.scope, got.handoff.anchor)

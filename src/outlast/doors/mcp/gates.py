@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import mcp_types as types
 import msgspec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import UNSET
 
-from outlast.doors.mcp.arguments import Arguments, InterruptAnswer
 from outlast.doors.mcp.desk import Desk, Tool
 from outlast.doors.mcp.texts import inline
 from outlast.errors import AnswerInvalid, Forbidden
-from outlast.values.codec import jsonable
-from outlast.values.digest import identity
+from outlast.operations.operation import fields_of
+from outlast.values.codec import identity, jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Asking(NamedTuple):
     key: str  # of this call and of what is shown with it
     message: str
     form: dict[str, Any]
-    answered: Callable[[dict[str, Any]], Arguments]
+    answered: Callable[[dict[str, Any]], Any]
 
 
 def elicits(capabilities: types.ClientCapabilities | None) -> bool:
@@ -56,7 +56,7 @@ def refusal(tool: Tool) -> Forbidden:
     return Forbidden(f"{tool.name} gets past a gate here, which is for a person", HOW)
 
 
-async def asked(ctx: Any, params: types.CallToolRequestParams, asking: Asking) -> Arguments | types.InputRequiredResult:
+async def asked(ctx: Any, params: types.CallToolRequestParams, asking: Asking) -> Any | types.InputRequiredResult:
     """The call with a person's answer, or the result by which the client asks. Raises Forbidden."""
     form = types.ElicitRequestFormParams(message=asking.message, requested_schema=asking.form)
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -73,25 +73,25 @@ async def asked(ctx: Any, params: types.CallToolRequestParams, asking: Asking) -
 # -- what is asked -------------------------------------------------------------------------------------
 
 
-def asking_for(desk: Desk, tool: Tool, given: Arguments) -> Asking | None:
+def asking_for(desk: Desk, tool: Tool, given: Any) -> Asking | None:
     """What to ask before this call is made; None where the call itself says what is wrong with it."""
-    if isinstance(given, InterruptAnswer):
+    if tool.name == "interrupt_answer":
         wait = desk.outlast.interrupt(given.interrupt_id)
         return _question(tool, given, wait) if wait.status == "open" and wait.type != "signal" else None
-    said = {name: value for name, value in given.given().items() if name != "operation_id"}
+    said = {name: value for name, value in _said(given).items() if name != "operation_id"}
     shown = "\n".join(f"- {name}: {inline(jsonable(value), 2_000)}" for name, value in said.items())
     message = f"The model asks to get past a gate: {tool.title} ({tool.name})\n{shown}"
     form = _form({"agree": {"type": "boolean", "title": "Do you agree?"}}, ["agree"])
     return Asking(_key(tool, given, ""), shorten(message, LONGEST), form, lambda content: _agreed(given, content))
 
 
-def _agreed(given: Arguments, content: dict[str, Any]) -> Arguments:
+def _agreed(given: Any, content: dict[str, Any]) -> Any:
     if content.get("agree") is not True:
         raise Forbidden("the user was asked and did not agree", "leave it as it is, and tell the user how it stands")
     return given
 
 
-def _question(tool: Tool, given: InterruptAnswer, wait: Interrupt) -> Asking:
+def _question(tool: Tool, given: Any, wait: Interrupt) -> Asking:
     """The question of a wait, put to the person as the flow put it. The model's answer is only a proposal."""
     message = "\n".join(
         (
@@ -101,16 +101,21 @@ def _question(tool: Tool, given: InterruptAnswer, wait: Interrupt) -> Asking:
         )
     )
 
-    def answered(content: dict[str, Any]) -> Arguments:
+    def answered(content: dict[str, Any]) -> Any:
         said = {name: value for name, value in content.items() if value not in (None, "")}
         return msgspec.structs.replace(given, interrupt_id=wait.id, answer=_answer(wait, said), shown=wait.digest)
 
     return Asking(_key(tool, given, wait.digest), shorten(message, LONGEST), _form_of(wait), answered)
 
 
-def _key(tool: Tool, given: Arguments, shown: str) -> str:
+def _key(tool: Tool, given: Any, shown: str) -> str:
     """The name of a question: another call, or another thing shown, has another one."""
-    return f"gate-{identity(json.dumps([tool.name, jsonable(given.given()), shown]).encode())[:24]}"
+    return f"gate-{identity(json.dumps([tool.name, jsonable(_said(given)), shown]).encode())[:24]}"
+
+
+def _said(given: Any) -> dict[str, Any]:
+    """What a call says, but for what says nothing."""
+    return {name: value for name, value in fields_of(given).items() if value not in (None, (), "", False, UNSET)}
 
 
 def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

@@ -1,40 +1,59 @@
-"""The tools about handoffs: store, recover, settle."""
+"""The tools about handoffs and tasks: store, recover, settle; pause, resume, complete."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from outlast.doors.mcp import outputs
-from outlast.doors.mcp.arguments import HandoffRecover, HandoffSettle, HandoffStore
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, uri_of
-from outlast.doors.mcp.texts import called, evidence_lines, in_scope, inline, lines, recovered_text, stored_text
-from outlast.doors.mcp.values import handoff_uri, handoff_value, recovered_value
-from outlast.values.codec import jsonable
+from msgspec import Meta
+
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, made_from, uri_of
+from outlast.doors.mcp.texts import (
+    called,
+    claim_line,
+    evidence_lines,
+    in_scope,
+    inline,
+    lines,
+    recovered_text,
+    stored_text,
+)
+from outlast.doors.mcp.values import handoff_uri
+from outlast.operations.operation import Declared
 
 if TYPE_CHECKING:
-    from outlast.handoffs.recovered import Settlement
+    from outlast.operations.handoffs import Settlement
+
+WHO = ("scope", "claim_id", "repo_root")
 
 
-def store(desk: Desk, asked: HandoffStore) -> ToolAnswer:
+class TextLength(Declared):
+    """How much of it is told as text."""
+
+    tokens: Annotated[int, Meta(ge=1, le=1_000_000, description="How long the contract in the text may be.")] | None = (
+        None
+    )
+
+
+def store(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Store the next revision under an anchor."""
-    handoff = desk.outlast.handoff.store(**desk.given(asked))
+    handoff = desk.perform(tool, asked)
     whole = handoff_uri(handoff.scope, handoff.anchor)
-    return ToolAnswer(stored_text(handoff, whole), handoff_value(handoff), whole)
+    return ToolAnswer(stored_text(handoff, whole), handoff, whole)
 
 
-def recover(desk: Desk, asked: HandoffRecover) -> ToolAnswer:
+def recover(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Recover a handoff with its verdict, and claim it if asked to."""
-    got = desk.outlast.handoff.recover(**desk.given(asked, "tokens"))
+    got = desk.perform(tool, asked)
     whole = uri_of(got)
-    return ToolAnswer(recovered_text(got, whole, asked.given().get("tokens"), desk.reach), recovered_value(got), whole)
+    return ToolAnswer(recovered_text(got, whole, asked.tokens, desk.reach), got, whole)
 
 
-def settle(desk: Desk, asked: HandoffSettle) -> ToolAnswer:
+def settle(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Say how the work ended."""
-    done = desk.outlast.handoff.settle(**desk.given(asked))
-    scope = in_scope(str(asked.given().get("scope", "")))
+    done = desk.perform(tool, asked)
+    scope = in_scope(asked.scope or "")
     whole = called("handoff_recover", anchor=done.anchor, scope=scope, include_finished=True)
-    return ToolAnswer(settled_text(done), jsonable(done), whole)
+    return ToolAnswer(settled_text(done), done, whole)
 
 
 def settled_text(done: Settlement) -> str:
@@ -50,78 +69,121 @@ def settled_text(done: Settlement) -> str:
     )
 
 
+# -- tasks ---------------------------------------------------------------------------------------------
+
+
+def _at(desk: Desk, asked: Any, *names: str, opened: bool = False) -> Any:
+    who = {name: value for name, value in desk.given(asked).items() if name in names}
+    return desk.session(asked.task_id, opened, **who)
+
+
+def pause(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Store what whoever resumes the task needs, and give the claim back."""
+    session = _at(desk, asked, "scope", "claim_id", opened=True)
+    paused = session.pause_task(**desk.given(asked, "task_id", "scope", "claim_id"))
+    whole = handoff_uri(paused.handoff.scope, paused.handoff.anchor)
+    text = lines(
+        f"Task {inline(paused.task)} paused; nobody holds it.",
+        stored_text(paused.handoff, whole),
+        (f"Run {run} was asked to stop." for run in paused.stopping),
+        (inline(note) for note in paused.notes),
+        f"Whoever goes on: {called('task_resume', task_id=paused.task, scope=in_scope(paused.handoff.scope))}.",
+    )
+    return ToolAnswer(text, paused, whole)
+
+
+def resume(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Claim the task and recover what was handed over."""
+    got = _at(desk, asked, *WHO).resume_task(**desk.given(asked, "task_id", "tokens", *WHO))
+    whole = uri_of(got.recovered)
+    scope = in_scope(got.recovered.handoff.scope)
+    text = lines(
+        recovered_text(got.recovered, whole, asked.tokens, desk.reach),
+        "",
+        claim_line(got.claim) if got.recovered.claim is None else "",
+        f"- Done: {called('task_complete', task_id=got.task, scope=scope, claim_id=got.claim.id)}. "
+        f"Stopping before: task_pause with the same task_id, scope and claim_id",
+    )
+    return ToolAnswer(text, got, whole)
+
+
+def complete(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Settle the task as completed."""
+    session = _at(desk, asked, *WHO)
+    done = session.complete_task(**desk.given(asked, "task_id", *WHO))
+    was = "was completed already" if done.replayed else "completed"
+    text = lines(
+        f"Task {inline(done.task)} {was} by {inline(done.by)}.",
+        settled_text(done.settlement) if done.settlement else "",
+        f"Shown by run {done.shown_by}." if done.shown_by else "",
+        f"Overridden: {inline(done.override)}" if done.override else "",
+        (inline(note) for note in done.notes),
+    )
+    return ToolAnswer(text, done, handoff_uri(session.scope, f"task:{done.task}"))
+
+
 TOOLS = (
-    Tool(
+    made_from(
         "handoff_store",
         "Store a handoff",
-        "write",
-        """Store a contract for whoever continues this work: another session, agent or person, or yourself
-after your context is gone.
-
-Use it when you stop before the work is done, before your context is compacted, or when you hand over. Do it
-after real progress, not at the beginning. Write instructions, not a diary: name files, the next action and
-checks. Storing under the same anchor makes the next revision; old ones stay.
-
-Returns the stored revision with its id, a score of 100, and for each weakness a better wording: if it is weak,
-store again with what is named. Target files are bound by their content, so that whoever recovers it learns what
-changed since.
-
-Errors: handoff_invalid or invalid: mend the argument named by path. secret_found: take the secret out, or
-redact=true. handoff_weak: only with strict=true. revision_conflict: somebody stored meanwhile; recover first.
-claim_lost: somebody else continues it; stop. Nothing is stored when there is an error.""",
-        HandoffStore,
+        """Store a contract for whoever continues this work: another session, agent or person, or you without your
+context. Use it when you stop before the work is done, or before your context is compacted. Write instructions, not a
+diary: files, next action, checks. The same anchor again makes the next revision. Gives its id, a score of 100, and a
+better wording for each weakness.
+Errors: secret_found: take it out, or redact=true. revision_conflict: recover first. claim_lost: stop.""",
         store,
-        outputs.HANDOFF,
         runs="checks",
     ),
-    Tool(
+    made_from(
         "handoff_recover",
         "Recover a handoff",
-        "write",
-        """Get what was handed over, with a verdict: how far to trust it here and now.
-
-Use it FIRST when you begin a session on existing work, when the user says `continue` or `where were we`, or
-names an anchor such as `task:export-repair`. Without arguments it gives the newest open handoff of this git
-branch. A task whose run died recovers under `task:<task>` although nobody stored anything. With claim=true you
-also get the exclusive right to continue: do that before you change files.
-
-Returns text that begins with the verdict. trusted: go on as it says. candidate: go on, with the named reasons
-in mind. contested: STOP; do not act on it before each contesting reason is mended, or the user accepts it
-(accept and why). Read in the order given: reasons, entry and next action, files and checks, musts. A packet
-never makes up for a weak first pass.
-
-Errors: handoff_not_found: check the anchor; the nearest ones are named. handoff_ambiguous: choose one of those
-named. finished: its work is done (include_finished=true reads it). handoff_claimed: somebody else continues it;
-wait, or take=true with why if the user says so. claim_lost: stop. runs_on_host: this server runs no checks;
-call without run_checks. foreign_commands: somebody else stored its commands, and you cannot agree to them: show
-the user the commands and the command line that agrees, and go on without run_checks.""",
-        HandoffRecover,
+        """Get what was handed over, with a verdict: how far to trust it here and now. Use it FIRST on existing work,
+or when the user says `continue` or names an anchor; without arguments: the newest open one of this git branch.
+trusted: go on. candidate: go on with its reasons in mind. contested: STOP until each contesting reason is mended, or
+the user accepts it (accept, why). claim=true before you change files.
+Errors: finished: include_finished=true reads it. handoff_claimed: wait, or take=true with why if the user says so.
+runs_on_host: call without run_checks. foreign_commands: show the user the commands; go on without run_checks.""",
         recover,
-        outputs.RECOVERED,
-        writes=("claim", "take", "run_checks", "accept", "claim_id"),
+        more=TextLength,
         runs="checks",
     ),
-    Tool(
+    made_from(
         "handoff_settle",
         "Settle a handoff",
-        "write",
-        """Say how the work under a handoff ended, and give your claim back.
-
-Use it when the work is done (completed: its checks are run and must pass), when you tried and it did not work
-(failed), or when you stop without finishing (released). If you made progress and stop, store a new revision
-first, then release.
-
-Returns the settlement with what came of each check.
-
-Errors: not_settled: a check fails, was not run, a file is not as a must says, or a must in prose is not in
-acknowledged word for word; mend what is named and settle again. Only if the user says that it counts all the
-same: override with the reason. handoff_claimed: somebody else holds it. claim_lost: you do not hold it any
-more. finished: it was completed before. handoff_not_found: check the anchor. runs_on_host: this server runs no
-checks; settle where the files are. foreign_commands: somebody else stored its commands, and you cannot agree to
-them: show the user the commands and the command line that agrees.""",
-        HandoffSettle,
+        """Say how the work under a handoff ended, and give your claim back. Use it when it is done (its checks are run
+and must pass), did not work, or you stop; after progress store a new revision first.
+Errors: not_settled: mend what is named, acknowledge musts in prose word for word; override only if the user says so.
+claim_lost: you do not hold it. foreign_commands: show the user the commands.""",
         settle,
-        outputs.SETTLEMENT,
+        runs="checks",
+    ),
+    made_from(
+        "task_pause",
+        "Pause a task",
+        """Store a handoff under `task:<task_id>` for whoever resumes it, and give your claim back; a new task is
+opened. Use it instead of handoff_store when the host has tasks.
+Errors: as of handoff_store. task_refused: it is completed. handoff_claimed: somebody else resumed it.""",
+        pause,
+        runs="checks",
+    ),
+    made_from(
+        "task_resume",
+        "Resume a task",
+        """Claim a task, and get what was handed over with its verdict, read as that of handoff_recover. Use it when you
+begin to work on a task that was paused or stopped.
+Errors: handoff_claimed: wait, or take=true with why if the user says so. handoff_contested: mend what is named, or
+accept and why if the user agrees. task_refused: there is nothing to resume.""",
+        resume,
+        more=TextLength,
+        runs="checks",
+    ),
+    made_from(
+        "task_complete",
+        "Complete a task",
+        """Say that a task is done: its checks are run and must pass, and no run of it be unfinished. Use it when you
+checked the work; acknowledge every must in prose word for word.
+Errors: not_settled: mend what is named; override only if the user says so. claim_lost: you do not hold it.""",
+        complete,
         runs="checks",
     ),
 )

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 CLIENTS = ("claude", "cursor", "codex")
 KEY = "OUTLAST_API_KEY"
 NAME = "outlast"
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """What stands in a file."""
 
     path: str
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct, frozen=True):
     """How to connect a client: the commands that do it, or the same as files; and what else to know."""
 
     client: str

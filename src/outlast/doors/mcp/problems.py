@@ -45,7 +45,7 @@ ADVICE: dict[type[OutlastError], str] = {
     HandoffContested: "mend what is named, or ask the user and then call again with accept=[CODE:SUBJECT] and why",
     HandoffNotFound: "check anchor and scope; if nothing was handed over yet, begin the work and store one later",
     HomeNotFound: "nothing was recorded for this project yet: begin the work. handoff_store, task_pause, "
-    "workspace_save and checkpoint_record make a home",
+    "workspace_save, workspace_record and checkpoint_record make a home",
     HandoffWeak: "say what is missing, or store it with strict=false",
     InterruptNotFound: "call interrupt_list for those that are open",
     NotSettled: "mend what is named; name musts in prose word for word in acknowledged; or, if the user says that "

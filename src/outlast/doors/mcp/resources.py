@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from outlast.doors.mcp.arguments import RunShow
 from outlast.doors.mcp.desk import Desk, uri_of
-from outlast.doors.mcp.runs import show
+from outlast.doors.mcp.runs import shown
 from outlast.doors.mcp.texts import recovered_text
-from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, recovered_value
+from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, told
 from outlast.errors import NotFound, ValueRefused
-from outlast.handoffs.reading import prompt
+from outlast.operations.reading import prompt
 
 if TYPE_CHECKING:
+    from outlast.operations.workspace import Artifact
     from outlast.python.outlast import Outlast
-    from outlast.workspace.artifact import Artifact
 
 LARGEST = 4 * 1024 * 1024  # bytes of an artifact that is handed over in one message
 PAGE = 50
@@ -91,7 +90,7 @@ def read(desk: Desk, uri: str) -> list[ResourceContent]:
         case ("artifact", (ref,)):
             return [_artifact(desk.outlast.workspace.get(ref), ref)]
         case ("run", (run_id,)):
-            text, value, _ = show(desk, RunShow(run_id=run_id, receipts=EVERY))
+            text, value, _ = shown(desk.outlast, run_id, EVERY)
             return [ResourceContent(MARKDOWN, text), ResourceContent(JSON, msgspec.json.encode(value).decode())]
         case _:
             raise ResourceNotFound(uri)
@@ -99,7 +98,7 @@ def read(desk: Desk, uri: str) -> list[ResourceContent]:
 
 def _handoff(desk: Desk, scope: str, anchor: str) -> list[ResourceContent]:
     got = desk.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
-    data = msgspec.json.encode(recovered_value(got)).decode()
+    data = msgspec.json.encode(told(got)).decode()
     return [ResourceContent(MARKDOWN, prompt(got, EVERY, desk.reach)), ResourceContent(JSON, data)]
 
 

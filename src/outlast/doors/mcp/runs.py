@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from outlast.doors.mcp import outputs
-from outlast.doors.mcp.arguments import (
-    InterruptAnswer,
-    InterruptList,
-    RunList,
-    RunResume,
-    RunRetry,
-    RunRewind,
-    RunShow,
-    RunSkip,
-)
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
+from msgspec import Meta
+
+from outlast import Outcome
+from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, made_from
 from outlast.doors.mcp.texts import (
     contested_line,
     error_line,
@@ -28,39 +20,66 @@ from outlast.doors.mcp.texts import (
     verdict_lines,
     wait_lines,
 )
-from outlast.doors.mcp.values import listed_value, outcome_value, run_uri, verdict_value, wait_value
+from outlast.doors.mcp.values import outcome_told, run_uri, told
+from outlast.errors import NoFlows, RunHeld
+from outlast.operations.operation import Declared
+from outlast.operations.shown import AnsweredWait, ShownRun, failed_below
 from outlast.python.awaited import go_on
-from outlast.python.homes import GATES_OF_RESUME
-from outlast.python.shown import failed_below
+from outlast.python.outlast import Options
+from outlast.python.project import inputs_of
 from outlast.values.ambient import begin
-from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
-    from outlast.runs.plan import Plan
-    from outlast.runs.receipt import Receipt
-    from outlast.runs.run import Outcome, RunRecord
+    from outlast import Outlast, Plan, Receipt, RunRecord
+
+WAITED = "How long to wait for it to end or wait; it goes on after that."
 
 
-def list_runs(desk: Desk, asked: RunList) -> ToolAnswer:
+class WaitTime(Declared):
+    """How long a call waits for a run."""
+
+    wait_seconds: Annotated[float, Meta(ge=0, le=600, description=WAITED)] = 45.0
+
+
+class Shown(Declared):
+    """Which receipts of a run."""
+
+    receipts: Annotated[int, Meta(ge=0, le=200, description="How many receipts at most, the newest ones.")] = 20
+    before: Annotated[int, Meta(ge=1, description="Only receipts with a lower `seq`.")] | None = None
+
+
+class Most(Declared):
+    """How many of a list."""
+
+    limit: Annotated[int, Meta(ge=1, le=200, description="How many at most.")] = 20
+
+
+def list_runs(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """The newest runs."""
-    found = desk.outlast.runs(status=asked.given().get("status"), limit=asked.limit + 1)
+    given = desk.given(asked, "started_by", "scope", "limit") | {"actor": asked.started_by}
+    found = desk.outlast.runs(**given, scope=asked.scope, limit=asked.limit + 1)
     runs, more = found[: asked.limit], len(found) > asked.limit
     text = lines(
         f"{len(runs)} runs, the newest first." if runs else "There are no such runs.",
         (f"- {run_line(run)}" for run in runs),
         f"There are more: ask with a limit above {asked.limit}." if more else "",
     )
-    return ToolAnswer(text, {"runs": jsonable(runs), "more": more}, "run_show for each")
+    return ToolAnswer(text, {"runs": runs, "more": more}, "run_show for each")
 
 
-def show(desk: Desk, asked: RunShow) -> ToolAnswer:
+def show(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """One run with its verdict, waits and newest receipts."""
-    outlast = desk.outlast
-    run = outlast.get(asked.run_id)
+    return shown(desk.outlast, asked.run_id, asked.receipts, asked.before)
+
+
+def shown(outlast: Outlast, run_id: str, most: int, before: int | None = None) -> ToolAnswer:
+    """The same, with so many receipts."""
+    run = outlast.get(run_id)
     plan = None if run.finished or run.seal else outlast.plan(run.id)
     waits = outlast.interrupts(run.id)
-    older = [each for each in outlast.receipts(run.id) if each.seq < asked.given().get("before", each.seq + 1)]
-    receipts = older[len(older) - asked.receipts :] if asked.receipts < len(older) else older
+    attempts = outlast._attempts(run.id)
+    older = [each for each in attempts.heard if before is None or each.seq < before]
+    receipts = [attempts.receipt(each) for each in (older[len(older) - most :] if most < len(older) else older)]
     left = len(older) - len(receipts)
     below = failed_below(outlast, run)
     text = lines(
@@ -74,16 +93,8 @@ def show(desk: Desk, asked: RunShow) -> ToolAnswer:
         (_receipt_line(each) for each in receipts),
         _next_of(run),
     )
-    value = {
-        **jsonable(run),
-        "verdict": verdict_value(plan.verdict if plan else None),
-        "plan": {**jsonable(plan), "verdict": verdict_value(plan.verdict)} if plan else None,
-        "interrupts": [wait_value(wait) for wait in waits],
-        "receipts": jsonable(receipts),
-        "receipts_before": left,
-        "failed_below": below,
-    }
-    return ToolAnswer(text, value, run_uri(run.id))
+    beside = {"verdict": plan.verdict if plan else None, "plan": plan, "interrupts": waits, "receipts": receipts}
+    return ToolAnswer(text, told(ShownRun(run, below)) | beside | {"receipts_before": left}, run_uri(run.id))
 
 
 def _below_line(child: dict[str, Any]) -> str:
@@ -130,11 +141,11 @@ def _next_of(run: RunRecord) -> str:
 # -- going on ------------------------------------------------------------------------------------------
 
 
-def resume(desk: Desk, asked: RunResume) -> ToolAnswer:
+def resume(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Continue a run until it ends or waits; after `wait_seconds` it goes on without being waited for."""
-    given = asked.given("run_id", "wait_seconds", "claim_id")
-    if shown := asked.given().get("claim_id"):
-        desk.show_claim(shown)
+    given = desk.given(asked, "run_id", "scope", "operation_id", "wait_seconds", "claim_id")
+    if asked.claim_id is not None:
+        desk.show_claim(asked.claim_id)
     return _resumed(desk, desk.outlast.get(asked.run_id).id, asked.wait_seconds, given)
 
 
@@ -143,7 +154,7 @@ def _resumed(desk: Desk, run_id: str, seconds: float, given: dict[str, Any]) -> 
     outcome = work.within(seconds, lambda: desk.outlast.get(run_id).status == "running")
     if outcome is None:
         return going_on(desk.outlast.get(run_id), seconds)
-    return ToolAnswer(outcome_text(outcome), outcome_value(outcome), run_uri(run_id))
+    return ToolAnswer(outcome_text(outcome), outcome_told(outcome), run_uri(run_id))
 
 
 class _Work:
@@ -179,34 +190,35 @@ def going_on(run: RunRecord, seconds: float, holder: str = "") -> ToolAnswer:
         f"It is run by {inline(holder)}." if holder else "",
         f"Next: call run_show with run_id={inline(run.id)} later. Do not resume it again meanwhile.",
     )
-    value = {"run_id": run.id, "status": run.status, "goes_on": True, "verdict": None, "result": None, "error": None}
-    value |= {"interrupts": [], "replayed_steps": 0, "unasked": [], "replayed": False, "redelivered": False}
-    return ToolAnswer(text, value | {"holder": holder, "stopped_by": ""}, run_uri(run.id))
+    return ToolAnswer(text, outcome_told(Outcome(run.id, run.status, holder=holder), goes_on=True), run_uri(run.id))
 
 
 # -- waits ---------------------------------------------------------------------------------------------
 
 
-def list_interrupts(desk: Desk, asked: InterruptList) -> ToolAnswer:
+def list_interrupts(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Every open wait, questions for people first."""
-    found = desk.outlast.inbox(**asked.given("limit"))
+    found = desk.outlast.inbox(assignee=asked.assignee, type=asked.type, scope=asked.scope)
     items, left = found[: asked.limit], max(len(found) - asked.limit, 0)
-    waits = [
-        {**wait_value(each.interrupt), "task": each.task, "flow": each.flow, "scope": each.scope} for each in items
-    ]
+    waits = [_spread(told(each)) for each in items]
     text = lines(
         f"{len(found)} open waits." if found else "Nothing waits.",
         wait_lines(each.interrupt for each in items),
         f"{left} more: ask with a limit above {asked.limit}." if left else "",
         map(contested_line, found.contested),
     )
-    contested = [listed_value(one) for one in found.contested]
-    return ToolAnswer(text, {"waits": waits, "left": left, "contested": contested}, "run_show for the run of each")
+    value = {"waits": waits, "left": left, "contested": found.contested}
+    return ToolAnswer(text, value, "run_show for the run of each")
 
 
-def answer(desk: Desk, asked: InterruptAnswer) -> ToolAnswer:
+def _spread(item: dict[str, Any]) -> dict[str, Any]:
+    """A wait and whose it is, as one thing."""
+    return {**item.pop("interrupt"), **item}
+
+
+def answer(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Answer a wait."""
-    given = asked.given("interrupt_id", "answer", "resume", "wait_seconds")
+    given = desk.given(asked, "interrupt_id", "answer", "resume", "wait_seconds", "scope")
     if desk.is_remote:  # who answers needs no second role there
         given["resume"] = asked.resume
     wait = desk.deciding().answer(asked.interrupt_id, asked.answer, **given)
@@ -215,176 +227,237 @@ def answer(desk: Desk, asked: InterruptAnswer) -> ToolAnswer:
     if not asked.resume or desk.is_remote:
         later = f"Next: run_resume with run_id={inline(wait.run_id)} lets the run go on."
         text = lines(said, f"Next: run_show with run_id={inline(wait.run_id)}." if asked.resume else later)
-        return ToolAnswer(text, wait_value(wait) | {"outcome": None, "why_not": ""}, run_uri(wait.run_id))
+        return ToolAnswer(text, told(AnsweredWait(wait, asked.resume)) | {"outcome": None}, run_uri(wait.run_id))
     went: list[ToolAnswer] = []
     why_not = go_on(desk.outlast, wait.run_id, lambda run: went.append(_resumed(desk, run.id, asked.wait_seconds, {})))
     text = lines(said, f"Its run does not go on here: {inline(why_not)}" if why_not else "", (one.text for one in went))
-    value = {"outcome": went[0].value if went else None, "why_not": why_not}
-    return ToolAnswer(text, wait_value(wait) | value, run_uri(wait.run_id))
+    outcome = went[0].value if went else None
+    return ToolAnswer(text, told(AnsweredWait(wait, bool(went), why_not)) | {"outcome": outcome}, run_uri(wait.run_id))
 
 
 # -- deciding about a step -----------------------------------------------------------------------------
 
 
-def retry(desk: Desk, asked: RunRetry) -> ToolAnswer:
+def retry(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step be tried again; an effect only by who may approve."""
-    found = desk.outlast.retry(asked.run_id, asked.step, **asked.given("run_id", "step"), effects=desk.approves)
+    found = desk.outlast.retry(**desk.given(asked, "scope"), effects=desk.approves)
     return _decided(found, f"{inline(asked.step)} is tried again")
 
 
-def skip(desk: Desk, asked: RunSkip) -> ToolAnswer:
+def skip(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step be skipped, with a result."""
-    found = desk.deciding().skip(asked.run_id, asked.step, **asked.given("run_id", "step"))
-    return _decided(found, f"{inline(asked.step)} is skipped")
+    return _decided(desk.perform(tool, asked), f"{inline(asked.step)} is skipped")
 
 
-def rewind(desk: Desk, asked: RunRewind) -> ToolAnswer:
+def rewind(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step and all after it be done again."""
-    found = desk.deciding().rewind(asked.run_id, asked.step, **asked.given("run_id", "step"))
-    return _decided(found, f"{inline(asked.step)} and all after it are done again")
+    return _decided(desk.perform(tool, asked), f"{inline(asked.step)} and all after it are done again")
+
+
+def fork(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Another run, from a step of one."""
+    made = desk.perform(tool, asked)
+    text = lines(
+        f"Run {made.id} was made: it takes over what run {made.origin} did before {inline(made.origin_step)}.",
+        f"Next: run_resume with run_id={inline(made.id)} does the rest.",
+    )
+    return ToolAnswer(text, made, run_uri(made.id))
+
+
+def abort(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Give a run up."""
+    run = desk.perform(tool, asked)
+    return ToolAnswer(f"Run {run.id} is {run.status}: nothing of it goes on.", run, run_uri(run.id))
+
+
+def events(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """The journal of a run, a part of it."""
+    found = desk.outlast.events(asked.run_id, after=asked.after, limit=asked.limit + 1)
+    some, more = found[: asked.limit], len(found) > asked.limit
+    text = lines(
+        f"{len(some)} events after {asked.after}." if some else "No more events.",
+        (f"- {each.seq} {inline(each)}" for each in some),
+        f"There are more: run_events with after={some[-1].seq}." if more else "",
+    )
+    return ToolAnswer(text, {"events": some, "more": more}, "run_events with after")
+
+
+def send(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """A message to a task or a run."""
+    sent = desk.perform(tool, asked)
+    went = f"it let run {sent.run_id} go on" if sent.interrupt else "it is kept until a run waits for it"
+    return ToolAnswer(f"Signal {inline(sent.name)} was sent: {went}.", sent, "run_show for the run")
+
+
+# -- starting ------------------------------------------------------------------------------------------
+
+
+def start(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+    """Run a flow until it ends or waits, or the time is over; one that somebody else runs is waited for."""
+    outlast = desk.in_scope(asked.scope)
+    flows = desk.outlast._flows
+    if flows is None:
+        raise NoFlows(asked.flow, "no flows")
+    flow = flows.named(asked.flow)
+    options = Options(**desk.given(asked, "flow", "inputs", "wait_seconds", "scope"))
+    try:
+        started = outlast._start(options, flow, (), inputs_of(flow, asked.inputs))
+    except RunHeld as held:
+        return _held(desk, held, asked.wait_seconds)
+    try:
+        return _told(started.outcome(asked.wait_seconds))
+    except TimeoutError:
+        return going_on(desk.outlast.get(started.run_id), asked.wait_seconds)
+
+
+def _held(desk: Desk, held: RunHeld, seconds: float) -> ToolAnswer:
+    """How a run stands that somebody else runs. Raises RunHeld for one that is only claimed."""
+    run = desk.outlast.get(held.run_id)
+    if run.holder and run.status != "running":
+        raise held
+    try:
+        return _told(desk.outlast.wait(run.id, timeout=seconds))
+    except TimeoutError:
+        return going_on(desk.outlast.get(run.id), seconds, held.holder)
+
+
+def _told(outcome: Outcome[Any]) -> ToolAnswer:
+    again = "It has happened before, and nothing was done now: this is how it ended." if outcome.replayed else ""
+    return ToolAnswer(lines(outcome_text(outcome), again), outcome_told(outcome), run_uri(outcome.run_id))
 
 
 def _decided(run: RunRecord, what: str) -> ToolAnswer:
     text = lines(f"Noted: {what} when run {run.id} goes on.", f"Next: run_resume with run_id={inline(run.id)}.")
-    return ToolAnswer(text, jsonable(run), run_uri(run.id))
+    return ToolAnswer(text, run, run_uri(run.id))
 
+
+class ShownClaim(WaitTime):
+    """Of which claim, and how long a call waits."""
+
+    claim_id: Annotated[str, Meta(description="The claim on it, if you hold one.")] | None = None
+
+
+NOT_YET = """Use it only to pass on what a person decided; where the user can be asked, they are. Nothing
+runs before run_resume."""
 
 TOOLS = (
-    Tool(
+    made_from(
         "run_list",
         "List runs",
-        "read",
-        """List the newest runs of flows, with how each stands.
-
-Use it to find a run to look at or to continue: status=crashed, interrupted, failed or waiting are those that
-can go on.
-Returns runs with id, flow, task, status; `more` says whether there are others. Nothing is changed.
-Errors: invalid: mend the argument named by path.""",
-        RunList,
+        """List the newest runs of flows, and how each stands. Use it to find one to look at or continue: crashed,
+interrupted, failed and waiting ones can go on.
+Errors: value_refused: mend the argument named by path.""",
         list_runs,
-        outputs.RUNS,
-        reads=True,
+        more=Most,
     ),
-    Tool(
-        "run_show",
+    made_from(
+        "run_get",
         "Show a run",
-        "read",
-        """Look at one run: its verdict, how it stands, what it waits for, what a resume would do, its newest receipts.
-
-Use it before run_resume, and after run_resume said that the run goes on. A contested verdict means that a
-resume will be refused until each contesting reason is mended or accepted. Nothing is changed. Older receipts
-come with `before`.
-Errors: run_not_found: call run_list. ambiguous_prefix: give more of the id. run_removed: its records are gone.
-integrity_broken: its records were changed; tell the user.""",
-        RunShow,
+        """Look at one run: verdict, waits, what a resume would do, newest receipts. Use it before run_resume, and after
+a call said that the run goes on. contested: a resume is refused until each such reason is mended or accepted.
+Errors: run_not_found: call run_list. ambiguous_prefix: give more of the id. integrity_broken: tell the user.""",
         show,
-        outputs.RUN,
-        reads=True,
+        name="run_show",
+        more=Shown,
+        without=("state",),
     ),
-    Tool(
+    made_from(
+        "run_events",
+        "Read a run's journal",
+        """Read what happened in a run, event by event. Use it when run_show does not tell why.
+Errors: run_not_found: call run_list.""",
+        events,
+        more=Most,
+    ),
+    made_from(
+        "run_start",
+        "Start a run",
+        """Run a flow by its name; the same call after a crash continues the same run, and a task that you name happens
+once. Use it when the user wants a flow to run. Returns when it ends or waits, or after wait_seconds: then call
+run_show later.
+Errors: no_flows: its detail says which there are. inputs_conflict: the task has a run with other inputs. run_held: do
+not try again at once. task_aborted, task_declined: ask the user. repeats_effects: name them in effects if the user
+agrees.""",
+        start,
+        more=WaitTime,
+        runs="flows",
+    ),
+    made_from(
         "run_resume",
         "Resume a run",
-        "write",
-        """Continue a run that crashed, was interrupted, failed or waits: finished steps are not repeated, only what is
-missing is done.
-
-Use it when the user wants the run to go on, after run_show. It runs the flow's own code here. It returns when
-the run ends or comes to wait, or after wait_seconds, saying that the run goes on; then call run_show later.
-
-Returns status succeeded with the result; waiting with what is asked (answer with interrupt_answer, then resume
-again); failed with the error (mend its cause, then resume again).
-
-Errors: contested: see run_show; mend it, or ask the user and give accept and why. run_held: somebody runs it
-already; do not try again at once. run_finished: nothing to do. flow_not_found: its code is not where it was.
-flow_elsewhere: it is one of a flow in another place; ask the user whether it goes on with the flow of the same name
-here, then give its name as flow, or let them run what the advice says.
-no_flows: this server runs no flows; resume it where its code is. run_not_found: call run_list.""",
-        RunResume,
+        """Continue a run that crashed, stopped, failed or waits: finished steps are not repeated. Use it when the user
+wants it to go on, after run_show. Returns as run_start does.
+Errors: contested: mend it, or ask the user and give accept and why. run_held: somebody runs it already. flow_elsewhere:
+ask the user, then give the flow's name. no_flows: resume it where its code is. run_finished: nothing to do.""",
         resume,
-        outputs.OUTCOME,
-        gates=GATES_OF_RESUME,
+        more=ShownClaim,
+        without=("take",),
         runs="flows",
     ),
-    Tool(
-        "interrupt_list",
-        "List waits",
-        "read",
-        """List every open question and wait of every run, those for people first.
-
-Use it when the user asks what is waiting, or after a run came to wait. Returns for each wait what is asked,
-what is shown, what an answer must look like, its digest, and the call that answers it; and the handoffs that
-something contests, if no kind or person was named. Nothing is changed.
-Errors: invalid: mend the argument named by path.""",
-        InterruptList,
-        list_interrupts,
-        outputs.WAITS,
-        reads=True,
-    ),
-    Tool(
-        "interrupt_answer",
-        "Answer a wait",
-        "approve",
-        """Answer a wait of a run. The answer is final: it is used once, and on the record.
-
-Use it only to pass on what a person decided: show them the question and what is shown with it, and never
-approve anything on your own. Give the wait's digest as `shown`, so that the answer counts only for what the
-person saw. Where the user can be asked, the question is put to them instead, and their answer counts. The run
-goes on at once, for up to wait_seconds, unless resume=false.
-
-Returns the wait with its answer, and as `outcome` how its run stands, or as `why_not` why it does not go on here.
-Errors: answer_invalid: the answer does not fit; the detail says where, and the wait stays open.
-already_answered: somebody was quicker; see run_show. interrupt_not_found: call interrupt_list. forbidden: this
-key may not approve; ask the user.""",
-        InterruptAnswer,
-        answer,
-        outputs.ANSWERED,
-        runs="flows",
-    ),
-    Tool(
+    made_from(
         "run_retry",
         "Try a step again",
-        "write",
-        """Let the next run_resume try a failed or unfinished step again.
-
-Use it after you mended what a step failed of. Of an effect (it may have happened: a payment, a message) it is
-refused unless you may decide in a person's place: let the user look and decide. Nothing runs before run_resume.
-
-Returns the run.
-Errors: forbidden: it is an effect; tell the user. step_not_found, step_ambiguous: see run_show. run_held: somebody
-runs it. run_finished: nothing to do. invalid: it has succeeded already.""",
-        RunRetry,
+        """Let the next run_resume try a failed or unfinished step again. Use it after you mended its cause. Of an
+effect, which may have happened, it is refused unless you may decide in a person's place.
+Errors: forbidden: it is an effect; tell the user. step_not_found, step_ambiguous: see run_show.""",
         retry,
-        outputs.DECIDED,
+        without=("effects",),
     ),
-    Tool(
+    made_from(
         "run_skip",
         "Skip a step",
-        "approve",
-        """Let the next run_resume take a result in a step's place, without running it.
-
-Use it only to pass on what a person decided, such as that they did it by hand. Where the user can be asked, they
-are. Nothing runs before run_resume.
-
-Returns the run.
-Errors: forbidden: the user did not agree, or this key may not approve. step_not_found, step_ambiguous: see
-run_show. run_held: somebody runs it. run_finished: nothing to do. invalid: it has succeeded already.""",
-        RunSkip,
+        f"""Let the next run_resume take a result in a step's place. {NOT_YET}
+Errors: forbidden: the user did not agree. step_not_found, step_ambiguous: see run_show.""",
         skip,
-        outputs.DECIDED,
     ),
-    Tool(
+    made_from(
         "run_rewind",
         "Go back to a step",
-        "approve",
-        """Let the next run_resume do a step, and all after it, again. Effects that happened are kept.
-
-Use it only to pass on what a person decided. Where the user can be asked, they are. Nothing runs before run_resume.
-
-Returns the run.
-Errors: forbidden: the user did not agree, or this key may not approve. step_not_found, step_ambiguous: see
-run_show. run_held: somebody runs it. run_finished: nothing to do.""",
-        RunRewind,
+        f"""Let the next run_resume do a step, and all after it, again; effects that happened are kept. {NOT_YET}
+Errors: forbidden: the user did not agree. step_not_found, step_ambiguous: see run_show.""",
         rewind,
-        outputs.DECIDED,
+    ),
+    made_from(
+        "run_fork",
+        "Fork a run",
+        f"""Make another run that takes over what a run did before a step; that run stays as it is. {NOT_YET}
+Errors: forbidden: the user did not agree. repeats_effects: let the user say which, or reuse_effects. no_flows: other
+inputs need a flow of this server.""",
+        fork,
+    ),
+    made_from(
+        "run_abort",
+        "Give a run up",
+        """Give a run up for good, whoever runs it. Use it only when the user says so.
+Errors: run_finished: nothing to do. run_not_found: call run_list.""",
+        abort,
+    ),
+    made_from(
+        "interrupt_inbox",
+        "List waits",
+        """List every open question of every run, those for people first, and handoffs that something contests. Use it
+when the user asks what waits.
+Errors: value_refused: mend the argument named by path.""",
+        list_interrupts,
+        name="interrupt_list",
+        more=Most,
+    ),
+    made_from(
+        "interrupt_answer",
+        "Answer a wait",
+        """Answer a wait of a run; the answer is final, and the run goes on at once unless resume=false. Use it only to
+pass on what a person decided, with the wait's digest as `shown`; where the user can be asked, they are.
+Errors: answer_invalid: its detail says where. already_answered: see run_show. interrupt_not_found: call
+interrupt_list.""",
+        answer,
+        more=WaitTime,
+        runs="flows",
+    ),
+    made_from(
+        "signal_send",
+        "Send a signal",
+        """Send a named message to a task or a run that waits for it, or will. Use it when the user says that it came.
+Errors: run_not_found: call run_list. run_finished: nobody waits for it.""",
+        send,
     ),
 )

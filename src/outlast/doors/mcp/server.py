@@ -11,7 +11,6 @@ import base64
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -21,15 +20,16 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
-from outlast.doors.mcp.arguments import schema_of
+from outlast.doors.mcp.arguments import schema_of, told_once
 from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
 from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.problems import ToolProblem, problem_of, unforeseen
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call, checked
 from outlast.errors import HomeNotFound, NotFound, OutlastError
-from outlast.runs.call_async import in_thread
+from outlast.python import rooms
 from outlast.values.ambient import STOP, noticing
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ DeskOf = Callable[[Any, str, str], Desk]  # the HTTP request or None, the role t
 GateOf = Callable[[Context], Stands]  # how gates stand for who asks: called in a thread
 GONE = -32002  # "resource not found", before 2026-07-28
 FRESH = CacheHint(ttl_ms=300_000)
-FOR_PEOPLE = frozenset(name for name, tool in TOOLS.items() if tool.role == "approve")
+FOR_PEOPLE = frozenset(name for name, tool in TOOLS.items() if tool.gated)
 log = logging.getLogger("outlast.doors.mcp")
 
 
@@ -69,7 +69,9 @@ class Served:
 
     def __init__(self, desk_of: DeskOf, gate_of: GateOf, without: tuple[str, ...]) -> None:
         self.desk_of, self.gate_of = desk_of, gate_of
-        self.schemas: dict[str, dict[str, Any]] = {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
+        self.schemas: dict[str, dict[str, Any]] = told_once(
+            {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
+        )
         files = "path" not in without
         self.tools = [_listed(tool, self.schemas[name], files=files) for name, tool in TOOLS.items()]
 
@@ -101,7 +103,7 @@ class Served:
     ) -> types.CallToolResult | types.InputRequiredResult:
         given, desk_of = checked(tool, params.arguments or {}), self._desk(ctx)
         gate: Stands = "open"
-        if tool.role_for(given) == "approve":
+        if tool.operation.role_of(given) == "approve":
             gate = await aside(lambda: self.gate_of(ctx))
             if gate == "shut":
                 desk_of("approve", tool.name)  # who has a key is told which role it lacks
@@ -206,7 +208,7 @@ async def aside(work: Callable[[], T]) -> T:
         return work()
 
     try:
-        done: T = await in_thread(stoppable)
+        done: T = await rooms.call_async.in_thread(stoppable)
         return done
     except asyncio.CancelledError:
         gone.set()
@@ -222,21 +224,24 @@ async def aside(work: Callable[[], T]) -> T:
 
 def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
     runs = tool.runs_code(files=files)
-    hints = types.ToolAnnotations(
-        title=tool.title,
-        read_only_hint=tool.reads,
-        destructive_hint=runs,
-        idempotent_hint=tool.reads or (tool.repeats and not runs),
-        open_world_hint=runs,
-    )
+    hints = _hints(tool, runs)
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=schema,
-        output_schema=tool.gives,
         annotations=hints,
     )
+
+
+def _hints(tool: Tool, runs: bool) -> types.ToolAnnotations:
+    """What a client asks its user about: whether a tool only reads, or may change anything anywhere."""
+    if tool.reads:
+        return types.ToolAnnotations(read_only_hint=True, open_world_hint=False, idempotent_hint=True)
+    if runs:
+        return types.ToolAnnotations(destructive_hint=True, open_world_hint=True)
+    again = True if tool.repeats else None
+    return types.ToolAnnotations(destructive_hint=False, open_world_hint=False, idempotent_hint=again)
 
 
 def _noticed(work: Callable[[], ToolAnswer]) -> tuple[ToolAnswer, list[str]]:

@@ -8,12 +8,13 @@ are answered, then runs are asked to stop at their next step; a signal ends them
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -24,8 +25,8 @@ from outlast.doors.mcp.desk import Desk, Sessions
 from outlast.doors.mcp.gates import Stands, elicits
 from outlast.doors.mcp.server import make_server
 from outlast.errors import EmbeddedOnly
+from outlast.python import rooms
 from outlast.python.project import Project
-from outlast.runs.call_async import in_thread
 from outlast.values import json_text
 from outlast.values.text import visible
 
@@ -35,13 +36,10 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 2.0  # for calls under way when the input ends: clients wait about as long before they use force
 LAST_SECONDS = 6.0  # after a signal; what has not stopped by then is left behind, and can be resumed
 BROKEN_PIPE = 141
-MAKING = (
-    "run_start",
-    "handoff_store",
-    "task_pause",
-    "workspace_save",
-    "checkpoint_record",
-)  # a home, where there is none
+MAKING = (  # a home, where there is none
+    *("run_start", "handoff_store", "task_pause", "workspace_save", "workspace_record", "checkpoint_record"),
+    *("session_append", "signal_send"),
+)
 PIECE = 1 << 16
 MAX_DEPTH = 250  # as deep as a body over HTTP
 
@@ -130,8 +128,6 @@ class StopRequest:
 
     def heard(self) -> Any:
         """Signals are heard until the end: one that comes while runs are stopping ends them at once."""
-        from contextlib import ExitStack
-
         loop, stack = asyncio.get_running_loop(), ExitStack()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._hear, number)
@@ -154,7 +150,7 @@ class StopRequest:
 
     async def close(self) -> None:
         """Close the home, which gives runs time to stop; once a signal has come, only a little."""
-        closing = asyncio.ensure_future(in_thread(self.home.close))
+        closing = asyncio.ensure_future(rooms.call_async.in_thread(self.home.close))
         if self.code in (0, BROKEN_PIPE, 128 + signal.SIGHUP):
             self._asked.clear()
             await asyncio.wait({closing, self.waiter()}, return_when=asyncio.FIRST_COMPLETED)
@@ -207,8 +203,6 @@ class Wire:
 
     async def _refuse(self, line: bytes, error: ValueError) -> None:
         """Say that a line is no message, with the id if it has one: whoever sent it may be waiting."""
-        import json
-
         known: Any = None
         code, says = types.PARSE_ERROR, "the line is no JSON in UTF-8"
         with suppress(ValueError, RecursionError):
@@ -242,15 +236,13 @@ class Wire:
         """One line, whole, however slowly it is read. A reader that is gone ends the serving like the end of input."""
         async with self._writing:
             try:
-                await in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
+                await rooms.call_async.in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
             except OSError:
                 self.ended.reader_gone()
 
 
 def _refuse_odd_id(message: Any, line: bytes) -> None:
     """Raises ValueError for a request whose id is none: it would pass for a notification, and never be answered."""
-    import json
-
     if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
         raise ValueError("its id is neither a text nor a whole number")
 

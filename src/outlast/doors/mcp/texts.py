@@ -12,17 +12,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid
-from outlast.handoffs.reading import PROMPT_TOKENS, prompt
-from outlast.ledger.verdict import unaccepted
+from outlast.operations.answers import label_of, rivals_of
+from outlast.operations.reading import PROMPT_TOKENS, prompt
 from outlast.values.codec import jsonable
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim
-    from outlast.handoffs.recovered import Listed, Recovered
-    from outlast.ledger.verdict import Verdict
-    from outlast.runs.run import Outcome, RunRecord
-    from outlast.runs.waits.interrupt import Interrupt
+    from outlast import Interrupt, Outcome, RunRecord, Verdict
+    from outlast.operations.answers import Evidence, Handoff, Listed, Recovered
+    from outlast.operations.handoffs import HandoffClaim
 
 LONG = 2_000  # of an argument that is to be given again: no name is as long
 SHORT = 300  # characters of one thing in a line; the data beside the text has more
@@ -110,7 +108,7 @@ def _ways(got: Recovered) -> Iterable[str]:
     elif running:
         yield "- Change nothing while its run goes on: it is not claimed before that has stopped"
     else:
-        once = "Once nothing contests it, before" if unaccepted(got.verdict, got.accepted) else "Before"
+        once = "Once nothing contests it, before" if got.verdict.unaccepted(got.accepted) else "Before"
         yield f"- {once} you change anything: {called('handoff_recover', **of, claim=True)}"
 
 
@@ -139,8 +137,6 @@ def stored_text(handoff: Handoff, whole: str) -> str:
 
 def _rival_lines(handoff: Handoff) -> Iterable[str]:
     """What the revision is a rival of, and how to say that it counts all the same."""
-    from outlast.handoffs.verdict import rivals_of
-
     other = handoff.unread.id if handoff.unread else handoff.rival_id or handoff.id
     of: dict[str, Any] = {"anchor": handoff.anchor, "scope": in_scope(handoff.scope)}
     for each in rivals_of(handoff):
@@ -160,8 +156,6 @@ def _bound(handoff: Handoff) -> str:
 
 def evidence_lines(evidence: Iterable[Evidence]) -> Iterable[str]:
     """What came of each check."""
-    from outlast.handoffs.verdict import label_of
-
     for each in evidence:
         came = "passed" if each.passed else f"FAILED{f' (exit {each.exit})' if each.exit is not None else ''}"
         note = f": {inline(each.note)}" if each.note else ""

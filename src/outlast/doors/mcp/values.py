@@ -7,22 +7,17 @@ Results that fit into a model's context. What is left out is said, by path, with
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import Struct, field
 
-from outlast.handoffs.reading import handoff_in_order, in_order
-from outlast.values.codec import jsonable
+from outlast.operations.shown import shown
 from outlast.values.text import shorten
 
 if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import Listed, Recovered
-    from outlast.ledger.verdict import Verdict
-    from outlast.runs.run import Outcome
-    from outlast.runs.waits.interrupt import Interrupt
+    from outlast import Outcome
 
 
 HANDOFF, ARTIFACT, RUN = "handoff://{scope}/{anchor}", "artifact://{ref}", "run://{run_id}"
@@ -59,8 +54,7 @@ _STEPS = ((8_000, 200), (2_000, 50), (500, 20), (100, 5), (20, 1))  # characters
 _NAMED = 20  # what was left out is named so often, and counted after that
 
 
-@dataclass
-class Cut:
+class Cut(Struct):
     """One pass over a value with the same limits everywhere."""
 
     characters: int
@@ -119,54 +113,18 @@ def _size(value: Any) -> int:
     return len(msgspec.json.encode(value))
 
 
-def plain(value: Any) -> Any:
+def plain(value: dict[str, Any]) -> dict[str, Any]:
     """JSON that is kept as bytes inside of a value becomes data like the rest."""
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def recovered_value(got: Recovered) -> dict[str, Any]:
-    found: dict[str, Any] = plain(in_order(got))
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return found
 
 
-def handoff_value(handoff: Handoff) -> dict[str, Any]:
-    found: dict[str, Any] = plain(handoff_in_order(handoff))
-    return found
+def told(value: Any) -> dict[str, Any]:
+    """An answer as every door shows it: of one value, or of several by their names."""
+    found: dict[str, Any] = {name: shown(each) for name, each in value.items()} if type(value) is dict else shown(value)
+    return plain(found)
 
 
-def listed_value(one: Listed) -> dict[str, Any]:
-    return {
-        "anchor": one.anchor,
-        "scope": one.scope,
-        "handoff_id": one.handoff_id,
-        "verdict": verdict_value(one.verdict),
-    }
-
-
-def wait_value(wait: Interrupt) -> dict[str, Any]:
-    return {**jsonable(wait), "says": wait.says, "choices": list(wait.choices), "digest": wait.digest}
-
-
-def verdict_value(verdict: Verdict | None) -> dict[str, Any] | None:
-    if verdict is None:
-        return None
-    return {"word": verdict.word, "reasons": [reason.to_dict() for reason in verdict.reasons]}
-
-
-def outcome_value(outcome: Outcome[Any]) -> dict[str, Any]:
-    return {
-        "run_id": outcome.run_id,
-        "status": outcome.status,
-        "goes_on": False,
-        "verdict": verdict_value(outcome.verdict),
-        "result": jsonable(outcome.result),
-        "error": jsonable(outcome.error),
-        "interrupts": [wait_value(wait) for wait in outcome.interrupts],
-        "replayed_steps": outcome.replayed_steps,
-        "unasked": list(outcome.unasked),
-        "replayed": outcome.replayed,
-        "redelivered": outcome.redelivered,
-        "holder": outcome.holder,
-        "notes": list(outcome.notes),
-        "stopped_by": outcome.stopped_by,
-    }
+def outcome_told(outcome: Outcome[Any], *, goes_on: bool = False) -> dict[str, Any]:
+    """How a run stands, and whether it goes on meanwhile."""
+    return told(outcome) | {"goes_on": goes_on}

@@ -1,38 +1,37 @@
-"""A flow file as a flow: found by its path, bound to its inputs, performed as a run's body."""
+"""A flow file as a flow: found by its path and bound to what it is started with. What runs it: `commands/flow.py`.
+
+That is its inputs, checked against their types, and its secrets.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import re
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from outlast.errors import FlowNotFound, InputsInvalid
-from outlast.flows.loading import RECIPES, full_path, here
+from outlast.errors import FlowNotFound, InputsInvalid, SecretMissing
+from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
-from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
-from outlast.flows.yaml.model import Recipe, SubFlow, code_of_recipe
-from outlast.runs.attempt import CURRENT
-from outlast.values.codec import encode
-from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
+from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow, code_of_definition
+from outlast.values.codec import encode, identity
 
 
-@dataclass(frozen=True)
-class RecipeSpec(FlowSpec):
+class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
     """A flow whose body is a file of commands."""
 
-    recipe: Recipe | None = None
-    file: Path = Path()
+    definition: FlowDefinition
+    file: Path
 
     @cached_property
     def code(self) -> str:
         """A digest of what its file says, however it is written there, and those of the flows that it runs."""
-        assert self.recipe is not None
-        own = code_of_recipe(self.recipe)
-        others = sorted(code_of_recipe(each.recipe) for each in self.others() if each.recipe is not None)
+        own = code_of_definition(self.definition)
+        others = sorted(code_of_definition(each.definition) for each in self.others())
         return identity(encode([own, *others])) if others else own
 
     @property
@@ -44,15 +43,14 @@ class RecipeSpec(FlowSpec):
     def folder(self) -> str:
         return str(self.file.parent)
 
-    def others(self) -> list[RecipeSpec]:
+    def others(self) -> list[FlowFileSpec]:
         """The flow files that it runs, and those that they run, each once. Raises FlowNotFound, RecipeInvalid."""
-        found: dict[Path, RecipeSpec] = {}
+        found: dict[Path, FlowFileSpec] = {}
         todo = [self]
         while todo:
             spec = todo.pop()
-            assert spec.recipe is not None
-            for node in (node for node in spec.recipe.nodes() if isinstance(node, SubFlow)):
-                other = find_recipe(node.flow, spec.file.parent)
+            for node in (node for node in spec.definition.nodes() if isinstance(node, SubFlow)):
+                other = find_flow_file(node.flow, spec.file.parent)
                 if other.file not in found:
                     found[other.file] = other
                     todo.append(other)
@@ -60,71 +58,172 @@ class RecipeSpec(FlowSpec):
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
-        assert self.recipe is not None
         if args:
-            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.recipe.inputs) or "none")
+            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.definition.inputs) or "none")
         return self.bind_all(kwargs)
 
     def bind_all(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
         """The same; `words` are texts of a command line."""
-        assert self.recipe is not None
-        inputs = bind_inputs(self.recipe, given, words=words)
-        demand_secrets(self.recipe, os.environ)
+        inputs = bind_inputs(self.definition, given, words=words)
+        demand_secrets(self.definition, os.environ)
         for other in self.others():
-            assert other.recipe is not None
-            demand_secrets(other.recipe, os.environ)
+            demand_secrets(other.definition, os.environ)
         return inputs
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         return self.bind((), inputs)
 
 
-def find_recipe(source: str, *folders: Path) -> RecipeSpec:
+def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     """The flow that a file holds now, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
 
     The file is read and checked every time: nothing else decides what runs.
     """
-    place = source if source.endswith(RECIPES) else source.rpartition(":")[0]
+    place = source if source.endswith(FLOW_FILES) else source.rpartition(":")[0]
     paths = [full_path(folder / place) for folder in folders or (here(),)]
     path = next((path for path in paths if os.path.exists(path)), None)
     if path is None:
         raise FlowNotFound(source, "there is no such file")
-    recipe = _read(Path(os.path.realpath(path)))
-    if source != place and source != f"{place}:{recipe.name}":
-        raise FlowNotFound(source, f"that file is the flow {recipe.name!r} now")
-    return recipe_spec(recipe, path)
+    definition = _read(Path(os.path.realpath(path)))
+    if source != place and source != f"{place}:{definition.name}":
+        raise FlowNotFound(source, f"that file is the flow {definition.name!r} now")
+    return flow_file_spec(definition, path)
 
 
-def _read(path: Path) -> Recipe:
-    from outlast.flows.yaml.read import read_recipe  # late: the parser is loaded with the first file
+def _read(path: Path) -> FlowDefinition:
+    from outlast.flows.yaml.read import read_flow_file  # late: the parser is loaded with the first file
 
-    return read_recipe(path)
-
-
-def recipe_spec(recipe: Recipe, path: str) -> RecipeSpec:
-    def body(run: Any, **inputs: Any) -> dict[str, Any]:
-        return _perform(spec, inputs)
-
-    source, signature = f"{path}:{recipe.name}", Signature(body, skip=1)
-    file = Path(os.path.realpath(path))
-    spec = RecipeSpec(body, recipe.name, source, False, signature, True, recipe=recipe, file=file)
-    return spec
+    return read_flow_file(path)
 
 
-def _perform(spec: RecipeSpec, inputs: dict[str, Any]) -> dict[str, Any]:
-    from outlast.commands.flow import Performance
-    from outlast.commands.step import Setting
+def flow_file_spec(definition: FlowDefinition, path: str) -> FlowFileSpec:
+    """A flow file as a flow. Its body is not here: whoever runs it performs its nodes (`commands/flow.py`)."""
+    source, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
+    return FlowFileSpec(
+        _body, definition.name, source, False, Signature(_body, skip=1), True, definition=definition, file=file
+    )
 
-    frame = CURRENT.get()
-    assert frame is not None
-    assert spec.recipe is not None
-    execution = frame.execution
-    secrets = demand_secrets(spec.recipe, os.environ)
-    setting = Setting(execution.executor, spec.recipe, spec.file, inputs, secrets)
-    performance = Performance(execution, spec.recipe, setting, spec.source)
+
+def _body(run: Any, **inputs: Any) -> dict[str, Any]:
+    """What the body of every flow file takes and gives."""
+    raise AssertionError("a flow file is performed, not called")
+
+
+ARTICLES = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "json": "a JSON value",
+}
+_PYTHON: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,999})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+_LONGEST = (1 << 17) - 1  # bytes of NAME=value: Linux takes no longer variable
+
+
+def bind_inputs(definition: FlowDefinition, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
+    """The flow's inputs, all of them, defaults filled in. Raises InputsInvalid that names everything wrong.
+
+    Text is taken for a whole number, a number or a truth value only when it can be read in one way. With `words` (from
+    a command line) text for a `json` input is JSON; without, it is the text itself.
+    """
+    faults = [f"it has no input {name!r}" for name in given if name not in definition.inputs]
+    bound: dict[str, Any] = {}
+    for name, wanted in definition.inputs.items():
+        value = given.get(name, wanted.default)
+        if value is REQUIRED:
+            faults.append(f"{name} is missing")
+            continue
+        bound[name] = _typed(value, wanted.type, words) if name in given else value
+        fault = misfit(wanted.type, bound[name]) or unfit_for_a_variable(f"OUTLAST_INPUT_{name}", bound[name])
+        faults += [f"{name} {fault}"] if fault else []
+    if faults:
+        raise InputsInvalid(definition.name, "; ".join(faults), signature(definition))
+    return bound
+
+
+def signature(definition: FlowDefinition) -> str:
+    """The inputs as a person reads them: `ticket: string, limit: integer = 5`."""
+    return ", ".join(_shown(each) for each in definition.inputs.values()) or "none"
+
+
+def _shown(wanted: Input) -> str:
+    default = "" if wanted.default is REQUIRED else f" = {json.dumps(wanted.default, ensure_ascii=False)}"
+    return f"{wanted.name}: {wanted.type}{default}"
+
+
+def _typed(value: Any, kind: str, words: bool) -> Any:
+    """A text as the type that is wanted, where it says that plainly; else the value as it is."""
+    if not isinstance(value, str):
+        return value
+    if kind == "integer" and _INTEGER.fullmatch(value):
+        return int(value)
+    if kind == "number" and _NUMBER.fullmatch(value):
+        return int(value) if _INTEGER.fullmatch(value) else float(value)
+    if kind == "boolean" and value in ("true", "false"):
+        return value == "true"
+    return _parsed(value) if kind == "json" and words else value
+
+
+def bound_to(wanted: Input, value: Any) -> Any:
+    """A value for an input, as `bind_inputs` takes it."""
+    return _typed(value, wanted.type, words=False)
+
+
+def _parsed(word: str) -> Any:
     try:
-        return performance.perform()
-    finally:
-        performance.mirror.catch_up()
-        with suppress(OSError):  # it stays while something is in it
-            (execution.executor.home.folder / "work" / execution.id).rmdir()
+        return json.loads(word, parse_constant=lambda name: math.nan)
+    except (ValueError, RecursionError):
+        return _NoJson(word)
+
+
+class _NoJson(str):
+    """A word that is no JSON; misfit says so."""
+
+    __slots__ = ()
+
+
+def misfit(kind: str, value: Any) -> str:
+    """Why a value is not of an input's type; empty when it is."""
+    if kind == "json":
+        return _no_json(value)
+    if not isinstance(value, _PYTHON[kind]) or (isinstance(value, bool) and kind != "boolean"):
+        return f"is {_seen(value)}, not {ARTICLES[kind]}"
+    return "is no finite number" if isinstance(value, float) and not math.isfinite(value) else ""
+
+
+def _no_json(value: Any) -> str:
+    if isinstance(value, _NoJson):
+        return f"is no JSON: {_seen(str(value))} (a text needs its quotes: '\"text\"')"
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"is no JSON: {error}"
+    return ""
+
+
+def _seen(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | int | float | None) else repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text):,} characters)"
+
+
+def unfit_for_a_variable(variable: str, value: Any) -> str:
+    """Why a value cannot reach a command as this variable; empty when it can."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "holds half of a character, which no command can be given"
+    if "\0" in text:
+        return "holds a NUL, which no command can be given"
+    size, limit = len(text.encode()), _LONGEST - len(variable) - 1
+    return "" if size <= limit else f"has {size:,} bytes; a command can be given {limit:,}: put it in a file"
+
+
+def demand_secrets(definition: FlowDefinition, environ: Mapping[str, str]) -> dict[str, str]:
+    """The flow's secrets with their values. Raises SecretMissing that names all that are unset or empty."""
+    missing = [name for name in definition.secrets if not environ.get(name)]
+    if missing:
+        raise SecretMissing(definition.name, ", ".join(missing))
+    return {name: environ[name] for name in definition.secrets}

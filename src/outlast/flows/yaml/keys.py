@@ -97,6 +97,9 @@ NODE: Mapping[str, FlowFileKey] = {
     "crashes": FlowFileKey(
         kinds.count(1, 1000), "In how many deaths of its process it may be alone before a person is asked.", on=(STEP,)
     ),
+    "limit": FlowFileKey(
+        kinds.NAMED, "The limit that its attempts share with other steps, over all runs: `outlast limit`.", on=COMMANDS
+    ),
     "accept": FlowFileKey(kinds.COMMANDS, "Commands that must succeed, or the step has failed.", on=(STEP,)),
     "on_partial": FlowFileKey(
         kinds.one_of(ON_PARTIAL), "What becomes of the files that an unfinished attempt changed.", on=(STEP,)

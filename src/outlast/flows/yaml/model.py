@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from outlast.values.digest import identity
+from outlast.values.codec import identity
 
 ON_PARTIAL = ("keep", "restore", "ask")
 ON_LIMIT = ("fail", "pause", "continue")
@@ -47,6 +47,7 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
     backoff: float = BACKOFF_SECONDS
     retry_exits: tuple[int, ...] = ()  # the exits that are tried again; none: every failure
     crashes: int | None = None
+    limit: str = ""
     accept: tuple[str, ...] = ()
     effect: bool = False
     confirm: str = ""
@@ -139,7 +140,7 @@ class SubFlow(Struct, frozen=True, tag=True, tag_field="node"):
 Node = Command | Pause | Wait | Parallel | Repeat | Foreach | SubFlow
 
 
-class Recipe(Struct, frozen=True):
+class FlowDefinition(Struct, frozen=True):
     """A whole flow file."""
 
     name: str
@@ -152,7 +153,7 @@ class Recipe(Struct, frozen=True):
 
     def nodes(self) -> Iterator[Node]:
         """Every node, in the order of the file."""
-        return _walk(self.steps)
+        return walk(self.steps)
 
     @property
     def goes_up(self) -> bool:
@@ -170,18 +171,19 @@ class Recipe(Struct, frozen=True):
         return normpath(join(self.cwd, command.cwd, path))
 
 
-def _walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """These nodes, and all inside of them."""
     for node in nodes:
         yield node
         if isinstance(node, Parallel):
-            yield from _walk(node.branches)
+            yield from walk(node.branches)
         elif isinstance(node, Repeat | Foreach):
-            yield from _walk(node.steps)
+            yield from walk(node.steps)
 
 
-def code_of_recipe(recipe: Recipe) -> str:
+def code_of_definition(definition: FlowDefinition) -> str:
     """A digest of what a flow file says, wherever in it that stands."""
-    plain = msgspec.to_builtins(recipe)
+    plain = msgspec.to_builtins(definition)
     for node in plain["steps"]:
         _forget_line(node)
     return identity(msgspec.json.encode(plain, order="sorted"))
@@ -193,19 +195,19 @@ def _forget_line(node: dict[str, Any]) -> None:
         _forget_line(inner)
 
 
-def code_of_step(recipe: Recipe, id: str) -> str | None:
+def code_of_step(definition: FlowDefinition, id: str) -> str | None:
     """A digest of what makes the step's work; None when `id` names no command.
 
     How it is written in the file, its agent, timeout, retries, routes and declared files are not part of it.
     """
-    found = next((node for node in recipe.nodes() if node.id == id), None)
+    found = next((node for node in definition.nodes() if node.id == id), None)
     if not isinstance(found, Command):
         return None
     work = {
         "run": found.run.strip(),
-        "shell": found.shell or recipe.shell,
-        "cwd": normpath(join(recipe.cwd, found.cwd) or "."),
-        "env": {**recipe.env, **found.env},
+        "shell": found.shell or definition.shell,
+        "cwd": normpath(join(definition.cwd, found.cwd) or "."),
+        "env": {**definition.env, **found.env},
         "accept": [command.strip() for command in found.accept],
         "confirm": found.confirm.strip(),
         "not_done_exit": sorted(set(found.not_done_exit)),

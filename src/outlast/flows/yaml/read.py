@@ -14,28 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
-from outlast.flows.yaml.inputs import bind_inputs, demand_secrets
+from outlast.flows.yaml.flow import bind_inputs, demand_secrets
 from outlast.flows.yaml.keys import CENTRE, FLOW, FOREACH, PARALLEL, PAUSE, REPEAT, SUBFLOW, WAIT, schema
 from outlast.flows.yaml.model import (
     Command,
+    FlowDefinition,
     Foreach,
     Node,
     Parallel,
     Pause,
-    Recipe,
     Repeat,
     SubFlow,
     Wait,
     code_of_step,
 )
 from outlast.flows.yaml.rules import MappingDraft, check, read_fields
-from outlast.flows.yaml.subflow import FIRST, Way, check_subflows
-from outlast.flows.yaml.surroundings import check_folders, check_shells
+from outlast.flows.yaml.subflow import FIRST, Way, check_folders, check_shells, check_subflows
 from outlast.flows.yaml.values import Problems
 from outlast.values.frozen import NamedTuple
 from outlast.values.yaml_tree import SIZE_LIMIT, FlowFileProblem, UnreadableFlowFile, read_tree
 
-__all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_recipe", "read_recipe", "schema"]
+__all__ = ["bind_inputs", "code_of_step", "demand_secrets", "parse_flow_file", "read_flow_file", "schema"]
 
 
 class _Drafted(NamedTuple):
@@ -43,15 +42,15 @@ class _Drafted(NamedTuple):
 
     draft: MappingDraft
     problems: tuple[FlowFileProblem, ...]
-    recipe: Recipe | None
+    definition: FlowDefinition | None
 
 
-def read_recipe(path: Path, way: Way = FIRST) -> Recipe:
+def read_flow_file(path: Path, way: Way = FIRST) -> FlowDefinition:
     """The flow that a file describes. Raises FlowNotFound when there is none, RecipeInvalid with every mistake.
 
     `way` is how other files led to it.
     """
-    return parse_recipe(content_of(path), str(path), path, way)
+    return parse_flow_file(content_of(path), str(path), path, way)
 
 
 def content_of(path: Path) -> bytes:
@@ -84,7 +83,7 @@ def _content(path: Path) -> bytes:
     raise UnreadableFlowFile(0, f"it is {'a folder' if stat.S_ISDIR(mode) else 'no regular file'}", "name a flow file")
 
 
-def parse_recipe(text: bytes, file: str, path: Path | None = None, way: Way = FIRST) -> Recipe:
+def parse_flow_file(text: bytes, file: str, path: Path | None = None, way: Way = FIRST) -> FlowDefinition:
     """The flow that a text describes; `file` is for messages. Raises RecipeInvalid with every mistake.
 
     With its `path`, what lies around it counts too: folders that lead out, other flow files that it runs.
@@ -94,9 +93,9 @@ def parse_recipe(text: bytes, file: str, path: Path | None = None, way: Way = FI
     except UnreadableFlowFile as error:
         raise RecipeInvalid(file, (error.problem,)) from error
     problems = {*drafted.problems, *_around(drafted.draft, path, way)}
-    if problems or drafted.recipe is None:
+    if problems or drafted.definition is None:
         raise RecipeInvalid(file, tuple(sorted(problems)))
-    return drafted.recipe
+    return drafted.definition
 
 
 @lru_cache(maxsize=16)
@@ -105,7 +104,7 @@ def _drafted(text: bytes) -> _Drafted:
     problems = Problems()
     draft = read_fields(read_tree(text), "", FLOW, problems)
     check(draft, problems)
-    return _Drafted(draft, tuple(problems), None if problems else _recipe(draft))
+    return _Drafted(draft, tuple(problems), None if problems else _definition(draft))
 
 
 def _around(flow: MappingDraft, path: Path | None, way: Way) -> Problems:
@@ -116,7 +115,7 @@ def _around(flow: MappingDraft, path: Path | None, way: Way) -> Problems:
     check_folders(flow, nodes, path, problems)
     if path is not None:
         check_shells((flow, *nodes), problems)
-    check_subflows(flow, steps, path, way, read_recipe, problems)
+    check_subflows(flow, steps, path, way, read_flow_file, problems)
     return problems
 
 
@@ -126,10 +125,10 @@ _CONDITIONS = ("when", "until", "confirm")
 _RETRY = {"max": "retries", "backoff": "backoff", "on_exit": "retry_exits"}
 
 
-def _recipe(draft: MappingDraft) -> Recipe:
+def _definition(draft: MappingDraft) -> FlowDefinition:
     given = draft.values
     others = {name: given[name] for name in given if name not in ("flow", "steps")}
-    return Recipe(given["flow"], _nodes(given["steps"]), **others)
+    return FlowDefinition(given["flow"], _nodes(given["steps"]), **others)
 
 
 def _node(draft: MappingDraft) -> Node:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from outlast.flows.yaml import keys
-from outlast.flows.yaml.inputs import ARTICLES, misfit, unfit_for_a_variable
+from outlast.flows.yaml.flow import ARTICLES, misfit, unfit_for_a_variable
 from outlast.flows.yaml.keys import CENTRE, EFFECT, MISPLACED, STEP, FlowFileKey
 from outlast.flows.yaml.model import REQUIRED, Input
 from outlast.flows.yaml.values import (
@@ -23,7 +23,7 @@ from outlast.flows.yaml.values import (
     shown,
     wrong,
 )
-from outlast.runs.waits.schema import APPROVAL, wrong_with
+from outlast.values.schema import APPROVAL, wrong_with
 from outlast.values.text import closest, nearest
 from outlast.values.yaml_tree import Tree
 

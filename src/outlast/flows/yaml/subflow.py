@@ -2,23 +2,29 @@
 
 Everything is looked at before anything runs: a file that is missing, has mistakes, wants other inputs, or leads back to
 where it came from is a mistake of the file that names it.
+
+What the commands of a flow file find where it lies: their folders, and their shell.
+
+They run in the file's folder and below it, or above it up to the top of its repository, and no further.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from posixpath import join, normpath
 from typing import Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
-from outlast.flows.loading import RECIPES
-from outlast.flows.yaml.inputs import ARTICLES, bound_to, misfit
+from outlast.files.repository import is_below, top_of
+from outlast.flows.loading import FLOW_FILES
+from outlast.flows.yaml.flow import ARTICLES, bound_to, misfit
 from outlast.flows.yaml.keys import FOREACH, SUBFLOW
-from outlast.flows.yaml.model import REQUIRED, Input, Recipe, SubFlow
+from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow
 from outlast.flows.yaml.rules import MappingDraft
-from outlast.flows.yaml.surroundings import leads_out
 from outlast.flows.yaml.values import Problems, inside, shown
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import nearest
@@ -32,7 +38,7 @@ class Way(NamedTuple):
     """How one flow file led to another."""
 
     above: tuple[str, ...]  # the files whose flows run this one, by their real paths
-    known: dict[str, Recipe]  # those that were read on the way, and are as they should be
+    known: dict[str, FlowDefinition]  # those that were read on the way, and are as they should be
 
     def to(self, file: Path) -> Way:
         """The same, one file further. The first one remembers for all the others."""
@@ -40,7 +46,7 @@ class Way(NamedTuple):
 
 
 FIRST = Way((), {})
-ReadFlow = Callable[[Path, Way], Recipe]
+ReadFlow = Callable[[Path, Way], FlowDefinition]
 
 
 def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
@@ -80,7 +86,7 @@ def _placed(drafts: Sequence[MappingDraft], *, in_foreach: bool) -> Iterator[tup
 # -- the file ----------------------------------------------------------------------------------------
 
 
-def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: Problems) -> FlowDefinition | None:
     name = draft.get("flow")
     path = os.path.realpath(file.parent / name)
     if out := leads_out(name, file):
@@ -93,7 +99,7 @@ def _read(draft: MappingDraft, file: Path, way: Way, read: ReadFlow, problems: P
     return None
 
 
-def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> Recipe | None:
+def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, problems: Problems) -> FlowDefinition | None:
     name = draft.get("flow")
     try:
         if str(path) not in way.known:
@@ -111,7 +117,7 @@ def _read_file(draft: MappingDraft, path: Path, way: Way, read: ReadFlow, proble
 def _other_file(name: str, path: Path) -> str:
     folder = os.path.dirname(name)
     try:
-        there = sorted(each for each in os.listdir(path.parent) if each.endswith(RECIPES))
+        there = sorted(each for each in os.listdir(path.parent) if each.endswith(FLOW_FILES))
     except OSError:
         return "name a flow file by its path from this file's folder"
     return nearest(name, [os.path.join(folder, each) for each in there], "the flow files there are")
@@ -143,17 +149,21 @@ def _written(draft: MappingDraft) -> list[tuple[str, Tree]]:
     return [(key.text, value) for key, value in zip(tree.nodes[::2], tree.nodes[1::2], strict=True)]
 
 
-def _check_inputs(draft: MappingDraft, recipe: Recipe, own: Mapping[str, Input], problems: Problems) -> None:
+def _check_inputs(
+    draft: MappingDraft, definition: FlowDefinition, own: Mapping[str, Input], problems: Problems
+) -> None:
     """Whether the inputs of the other flow are given, and of its types."""
     given, name = draft.get("inputs") or {}, draft.get("flow")
     for each, node in _written(draft):
         path = inside(inside(draft.path, "inputs"), each)
-        if each not in recipe.inputs:
-            advice = nearest(each, recipe.inputs, "its inputs are") if recipe.inputs else "remove it: it has none"
+        if each not in definition.inputs:
+            advice = (
+                nearest(each, definition.inputs, "its inputs are") if definition.inputs else "remove it: it has none"
+            )
             problems.note(node, path, f"{name} has no input {shown(each)}", advice)
-        elif each in given and (fault := _fault(recipe.inputs[each], given[each], own)):
-            problems.note(node, path, fault, f"give {ARTICLES[recipe.inputs[each].type]}")
-    for wanted in recipe.inputs.values():
+        elif each in given and (fault := _fault(definition.inputs[each], given[each], own)):
+            problems.note(node, path, fault, f"give {ARTICLES[definition.inputs[each].type]}")
+    for wanted in definition.inputs.values():
         if wanted.default is REQUIRED and wanted.name not in given:
             advice = f"add `inputs: {{{wanted.name}: …}}`"
             draft.note("flow", problems, f"{name} needs the input {wanted.name!r} ({wanted.type})", advice)
@@ -168,3 +178,47 @@ def _fault(wanted: Input, value: Any, own: Mapping[str, Input]) -> str:
     if source is None or wanted.type in (source.type, "json") or (source.type, wanted.type) in _WIDER:
         return ""
     return f"{wanted.name} is {ARTICLES[wanted.type]} there, and {source.name} is {ARTICLES[source.type]} here"
+
+
+# -- the folders and shells that commands find -----------------------------------------------------
+
+
+def check_folders(flow: MappingDraft, nodes: Sequence[MappingDraft], file: Path | None, problems: Problems) -> None:
+    """Note each `cwd` that leads out. `file` is the flow file, where it is known."""
+    own = flow.get("cwd") or ""
+    if own:
+        _check(flow, own, own, file, problems)
+    for each in (each for each in nodes if each.get("cwd")):
+        _check(each, each.get("cwd"), join(own, each.get("cwd")), file, problems)
+
+
+def check_shells(drafts: Sequence[MappingDraft], problems: Problems) -> None:
+    """Note each shell that this machine has not."""
+    for each in drafts:
+        name = each.get("shell")
+        if name and shutil.which(name) is None:
+            each.note("shell", problems, f"there is no {name} here", "install it, or write the command for `sh`")
+
+
+def _check(draft: MappingDraft, text: str, path: str, file: Path | None, problems: Problems) -> None:
+    if why := leads_out(path, file):
+        draft.note("cwd", problems, f"{shown(text)} leads out of {why}", "give a folder inside it")
+
+
+def leads_out(path: str, file: Path | None) -> str:
+    """What a path from a flow file's folder leads out of; empty if it does not. Links count where it goes up."""
+    if ".." not in path.split("/"):
+        return ""
+    if file is None:
+        return "the folder it starts in" if normpath(path).split("/")[0] == ".." else ""
+    top = top_of(file.parent)
+    bound = top or os.path.realpath(file.parent)
+    if is_below(os.path.realpath(file.parent / path), bound):
+        return ""
+    return f"the repository {bound}" if top else f"the flow's folder, which is in no repository ({bound})"
+
+
+def below_top(folder: Path) -> str:
+    """A flow's folder as a path from the top of its repository; empty outside of one."""
+    top = top_of(folder)
+    return os.path.relpath(os.path.realpath(folder), top) if top else ""

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.errors import StepInvalid
-from outlast.flows.loading import RECIPES
+from outlast.flows.loading import FLOW_FILES
 from outlast.flows.spec import seconds
-from outlast.runs.waits.interrupt import RESERVED
-from outlast.runs.waits.schema import refuse_schema
+from outlast.ledger.journal import RESERVED
 from outlast.values.codec import doubled
 from outlast.values.frozen import NamedTuple
+from outlast.values.schema import refuse_schema
 from outlast.values.text import nearest
 from outlast.values.yaml_tree import FlowFileProblem, Tree
 
@@ -329,8 +329,8 @@ def _read_folder(node: Tree, path: str, problems: Problems) -> Any:
 
 def _read_flow_file(node: Tree, path: str, problems: Problems) -> Any:
     text = _read_folder(node, path, problems)
-    if text is not BAD and not text.endswith(RECIPES):
-        return problems.note(node, path, f"{shown(text)} is no flow file", f"name one that ends with {RECIPES[0]}")
+    if text is not BAD and not text.endswith(FLOW_FILES):
+        return problems.note(node, path, f"{shown(text)} is no flow file", f"name one that ends with {FLOW_FILES[0]}")
     return text
 
 

@@ -7,25 +7,24 @@ and is remembered: it is where an unfinished run goes on, or where the body does
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from outlast.commands.flow import Lane as Lane
-from outlast.commands.flow import Performance
+from msgspec.structs import replace
+
 from outlast.errors import Paused
-from outlast.flows.spec import FlowSpec, StepSpec
-from outlast.flows.yaml.model import Pause
+from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, JournalEntry, decode_payload
 from outlast.runs import call_plain as calls
-from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
-from outlast.runs.call import Call, Fresh, Ledger, Past, Poisoned, Replay
+from outlast.runs.attempt import Attempt, Frame, StepCall
+from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
-from outlast.runs.journal_writer import Entries, Pen
+from outlast.runs.journal_writer import Entries, JournalWriter
 from outlast.runs.replay.model import OWN, Lacking
 from outlast.runs.rewind import REWOUND
+from outlast.runs.step import StepSpec
 from outlast.store.contract import Hold, Writing
 from outlast.values.codec import digest_inputs
 
@@ -39,8 +38,8 @@ MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not
 _NOWHERE = Entries(None, None, 0)
 
 
-class Silent(Pen):
-    """A pen without ink: what it is told goes nowhere."""
+class SilentWriter(JournalWriter):
+    """Writes nothing: what it is told goes nowhere."""
 
     def note(self, made: JournalEntry) -> None:
         """Nothing rides with any commit."""
@@ -130,7 +129,7 @@ class Replaying(Execution):
 
     def __init__(self, executor: Executor, hold: Hold, ledger: Ledger, trace_id: str, *, is_over: bool) -> None:
         super().__init__(executor, hold, ledger, trace_id, resumed=False)
-        self.pen = Silent(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
+        self.writer = SilentWriter(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.store = cast("Store", _Shut())
         self.settings = replace(executor.home.settings, sleep_in_place_seconds=-math.inf)  # every sleep is a wait
         self.is_over = is_over  # the run succeeded: every call of its body is on record
@@ -152,16 +151,6 @@ class Replaying(Execution):
             self._unknown[asked.call] = asked
             nothing = Header(spec.kind, spec.name)
             asked.next, asked.elsewhere = Poisoned(Past(asked.call, spec.kind, 0, 0, nothing, None)), None
-        return asked
-
-    def ask_all(
-        self, frame: Frame, spec: StepSpec, items: Iterable[Any], key: Callable[[Any], Any] | None = None
-    ) -> list[StepCall]:
-        """Of a map, calls that were never begun stay so when another one failed."""
-        asked = super().ask_all(frame, spec, items, key)
-        for one in asked:
-            if isinstance(one.next, Poisoned) and one.call not in self.ledger.calls:
-                one.next = Fresh(1)
         return asked
 
     def recorded(self, asked: StepCall, past: Past) -> Any:
@@ -288,40 +277,6 @@ def known_child(execution: Execution, spec: FlowSpec, call: Call, past: Past | N
     past.asked = True
     run_id = str(decode_payload(past.payload).facts["child"])
     return KnownChild(execution, spec, run_id, call, past)
-
-
-# -- flow files --------------------------------------------------------------------------------------
-
-
-class _NoMirror:
-    def catch_up(self) -> None:
-        """No receipt is new."""
-
-
-class OnReceipts(Performance):
-    """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
-
-    looks_at_files = False
-
-    def without_mirror(self) -> None:
-        self.__dict__["mirror"] = _NoMirror()
-
-    def perform(self) -> dict[str, Any]:
-        self.without_mirror()
-        frame = CURRENT.get()
-        assert frame is not None
-        return self._walk(Lane(frame, self.setting))
-
-    def _tidy(self, asked: StepCall) -> None:
-        """There is nothing to tidy up."""
-
-    def _close(self, path: str, number: int, last: StepCall | None) -> None:
-        """No marks are made."""
-
-    def _end_declined(self, node: Pause) -> NoReturn:
-        """The run was given up here: that is on record, and not done again."""
-        self.execution.paused = True
-        raise Paused
 
 
 @contextmanager

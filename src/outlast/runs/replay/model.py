@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.runs.call import Call, Past
-from outlast.values.frozen import dataclass
 
 CODES = (
     "no_receipt",
@@ -23,8 +24,7 @@ CODES = (
 OWN = ("decision", "testimony", "run")  # kinds of entries that no body asks for
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Struct, frozen=True):
     """One thing that the body does otherwise than it is recorded."""
 
     code: str  # one of CODES
@@ -33,8 +33,7 @@ class Divergence:
     found: str  # what the body does
 
 
-@dataclass(frozen=True, slots=True)
-class RunReplay:
+class RunReplay(Struct, frozen=True):
     """A body, run on receipts only: nothing was executed and nothing written."""
 
     run_id: str
@@ -52,8 +51,7 @@ class RunReplay:
         return not self.divergences
 
 
-@dataclass(frozen=True, slots=True)
-class Lacking:
+class Lacking(Struct, frozen=True):
     """A call that the body asked for and that has no outcome on record."""
 
     call: Call

@@ -5,32 +5,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from outlast.clock import moment
-from outlast.commands.step import Setting
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import RecipeSpec
-from outlast.flows.yaml.inputs import bind_inputs
-from outlast.home.find import run_row
-from outlast.home.home import refuse_loop
+from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.home.home import refuse_loop, run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
-from outlast.runs import failure, recovery
+from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.branches import Branches, run_body, watch_tasks
 from outlast.runs.call import Call, Ledger, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
-from outlast.runs.finished import RESULT_PRUNED, proven
+from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_now
+from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
-from outlast.runs.replay.execution import OnReceipts, Replaying, counted
+from outlast.runs.replay.execution import Replaying, counted
 from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
 from outlast.runs.run import FINISHED, Outcome
-from outlast.runs.start import flow_of_run
+from outlast.runs.same_flow import flow_of_run
 from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, Reading, RunRow
 from outlast.values.codec import decode, encode, pack
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
 
-P = TypeVar("P", bound=OnReceipts)
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
 
@@ -95,10 +93,10 @@ def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
         raise FlowNotFound(row.flow, f"its body is the script's: {_by_itself(row)}")
     record = record_now(caller, row)
 
-    def look(reading: Reading) -> recovery.FoundRun:
+    def look(reading: Reading) -> FoundRun:
         lease = reading.lease_of(row.id)
         assert lease is not None
-        return recovery.find(reading, row._replace(mark=0), lease)
+        return find(reading, row._replace(mark=0), lease)
 
     found = caller.home.store.read(look)
     if found.broken is not None:
@@ -157,8 +155,6 @@ def replay(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> RunRepl
 
 def come_to(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """What a body comes to on the receipts."""
-    import asyncio
-
     if spec.is_async:
         return asyncio.run(_come_to_async(executor, recorded, spec))
     execution = _execution(executor, recorded)
@@ -174,8 +170,6 @@ def come_to(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
 
 async def _come_to_async(executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Came:
     """A body that hangs is given up after some time."""
-    import asyncio
-
     watch_tasks(asyncio.get_running_loop())
     execution = _execution(executor, recorded)
     branches = execution.branches = Branches(execution.turns())
@@ -206,18 +200,11 @@ def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
 
 
 def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:
-    if isinstance(spec, RecipeSpec):
-        return recipe_body(execution, executor, recorded.inputs, spec, OnReceipts).perform
+    if isinstance(spec, FlowFileSpec):
+        return executor.live.commands.on_receipts(execution, spec, recorded.inputs)
     inputs = spec.typed(recorded.inputs)
     run = executor.live.facade(execution, spec.is_async)
     return lambda: spec.function(run, **inputs)
-
-
-def recipe_body(execution: Replaying, executor: Executor, inputs: dict[str, Any], spec: RecipeSpec, kind: type[P]) -> P:
-    """A flow file's, gone through on receipts. Its secrets are not asked for: no command is run."""
-    assert spec.recipe is not None
-    setting = Setting(executor, spec.recipe, spec.file, bind_inputs(spec.recipe, inputs), {})
-    return kind(execution, spec.recipe, setting, spec.source)
 
 
 def _plain_end(body: Callable[[], Any]) -> ReplayedEnd:
@@ -232,8 +219,6 @@ def _plain_end(body: Callable[[], Any]) -> ReplayedEnd:
 
 
 async def _async_end(running: asyncio.Future[Any], seconds: float) -> ReplayedEnd:
-    import asyncio
-
     try:
         done, _ = await asyncio.wait({running}, timeout=seconds)
     finally:

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.clock import micros
 from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, Refused, ValueRefused, WaitCancelled
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
-from outlast.runs.attempt import Frame
 from outlast.runs.call import Call, Past
-from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
 from outlast.runs.waits.notes import Notes
-from outlast.runs.waits.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple
+from outlast.values.schema import APPROVAL, refuse_schema, schema_of, wrong_with
 from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.runs.attempt import Frame
+    from outlast.runs.execution import Execution
 
 
 def save(
@@ -258,10 +260,8 @@ def _write_again(execution: Execution, old: Past) -> None:
     """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
     header = msgspec.structs.replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
     made = JournalEntry(msgspec.json.encode(header), old.payload)
-    pen = execution.pen
-    with pen.lock:
-        queued = pen.queue(made)
-    pen.write(queued)
+    writer = execution.writer
+    writer.commit(made)
 
 
 def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
@@ -278,10 +278,8 @@ def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | No
     def work(tx: Writing) -> None:
         tx.use_interrupt(interrupt_id)
 
-    pen = execution.pen
-    with pen.lock:
-        queued = pen.queue_work(work, made)
-    pen.write(queued)
+    writer = execution.writer
+    writer.commit_work(work, made)
     return GivenAnswer(decode(body), actor)
 
 

@@ -7,13 +7,15 @@ what the flow asks of the world outside: a person, a signal. Those may have any 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
+
 from outlast.errors import AnswerInvalid
-from outlast.values.codec import encode
-from outlast.values.digest import identity
-from outlast.values.frozen import dataclass
+from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
+from outlast.ledger.journal import RESERVED as RESERVED
+from outlast.values.codec import encode, identity
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
@@ -36,15 +38,13 @@ QUESTIONS: dict[str, str] = {
     "signal": "waits for the signal {name}",
 }
 
+INTERRUPT_TYPES = (*CHOICES, "signal", "approval")  # those that have a name of ours
 RETRY, DEADLINE = "run.retry", "run.deadline"  # timers of the run itself, which no call of its body waits for
 OF_THE_RUN: dict[str, str] = {
     RETRY: "the run is tried again at {due}, {retry} of {of}, after {error}",
     DEADLINE: "the run is to be done by {due}",
 }
 
-OF_A_CALL = ("in_doubt", "crash_loop", "inputs_changed", "partial")  # answers that decide about a call of the run
-BY_THEMSELVES = ("timer", "child", "signal")  # no person is asked
-RESERVED = (*OF_A_CALL, *BY_THEMSELVES, "limit")  # what no flow may call its own questions
 NO_DEFAULT: Any = object()  # a wait without one
 BY_DEADLINE = "deadline"  # who answered, when nobody did in time
 
@@ -62,15 +62,14 @@ def is_for_people(kind: str) -> bool:
 _OF_A_MAP = re.compile(r"(?:^|/)([^/~]+)\[\d+\]/\1(?:~|$)")
 
 
-class _Shown(dict[str, Any]):
+class _QuestionFacts(dict[str, Any]):
     """What a question shows; of what is not there, a mark."""
 
     def __missing__(self, name: str) -> str:
         return "?"
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Struct, frozen=True):
     """One wait of a run."""
 
     id: str
@@ -105,10 +104,30 @@ class Interrupt:
                 else f"{self.step} waits for {_an(self.type)}"
             )
         text = OF_THE_RUN.get(self.step, QUESTIONS[self.type]) if self.type == "timer" else QUESTIONS[self.type]
-        said = text.format_map(_Shown(self.payload, step=self.step))
+        said = text.format_map(_QuestionFacts(self.payload, step=self.step))
         said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""
         probe = self.payload.get("probe")
         return f"{said}; its probe said: {probe}" if probe else said
+
+    @property
+    def is_for_people(self) -> bool:
+        """Whether nothing but a person's answer settles it."""
+        return is_for_people(self.type)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether its type is one of the runtime's, and not a question that the flow itself asks."""
+        return self.type in RESERVED
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its deadline has passed: nobody can answer it any more."""
+        return self.due_at is not None and is_told(self.type) and self.due_at <= datetime.now(UTC)
+
+    @property
+    def is_answered_by_deadline(self) -> bool:
+        """Whether nobody answered in time, and its default or the want of one is the answer."""
+        return self.answered_by == BY_DEADLINE
 
     @property
     def digest(self) -> str:
@@ -135,7 +154,14 @@ class Interrupt:
             return ()
         if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
             return tuple(choice for choice in CHOICES[self.type] if choice != "reuse")  # there is nothing to reuse
+        if self.type == "partial" and self._left_is_shared:
+            return tuple(choice for choice in CHOICES[self.type] if choice != "restore")  # nobody knows whose it is
         return CHOICES[self.type]
+
+    @property
+    def _left_is_shared(self) -> bool:
+        left = self.payload.get("left")
+        return isinstance(left, dict) and bool(left.get("shared"))
 
 
 def digest_of(kind: str, payload: Any) -> str:
@@ -164,7 +190,7 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     if interrupt.type == "signal":
         send = f"outlast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
         raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
-    from outlast.runs.waits.schema import APPROVAL, wrong_with
+    from outlast.values.schema import APPROVAL, wrong_with
 
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":

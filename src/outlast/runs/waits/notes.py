@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from outlast.home.find import interrupt_row
+from outlast.home.home import interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
-from outlast.runs.waits.schema import APPROVAL
 from outlast.secrets.find import counted
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.values.codec import decode
+from outlast.values.schema import APPROVAL
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -5,34 +5,33 @@ Sending signals: durable at once, and taken once, by a wait that is open or by o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, RunFinished
 from outlast.home import once as operations
-from outlast.home.find import run_row
-from outlast.home.once import Operation
+from outlast.home.home import run_row
+from outlast.home.once import Repeatable
 from outlast.home.place import check_name
-from outlast.runs.claim import refuse_sealed
 from outlast.runs.decisions import pass_deadline
+from outlast.runs.holder import refuse_sealed
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.ask import signal as question
 from outlast.runs.waits.interrupt import NO_DEFAULT
 from outlast.runs.waits.notes import note_closed
 from outlast.store.contract import InterruptRow, NewSignal, RunRow, Writing
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
-from outlast.values.frozen import dataclass
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Struct, frozen=True):
     """A message that was sent. It is consumed once."""
 
     id: str
@@ -56,7 +55,7 @@ def send(
         raise NameInvalid("signal", name, "say to whom: a task, or a run")
     run = run_row(caller.home, run_id) if run_id is not None else None
     found = check_name("task", task) if task is not None else ""
-    operation = Operation(operation_id, "signal", [name, body, found, run.id if run else ""])
+    operation = Repeatable(operation_id, "signal", [name, body, found, run.id if run else ""])
 
     def work(tx: Writing) -> tuple[Signal, str]:
         sent = _send(caller, tx, name, raw, found, run)

@@ -1,4 +1,4 @@
-"""Blobs: content in a folder, named by its digest, verified when read.
+"""Blobs: content in a folder, named by its digest, verified when read. Small content may be in the ledger instead.
 
 A blob is durable before anything refers to it: file synced, renamed, folder synced. Writing the same
 content twice is harmless. A crash leaves at most a file nobody refers to. `gc` moves such files to the trash
@@ -11,25 +11,26 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from hashlib import file_digest, sha256
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from outlast import failpoints
 from outlast.errors import HomeReadOnly, IntegrityBroken
+from outlast.store.contract.blobs import nothing_inside
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
-from outlast.values.digest import digest
-from outlast.values.plain import NotPlain, kind_of, open_plain, read_plain
-from outlast.values.private import make_folder, open_file
+from outlast.values.codec import digest
+from outlast.values.private import NotPlain, kind_of, make_folder, open_file, open_plain, read_plain
 
 if TYPE_CHECKING:
-    from outlast.store.contract.blobs import Intake, Trash
+    from outlast.store.contract.blobs import Inside, Intake, Trash
 
 
 class FolderBlobs:
     """A folder of blobs: `ab/abcdef…`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, inside: Inside = nothing_inside) -> None:
+        self.folder, self._inside = folder, inside
         self._named: set[str] = set()  # folders whose own names this process has synced, whoever made them
 
     @property
@@ -43,7 +44,7 @@ class FolderBlobs:
         try:
             return self.path(name).stat().st_size
         except OSError:
-            return 0
+            return len(self._inside(name) or b"")
 
     def intake(self) -> Intake:
         from outlast.store.blobs.intake import FolderIntake  # late: most commands take nothing in
@@ -145,9 +146,15 @@ class FolderBlobs:
         self._named_now(path)
 
     def renew(self, name: str) -> bool:
-        """Whether the blob is in its place, whole; then it is young again, and its name is durable."""
+        """Whether the blob is in its place, whole; then it is young again, and its name is durable.
+
+        What only the ledger has gets a place here: there it stays as long as what it was committed with.
+        """
         path = self.path(name)
-        if not self._touch(path) or not self._is_whole(name):
+        if not self._touch(path):
+            content = self._inside(name)
+            return content is not None and self.put(content) == name
+        if not self._is_whole(name):
             return False
         self._sync_names(path)
         return True
@@ -206,7 +213,8 @@ class FolderBlobs:
         return True
 
     def has(self, name: str) -> bool:
-        return any(os.path.lexists(path) and not kind_of(path) for path in self._places(name))
+        places = self.path(name), self.folder / "trash" / name, self.path(name)  # it may be back meanwhile
+        return any(os.path.lexists(path) and not kind_of(path) for path in places) or self._inside(name) is not None
 
     def opened(self, name: str) -> BinaryIO:
         """The blob's file, for who proves what he reads of it. Raises IntegrityBroken when it is missing."""
@@ -216,18 +224,30 @@ class FolderBlobs:
             raise translated(error, str(self.folder)) from error
 
     def _opened(self, name: str) -> BinaryIO:
-        for path in self._places(name):
-            try:
-                return open_plain(path)
-            except FileNotFoundError:
-                continue
-            except NotPlain as error:
-                raise IntegrityBroken(f"blob {name[:12]}", str(error.strerror)) from error
+        for look in (self._in_place, self._in_ledger, self._in_trash, self._in_place):  # it may be back meanwhile
+            if (found := look(name)) is not None:
+                return found
         raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
 
-    def _places(self, name: str) -> tuple[Path, Path, Path]:
-        """In its place, in the trash, or back in its place since the trash was looked into."""
-        return self.path(name), self.folder / "trash" / name, self.path(name)
+    def _in_place(self, name: str) -> BinaryIO | None:
+        return _plain(self.path(name))
+
+    def _in_trash(self, name: str) -> BinaryIO | None:
+        return _plain(self.folder / "trash" / name)
+
+    def _in_ledger(self, name: str) -> BinaryIO | None:
+        content = self._inside(name)
+        return BytesIO(content) if content is not None else None
+
+
+def _plain(path: Path) -> BinaryIO | None:
+    """A blob's file; None when there is none. Raises IntegrityBroken for what is no file."""
+    try:
+        return open_plain(path)
+    except FileNotFoundError:
+        return None
+    except NotPlain as error:
+        raise IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
 
 
 def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:

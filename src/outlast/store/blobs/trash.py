@@ -52,11 +52,11 @@ class FolderTrash:
         """The blobs in the trash."""
         return self._files(self.folder)
 
-    def temporaries(self) -> list[Path]:
-        """What writers that died left half-written, a grace period ago or more."""
+    def half_written(self) -> list[str]:
+        """What writers that died left unfinished, a grace period ago or more: paths of files."""
         folders = [Path(entry.path) for entry in _entries(self.blobs.folder) if len(entry.name) == 2]
         found = [Path(entry.path) for folder in folders for entry in _entries(folder)]
-        return [path for path in found if self._is_left_over(path)]
+        return [str(path) for path in found if self._is_left_over(path)]
 
     def _files(self, folder: Path) -> list[BlobFile]:
         found = []
@@ -71,6 +71,14 @@ class FolderTrash:
     def _is_left_over(self, path: Path) -> bool:
         match, seen = _TEMPORARY.fullmatch(path.name), _stat(path)
         return bool(match and seen and self._is_old(seen) and not os.path.exists(f"/proc/{match[1]}"))
+
+    def clear(self, name: str) -> str:
+        """Remove what was left half-written; says why it could not be, else nothing."""
+        try:
+            Path(name).unlink(missing_ok=True)
+        except OSError as error:
+            return f"{name} could not be removed: {error.strerror or error}"
+        return ""
 
     # -- moving ------------------------------------------------------------------------------------
 

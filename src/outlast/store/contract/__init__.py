@@ -11,7 +11,35 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from outlast.ledger.journal import Break, JournalEntry
-from outlast.store.contract.handoffs import AnchorRow, HandoffReading, HandoffRow, HandoffWriting, NewHandoff
+from outlast.store.contract.handoffs import (
+    AnchorRow,
+    HandoffReading,
+    HandoffRow,
+    HandoffWriting,
+    MemoRow,
+    MessageRow,
+    NewHandoff,
+    NewSession,
+    NewTask,
+    SessionReading,
+    SessionRow,
+    SessionWriting,
+    TaskEventRow,
+    TaskReading,
+    TaskRow,
+    TaskWriting,
+)
+from outlast.store.contract.queues import (
+    LimitReading,
+    LimitRow,
+    LimitWriting,
+    QueueEntry,
+    QueueReading,
+    QueueRow,
+    QueueWriting,
+    SlotRow,
+    WorkerRow,
+)
 from outlast.store.contract.runs import (
     MARK,
     Ending,
@@ -33,8 +61,7 @@ from outlast.store.contract.runs import (
     Tombstone,
     Weight,
 )
-from outlast.store.contract.sessions import MemoRow, MessageRow, NewSession, SessionReading, SessionRow, SessionWriting
-from outlast.store.contract.tasks import NewTask, TaskEventRow, TaskReading, TaskRow, TaskWriting
+from outlast.store.contract.schedules import ScheduleReading, ScheduleRow, ScheduleWriting
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.frozen import NamedTuple
 
@@ -52,6 +79,7 @@ __all__ = [
     "KeptOutcome",
     "Kin",
     "LeaseRow",
+    "LimitRow",
     "MemoRow",
     "MessageRow",
     "NewHandoff",
@@ -60,17 +88,22 @@ __all__ = [
     "NewSignal",
     "NewTask",
     "NewWait",
+    "QueueEntry",
+    "QueueRow",
     "Reading",
     "RunRow",
+    "ScheduleRow",
     "SessionRow",
     "SignalRow",
     "Slice",
+    "SlotRow",
     "Store",
     "TaskEventRow",
     "TaskRow",
     "Ticket",
     "Tombstone",
     "Weight",
+    "WorkerRow",
     "Writing",
     "below",
     "every_row",
@@ -94,6 +127,7 @@ PROVEN = (
         "anchors",
         "handoffs",
         "signals",
+        "schedules",
     ),
     *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
     *("records", "links", "stored_by", "workspace_shown"),
@@ -119,14 +153,38 @@ def below(key: int) -> int:
     return key or -1
 
 
-class Reading(RunReading, HandoffReading, SessionReading, TaskReading, WorkspaceReading, Protocol):
+class Reading(
+    RunReading,
+    QueueReading,
+    LimitReading,
+    ScheduleReading,
+    HandoffReading,
+    SessionReading,
+    TaskReading,
+    WorkspaceReading,
+    Protocol,
+):
     """Lookups, each by an index, all seeing one moment of the store."""
+
+    @property
+    def memo(self) -> dict[Any, Any] | None: ...  # what was read before (`Store.remember`)
 
     def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]: ...
     def unproven_row(self, table: str, key: int) -> Break | None: ...
 
 
-class Writing(Reading, RunWriting, HandoffWriting, SessionWriting, TaskWriting, WorkspaceWriting, Protocol):
+class Writing(
+    Reading,
+    RunWriting,
+    QueueWriting,
+    LimitWriting,
+    ScheduleWriting,
+    HandoffWriting,
+    SessionWriting,
+    TaskWriting,
+    WorkspaceWriting,
+    Protocol,
+):
     """One transaction: all of it becomes durable, or none of it."""
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
@@ -135,11 +193,14 @@ class Writing(Reading, RunWriting, HandoffWriting, SessionWriting, TaskWriting, 
 class Store(Protocol):
     """A tenant's ledger."""
 
-    path: str
+    place: str  # where it is, for people
     live: int  # runs being executed on it here: an event loop commits inline only while it is one
 
     def put(self, hold: Hold, entries: Sequence[JournalEntry]) -> Ticket:
         """Queue entries. They are committed in the order in which they were queued, once `finish` is called."""
+
+    def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
+        """Make one entry durable that names no blob, if nobody else is writing; False, and nothing done, otherwise."""
 
     def put_work(self, work: Callable[[Writing], Any]) -> Ticket:
         """Queue a piece of work, in the same order."""
@@ -162,8 +223,27 @@ class Store(Protocol):
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
 
+    def remember(self) -> None:
+        """Read each journal but once from now on, as long as it does not grow: for a process of one short look."""
+
+    def version(self) -> int:
+        """Another number once anybody, in whatever process, has committed something since. Cheap: it reads no rows."""
+
+    def when_written(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call `tell` after each piece of work that this process writes, in some thread; what is given ends that."""
+
+    def wakes(self) -> bool:
+        """Whether `tell` is called for what every other process writes too: then nobody has to ask often."""
+
+    def content(self, name: str) -> bytes | None:
+        """Small content of that digest, committed with what refers to it; also while `look` runs. None: not here."""
+
     def listen(self, tell: Callable[[str], None]) -> None:
         """Tell of every row that is read and damaged, once: what it is called, and what cannot be read of it."""
+
+    @property
+    def ahead(self) -> Callable[[], int] | None:
+        """By how many microseconds its clock is ahead of this machine's, whenever asked; None: it has none."""
 
     def still_there(self) -> None:
         """Raises StoreFailed when what was opened has been removed or replaced."""

@@ -30,6 +30,13 @@ class TakenContent(NamedTuple):
 Known = Callable[[str], Stored | None]  # how content of this digest is stored already
 
 
+Inside = Callable[[str], bytes | None]  # small content that the ledger itself keeps, by its digest
+
+
+def nothing_inside(name: str) -> bytes | None:
+    return None
+
+
 def nothing_known(digest: str) -> Stored | None:
     return None
 
@@ -79,8 +86,12 @@ class Trash(Protocol):
         """The blobs in the trash."""
         ...
 
-    def temporaries(self) -> list[Path]:
-        """Local files that writers who died left half-written, a grace period ago or more."""
+    def half_written(self) -> list[str]:
+        """What writers who died left unfinished, a grace period ago or more, by names for `clear`."""
+        ...
+
+    def clear(self, name: str) -> str:
+        """Remove what was left half-written; says why it could not be, else nothing."""
         ...
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:

@@ -1,12 +1,15 @@
-"""Handoffs: anchors, their revisions, and what each is found by."""
+"""Handoffs: anchors, their revisions, and what each is found by. Tasks that a host opened, and sessions.
+
+What happened to a task is a chain; so are the messages of a session, and its memos.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from outlast.ledger.journal import Row
-from outlast.store.contract.runs import LeaseRow
+from outlast.store.contract.runs import LeaseRow, RunRow
 from outlast.values.frozen import NamedTuple
 
 
@@ -79,6 +82,7 @@ class HandoffReading(Protocol):
     def handoffs_of(self, anchor_key: int) -> list[HandoffRow]: ...
     def handoffs_after(self, key: int, limit: int) -> list[HandoffRow]: ...
     def handoff_superseding(self, handoff_id: str) -> HandoffRow | None: ...
+    def content_of(self, name: str) -> bytes | None: ...
 
 
 class HandoffWriting(HandoffReading, Protocol):
@@ -86,7 +90,143 @@ class HandoffWriting(HandoffReading, Protocol):
 
     def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow: ...
     def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None: ...
+    def keep_contents(self, contents: Mapping[str, bytes]) -> None: ...
     def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None: ...
     def fill_anchor(
         self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
     ) -> None: ...
+
+
+class NewTask(NamedTuple):
+    """A task to add, with the start of its chain of events."""
+
+    scope: str
+    task: str
+    state: str
+    session: str
+    meta: str
+    actor: str
+    opened_at: int
+    updated_at: int
+    hash: bytes
+
+
+class TaskRow(NamedTuple):
+    """A task that somebody opened, and where its chain of events ends."""
+
+    key: int
+    scope: str
+    task: str
+    state: str
+    session: str
+    meta: str
+    actor: str
+    opened_at: int
+    updated_at: int
+    head: int
+    hash: bytes
+
+
+class TaskEventRow(NamedTuple):
+    seq: int
+    kind: str
+    name: str
+    body: str
+    digest: bytes
+    masked: int
+    actor: str
+    at: int
+    hash: bytes
+
+
+class TaskReading(Protocol):
+    """Lookups, each by an index."""
+
+    def task_of(self, scope: str, task: str) -> TaskRow | None: ...
+    def newest_tasks(
+        self, scope: str, state: str | None, limit: int, before: TaskRow | None = None
+    ) -> list[TaskRow]: ...
+    def tasks_after(self, key: int, limit: int) -> list[TaskRow]: ...
+    def task_events_after(self, task_key: int, seq: int, limit: int) -> list[TaskEventRow]: ...
+    def runs_of_task(self, scope: str, task: str, limit: int) -> list[RunRow]: ...
+    def events_without_task(self) -> list[int]: ...
+
+
+class TaskWriting(TaskReading, Protocol):
+    """Writes inside a transaction."""
+
+    def add_task(self, task: NewTask) -> TaskRow: ...
+    def add_task_event(self, task: TaskRow, event: TaskEventRow, state: str, session: str, opened_at: int) -> None: ...
+
+
+class NewSession(NamedTuple):
+    """A session to add, with the starts of its two chains."""
+
+    scope: str
+    id: str
+    meta: str
+    actor: str
+    hash: bytes
+    memo_hash: bytes
+    created_at: int
+
+
+class SessionRow(NamedTuple):
+    """A session, and where its chains of messages and memos end."""
+
+    key: int
+    scope: str
+    id: str
+    meta: str
+    actor: str
+    head: int
+    hash: bytes
+    memos: int
+    memo_hash: bytes
+    created_at: int
+    updated_at: int
+
+
+class MessageRow(NamedTuple):
+    seq: int
+    role: str
+    content: str
+    digest: bytes
+    meta: str
+    run_id: str
+    actor: str
+    at: int
+    hash: bytes
+
+
+class MemoRow(NamedTuple):
+    version: int
+    upto: int
+    text: str
+    digest: bytes
+    actor: str
+    at: int
+    hash: bytes
+
+
+class SessionReading(Protocol):
+    """Lookups, each by an index."""
+
+    def session_of(self, scope: str, session_id: str) -> SessionRow | None: ...
+    def newest_sessions(self, scope: str, limit: int, before: SessionRow | None = None) -> list[SessionRow]: ...
+    def sessions_after(self, key: int, limit: int) -> list[SessionRow]: ...
+    def messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def messages_before(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def system_messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]: ...
+    def memos_after(self, session_key: int, version: int, limit: int) -> list[MemoRow]: ...
+    def runs_of_session(self, scope: str, session_id: str) -> list[str]: ...
+    def messages_without_session(self) -> list[int]: ...
+    def memos_without_session(self) -> list[int]: ...
+
+
+class SessionWriting(SessionReading, Protocol):
+    """Writes inside a transaction."""
+
+    def add_session(self, session: NewSession) -> SessionRow: ...
+    def add_messages(self, session: SessionRow, messages: Sequence[MessageRow]) -> None: ...
+    def add_memo(self, session: SessionRow, memo: MemoRow) -> None: ...

@@ -8,8 +8,10 @@ from typing import Protocol
 
 import msgspec
 
-from outlast.store.contract.damaged import LAST
+from outlast.store.contract.runs import LAST
 from outlast.values.frozen import NamedTuple
+
+KEYS = "keys.db"  # its name in a home
 
 
 class KeyRow(NamedTuple):

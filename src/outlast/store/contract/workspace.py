@@ -1,8 +1,13 @@
-"""The workspace: artifacts, checkpoints, records, links, and the order in which everybody came to see them."""
+"""The workspace: artifacts, checkpoints, records, links, and the order in which everybody came to see them.
+
+And the index that recall searches: given documents with their words, it finds passages. It does not say what counts.
+Derived data: it may be deleted at any time, and the ledger owns what it was made from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from outlast.values.frozen import NamedTuple
@@ -100,7 +105,7 @@ class LinkRow(NamedTuple):
     proof: bytes
 
 
-class Shown(NamedTuple):
+class ShownRow(NamedTuple):
     """Something of the workspace that everybody sees: the how manieth it is, what it is, and its key there."""
 
     number: int
@@ -115,6 +120,9 @@ class WorkspaceKeys(NamedTuple):
     artifacts: tuple[int, ...] = ()
     records: tuple[int, ...] = ()
     links: tuple[int, ...] = ()
+
+
+NOTHING = WorkspaceKeys()
 
 
 class CountedRecords(NamedTuple):
@@ -181,8 +189,8 @@ class WorkspaceReading(Protocol):
     def checkpoint_by_key(self, key: int) -> CheckpointRow | None: ...
     def pending_of(self, run_id: str, epoch: int) -> WorkspaceKeys: ...
     def abandoned(self) -> WorkspaceKeys: ...
-    def shown_of_scope(self, scope: str, after: int, limit: int) -> list[Shown]: ...
-    def shown_after(self, number: int, limit: int) -> list[Shown]: ...
+    def shown_of_scope(self, scope: str, after: int, limit: int) -> list[ShownRow]: ...
+    def shown_after(self, number: int, limit: int) -> list[ShownRow]: ...
     def is_shown(self, noun: str, key: int) -> bool: ...
     def highest_shown(self) -> int: ...
 
@@ -203,3 +211,113 @@ class WorkspaceWriting(WorkspaceReading, Protocol):
     def add_link(self, row: LinkRow) -> int: ...
     def show(self, kept: WorkspaceKeys) -> None: ...
     def drop(self, kept: WorkspaceKeys) -> None: ...
+
+
+FAMILIES = ("record", "artifact", "checkpoint", "handoff")  # of documents; their order is part of every index
+
+
+class IndexedPassage(NamedTuple):
+    """A piece of a document: where it is, and the terms it is found by."""
+
+    piece: int
+    start: int
+    end: int
+    terms: list[str]
+    asks: bool
+
+
+class IndexedDocument(NamedTuple):
+    """A document to be taken in."""
+
+    family: str
+    key: int  # its key in the ledger: grows, never comes again
+    kind: str
+    stream: str  # what its neighbours have in common with it
+    voice: str  # who speaks in it
+    voice_words: Sequence[str]  # by which that one may be named
+    day: int | None
+    passages: Iterable[IndexedPassage]
+
+
+class FoundPassage(NamedTuple):
+    """A passage as it is kept."""
+
+    number: int  # orders passages the same in every index
+    family: str
+    key: int
+    piece: int
+    start: int
+    end: int
+    kind: str
+    stream: int
+    place: int  # in its stream, without gaps
+    voice: int
+    day: int | None
+    length: int
+    asks: bool
+    terms: str  # a blank between two
+
+
+class Tally(NamedTuple):
+    passages: int
+    terms: int
+    documents: int
+
+
+class RecallIndex(Protocol):
+    """The passages of one scope."""
+
+    lasting: bool  # False: in memory, for this call only
+
+    def mark(self, family: str) -> int:
+        """All documents of the family up to this key have been looked at; 0 at first."""
+        ...
+
+    def waiting(self, family: str) -> tuple[int, ...]:
+        """Keys up to the mark that could not be seen yet when they were looked at."""
+        ...
+
+    def add(self, family: str, documents: Iterable[IndexedDocument], upto: int, waiting: Iterable[int] = ()) -> int:
+        """Take in the documents and set the mark to `upto`, in one transaction; how many of them were new.
+
+        `waiting` are all keys up to there that cannot be seen yet. What another process took in meanwhile is skipped,
+        and the mark never goes back.
+        """
+        ...
+
+    def remove(self, family: str, keys: Iterable[int]) -> None:
+        """Take documents out, in one transaction; those that are not there are fine."""
+
+    def one_moment(self) -> AbstractContextManager[None]:
+        """All lookups inside see the same."""
+        ...
+
+    def tally(self) -> Tally: ...
+
+    def frequencies(self, terms: Collection[str]) -> dict[str, int]:
+        """In how many passages each of the terms is; those that are in none are left out."""
+        ...
+
+    def voices(self, words: Collection[str]) -> list[tuple[int, str, int]]:
+        """Who has one of these words in the name: a number, the name, and how many passages are theirs."""
+        ...
+
+    def best(
+        self,
+        terms: Iterable[str],
+        limit: int,
+        *,
+        kinds: Collection[str] | None = None,
+        voices: Collection[int] = (),
+        days: tuple[int, int] | None = None,
+    ) -> list[int]:
+        """Numbers of the passages that have the terms most, of these kinds, voices and days."""
+        ...
+
+    def around(self, numbers: Collection[int], back: int, on: int) -> list[FoundPassage]:
+        """The passages and their neighbours: so many before each, and so many after it."""
+        ...
+
+    def stem(self, word: str) -> str:
+        """The word without its English ending, so that `exported` and `exports` are one."""
+        ...

@@ -11,6 +11,7 @@ A plain handle on a database that this process has open would drop its locks: `o
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -21,13 +22,16 @@ import apsw
 from outlast.errors import StoreForeign, StoreLost, StoreNewer
 from outlast.store.statements import migrations, newest_version
 from outlast.values.frozen import NamedTuple
-from outlast.values.plain import kind_of, read_plain
-from outlast.values.private import make_file, make_folder
+from outlast.values.private import kind_of, make_file, make_folder, read_plain
 
 APPLICATION_ID = 0x4F_4C_53_54  # "OLST"
 MAGIC = b"SQLite format 3\x00"
 NO_TABLES = "has no tables"
 _PARTS = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name"
+SEAL = re.compile(  # of a home that was moved: nobody writes to a table of it any more
+    r"CREATE TRIGGER moved_(INSERT|UPDATE|DELETE)_(\w+) BEFORE \1 ON \2"
+    r" BEGIN SELECT RAISE\(ABORT, 'it was moved to ((?:[^']|'')*)'\); END"
+)
 _TRIES = 3  # another process may make, grow or close it while we look
 
 
@@ -237,7 +241,8 @@ def differences(connection: apsw.Connection, steps: Steps | None = None) -> Iter
 
 
 def _parts(connection: apsw.Connection) -> dict[tuple[str, str], str]:
-    return {(str(kind), str(name)): str(sql) for kind, name, sql in connection.execute(_PARTS)}
+    found = {(str(kind), str(name)): str(sql) for kind, name, sql in connection.execute(_PARTS)}
+    return {part: sql for part, sql in found.items() if part[0] != "trigger" or not SEAL.fullmatch(sql)}
 
 
 def _new(steps: Steps) -> apsw.Connection:

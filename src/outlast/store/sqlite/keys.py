@@ -8,14 +8,12 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
-from outlast.store.contract.keys import KeyRow
+from outlast.store.contract.keys import KEYS, KeyRow
 from outlast.store.disk import refuse_network
 from outlast.store.sqlite.file import copy_database, remember
 from outlast.store.statements import key_statements
-from outlast.values.plain import kind_of
-from outlast.values.private import make_file, make_home
+from outlast.values.private import kind_of, make_file, make_home
 
-FILE = "keys.db"
 BUSY_MS = 10_000
 
 
@@ -23,7 +21,7 @@ class KeyFile:
     """The keys of a home. Opened when there is something to read or write."""
 
     def __init__(self, home: Path) -> None:
-        self.path, self._marker = home / FILE, home / ".made" / FILE
+        self.path, self._marker = home / KEYS, home / ".made" / KEYS
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._sql = key_statements()

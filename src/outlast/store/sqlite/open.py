@@ -28,7 +28,8 @@ from outlast.errors import (
     StoreReadOnly,
 )
 from outlast.ids import chance
-from outlast.ledger.journal import JournalEntry
+from outlast.ledger.journal import JournalEntry, Row
+from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
 from outlast.store.disk import FilesystemOf, filesystem_of, refuse_network
 from outlast.store.sqlite.file import (
@@ -43,14 +44,14 @@ from outlast.store.sqlite.file import (
     why_unwritable,
 )
 from outlast.store.sqlite.transaction import StoreReader, Transaction
-from outlast.store.sqlite.writer import Item, Writer
+from outlast.store.sqlite.writer import Writer
 from outlast.store.statements import statements
 from outlast.values.private import make_file
 
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from outlast.store.sqlite.looking import ReadConnections, Refusing
+    from outlast.store.sqlite.read_only import ReadConnections, Refusing
 
 T = TypeVar("T")
 BUSY_SECONDS = 60.0
@@ -74,6 +75,9 @@ os.register_at_fork(after_in_child=_after_fork)
 class SqliteStore:
     """A tenant's ledger in one file. See contract.Store."""
 
+    ahead: Callable[[], int] | None = None  # a file has no clock of its own
+    _memo: dict[Any, Any] | None = None
+
     def __init__(
         self,
         path: Path,
@@ -86,15 +90,16 @@ class SqliteStore:
         make: Callable[[], object] = lambda: None,
     ) -> None:
         """`marker` notes that there is a database; `make` is called once it is clear that one may be made."""
-        self.path, self._file = str(path), os.path.realpath(path)
+        self.place, self._file = str(path), os.path.realpath(path)
         self._vfs, self._synchronous, self._busy_seconds = vfs, synchronous, busy_seconds
         self._forks = _forks
         self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
+        self._tells: tuple[Callable[[], None], ...] = ()
         self._refuse_forked()
         self._filesystem = filesystem
         refuse_network(path.parent, filesystem)
         self._sql = statements("sqlite")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # content may be asked for while something is looked at
         self._closed = False
         self._marker, self._looking = marker, None
         with _opening:
@@ -117,16 +122,16 @@ class SqliteStore:
     def _open_file(self, path: Path) -> None:
         """The connections: one that writes and one that reads; or where nothing can be written, one that reads."""
         if why := why_unwritable(path):
-            from outlast.store.sqlite.looking import ReadConnections, Refusing  # late: hardly any home is read-only
+            from outlast.store.sqlite.read_only import ReadConnections, Refusing  # late: hardly any home is read-only
 
             self._looking = ReadConnections(path, why, self._vfs)
-            self._writer, self._reader = Refusing(self.path, why), StoreReader(self._looking.connect(), self._sql)
+            self._writer, self._reader = Refusing(self.place, why), self._reads(self._looking.connect())
         else:
             self._writer = Writer(self._connect_writer, self.translate)
-            self._reader = StoreReader(self._connect(), self._sql)
+            self._reader = self._reads(self._connect())
             if self._marker is not None:
                 remember(self._marker)
-        opened = os.stat(self.path)
+        opened = os.stat(self.place)
         self._inode = (opened.st_dev, opened.st_ino)
 
     @property
@@ -146,6 +151,11 @@ class SqliteStore:
             self._refuse_forked()
         return self._writer.put(Item(None, (), work))
 
+    def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
+        if self._forks != _forks:
+            self._refuse_forked()
+        return self._writer.append_if_free(hold, entry)
+
     def finish(self, ticket: Item) -> Any:
         self._writer.commit(ticket)
         return ticket.result
@@ -160,6 +170,8 @@ class SqliteStore:
     def write(self, work: Callable[[Writing], T]) -> T:
         result: T = self.finish(self.put_work(work))
         self.still_there()  # else it was written into a file that nobody will ever find
+        for tell in self._tells:
+            tell()
         return result
 
     def write_soon(self, work: Callable[[Writing], Any]) -> None:
@@ -188,7 +200,7 @@ class SqliteStore:
         for _ in range(LOOKS):
             if looking.changed():
                 self._reader.connection.close()
-                tell, self._reader = self._reader.tell, StoreReader(looking.connect(), self._sql)
+                tell, self._reader = self._reader.tell, self._reads(looking.connect())
                 self._reader.tell = tell
             try:
                 found = self._read(look)
@@ -198,33 +210,74 @@ class SqliteStore:
                 continue
             if not looking.changed():
                 return found
-        raise StoreBusy(self.path, self._busy_seconds)
+        raise StoreBusy(self.place, self._busy_seconds)
+
+    def version(self) -> int:
+        """SQLite counts the commits of others for each connection: for the one that only reads, all of them."""
+        with self._lock:
+            try:
+                return int(self._reader.connection.pragma("data_version"))
+            except apsw.Error as error:
+                raise self.translate(error) from error
+
+    def when_written(self, tell: Callable[[], None]) -> Callable[[], None]:
+        with self._lock:
+            self._tells = (*self._tells, tell)
+
+        def end() -> None:
+            with self._lock:
+                self._tells = tuple(each for each in self._tells if each is not tell)
+
+        return end
+
+    def content(self, name: str) -> bytes | None:
+        with self._lock:
+            if not self._closed and not self._reader.connection.getautocommit():  # we are in a look of our own
+                return self._reader.content_of(name)
+        return self.read(lambda look: look.content_of(name))
+
+    def entries_after(self, chain: int, after: int, limit: int) -> list[Row]:
+        with self._lock:
+            if not self._closed and not self._reader.connection.getautocommit():  # we are in a look of our own
+                return self._reader.journal_of(chain, after, limit)
+        return self.read(lambda look: look.journal_of(chain, after, limit))
+
+    def wakes(self) -> bool:
+        return False  # a file tells nobody
 
     def listen(self, tell: Callable[[str], None]) -> None:
         self._reader.tell = tell
 
+    def remember(self) -> None:
+        self._memo = self._reader.memo = {}
+
+    def _reads(self, connection: apsw.Connection) -> StoreReader:
+        reader = StoreReader(connection, self._sql)
+        reader.entries_after, reader.memo = self.entries_after, self._memo
+        return reader
+
     def still_there(self) -> None:
         """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
         try:
-            now = os.stat(self.path)
+            now = os.stat(self.place)
         except OSError:
             now = None
         if now is None or (now.st_dev, now.st_ino) != self._inode:
-            raise StoreFailed(self.path, "the file was removed or replaced while it was open")
+            raise StoreFailed(self.place, "the file was removed or replaced while it was open")
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()
         pragma = self._reader.connection.pragma
         return {
-            "path": self.path,
+            "path": self.place,
             "sqlite": apsw.sqlite_lib_version(),
             "apsw": apsw.apsw_version(),
             "schema": pragma("user_version"),
             "journal_mode": pragma("journal_mode") if self._looking is None else "wal",
             "read_only": self.read_only,
             "synchronous": self._synchronous,
-            "size_bytes": Path(self.path).stat().st_size,
-            "filesystem": self._filesystem(Path(self.path)) or "unknown",
+            "size_bytes": Path(self.place).stat().st_size,
+            "filesystem": self._filesystem(Path(self.place)) or "unknown",
         }
 
     def check(self) -> list[str]:
@@ -252,7 +305,7 @@ class SqliteStore:
                 with self._lock:
                     copy_database(self._reader.connection, place, progress)
                     if self._looking.changed():
-                        raise StoreBusy(self.path, self._busy_seconds)
+                        raise StoreBusy(self.place, self._busy_seconds)
                 return
             connection = self._connect()
             try:
@@ -293,22 +346,24 @@ class SqliteStore:
 
     def _refuse_forked(self) -> None:
         if self._file in _inherited:
-            raise StoreForked(self.path)
+            raise StoreForked(self.place)
 
     def _make(self) -> None:
         """The file, as private as its folder from its first byte on; SQLite makes those beside it alike."""
         with suppress(OSError):  # what cannot be made is told by who opens it
-            make_file(self.path)
+            make_file(self.place)
 
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
         with _closed_on_error(connection):
-            migrate(connection, self.path, lambda: refuse_lost(Path(self.path), self._marker, NO_TABLES))
+            migrate(connection, self.place, lambda: refuse_lost(Path(self.place), self._marker, NO_TABLES))
             connection.pragma("temp_store", "MEMORY")  # else what a savepoint needs goes to a file, in every commit
-        return Transaction(connection, self._sql)
+        tx = Transaction(connection, self._sql)
+        tx.entries_after = self.entries_after
+        return tx
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(self.path, vfs=self._vfs, statementcachesize=200)
+        connection = apsw.Connection(self.place, vfs=self._vfs, statementcachesize=200)
         with _closed_on_error(connection):
             self._set_up(connection)
         return connection
@@ -316,7 +371,7 @@ class SqliteStore:
     def _set_up(self, connection: apsw.Connection) -> None:
         connection.set_busy_handler(_patient(self._busy_seconds))
         if connection.pragma("journal_mode") != "wal":
-            refuse_foreign(connection, self.path)
+            refuse_foreign(connection, self.place)
             self._switch_to_wal(connection)
         connection.pragma("synchronous", self._synchronous)
         connection.pragma("foreign_keys", True)
@@ -336,31 +391,33 @@ class SqliteStore:
                     raise
                 tries += 1
         if mode != "wal":
-            raise StoreFailed(self.path, f"its journal cannot be a WAL here, only {mode!r}")
+            raise StoreFailed(self.place, f"its journal cannot be a WAL here, only {mode!r}")
 
     def translate(self, error: apsw.Error) -> OutlastError:
         """Our error for a driver's: the only place where they meet."""
         match error:
             case apsw.BusyError() | apsw.LockedError():
-                return StoreBusy(self.path, self._busy_seconds)
+                return StoreBusy(self.place, self._busy_seconds)
             case apsw.FullError():
-                return DiskFull(self.path)
+                return DiskFull(self.place)
             case apsw.ReadOnlyError() | apsw.PermissionsError():
-                return StoreReadOnly(self.path, str(error))
+                return StoreReadOnly(self.place, str(error))
             case apsw.CantOpenError():
                 return self._cannot_open(error)
             case apsw.NotADBError() | apsw.CorruptError():
-                return StoreForeign(self.path, str(error))
+                return StoreForeign(self.place, str(error))
+            case apsw.ConstraintError() if str(error).startswith("it was moved to "):
+                return StoreReadOnly(self.place, str(error))
             case apsw.TooBigError():
                 return Invalid(detail=f"a record is too big for the store: {error}")
             case _:
-                return StoreFailed(self.path, f"{type(error).__name__}: {error}")
+                return StoreFailed(self.place, f"{type(error).__name__}: {error}")
 
     def _cannot_open(self, error: apsw.Error) -> OutlastError:
-        folder = Path(self.path).parent
+        folder = Path(self.place).parent
         if not os.access(folder, os.W_OK):
-            return StoreReadOnly(self.path, f"no permission to write in {folder}")
-        return StoreFailed(self.path, str(error))
+            return StoreReadOnly(self.place, f"no permission to write in {folder}")
+        return StoreFailed(self.place, str(error))
 
 
 @contextmanager

@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 import apsw
 
-from outlast.store.contract.recall import FAMILIES, FoundPassage, IndexedDocument, IndexedPassage, Tally
+from outlast.store.contract.workspace import FAMILIES, FoundPassage, IndexedDocument, IndexedPassage, Tally
 from outlast.store.statements import recall_statements, schema
-from outlast.values.plain import kind_of
-from outlast.values.private import make_file, make_folder, open_file
+from outlast.values.private import kind_of, make_file, make_folder, open_file
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
 FORMAT = 2  # of the file and of what it was made by (words, stems): another one is built anew
@@ -162,7 +161,7 @@ def number_of(family: str, key: int, piece: int) -> int:
 
 
 class SqliteRecall:
-    """See contract.recall.RecallIndex. `with_index` opens it."""
+    """See contract.workspace.RecallIndex. `with_index` opens it."""
 
     def __init__(self, connection: apsw.Connection, *, lasting: bool) -> None:
         self.lasting = lasting  # False: in memory, for this call only

@@ -7,101 +7,33 @@ forget it. Entries, which are chained, take no part in this, and nor does the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
-from typing import Any
+from collections.abc import Sequence
 
 import apsw
-import msgspec
 
 from outlast.errors import LeaseLost
-from outlast.ledger.journal import Break, JournalEntry, link
+from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold
-from outlast.store.sqlite.handoffs import HandoffReader, HandoffWriter
-from outlast.store.sqlite.rows import Rows
-from outlast.store.sqlite.runs import RunReader, RunWriter
-from outlast.store.sqlite.sessions import SessionReader, SessionWriter
-from outlast.store.sqlite.tasks import TaskReader, TaskWriter
-from outlast.store.sqlite.workspace import WorkspaceReader, WorkspaceWriter
-
-CHANGED = "it is not what was stored"
-MISSING = "its row is missing"
-UNPROVEN = "nothing proves that it was stored: its proof is missing"
-_END = 1 << 62
-
-
-def _named(text: str) -> Callable[[Any], str]:
-    return lambda row: text.format(*row)
-
-
-# How a row of each table is called: its key is 0, what was selected after it follows.
-NAMES: dict[str, Callable[[Any], str]] = {
-    "runs": _named("run {2}"),
-    "chains": _named("lease {1}"),
-    "claims": _named("claim number {0}"),
-    "processes": _named("process {1}"),
-    "interrupts": _named("wait {2}"),
-    "inbox": _named("request {0} to run number {2}"),
-    "operations": _named("operation {2}"),
-    "deliveries": _named("delivery of run number {0}"),
-    "tombstones": _named("removed run {2}"),
-    "anchors": lambda row: f"handoff {row[4]}" if row[3] == "default" else f"handoff {row[4]} in scope {row[3]}",
-    "handoffs": _named("handoff row {2}"),
-    "signals": _named("signal {2}"),
-    "sessions": lambda row: f"session {row[3]}" if row[2] == "default" else f"session {row[3]} in scope {row[2]}",
-    "tasks": lambda row: f"task {row[3]}" if row[2] == "default" else f"task {row[3]} in scope {row[2]}",
-    "artifacts": _named("artifact number {0}"),
-    "artifact_names": _named("the versions of artifact {3} in scope {2}"),
-    "artifact_dropped": _named("dropped version {4} of artifact {3} in scope {2}"),
-    "artifact_removed": _named("removed artifact {3}@{4} in scope {2}"),
-    "checkpoints": _named("checkpoint {1}"),
-    "records": _named("record:{1}"),
-    "links": _named("link {1}"),
-    "stored_by": _named("what is counted for blob {2}"),
-    "workspace_shown": _named("entry {0} of the workspace"),
-}
-
-
-def proof_of(table: str, row: tuple[Any, ...]) -> bytes:
-    """What a row says, in short."""
-    return sha256(msgspec.msgpack.encode((table, *row))).digest()[:16]
-
-
-class Proofs(Rows):
-    """Lookups of rows against their proofs."""
-
-    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
-        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
-        rows = {row[0]: row for row in self._all(f"rows_of_{table}", after, limit)}
-        proofs = dict(self._all("proofs_after", table, after, limit))
-        ends = [max(found) for found in (rows, proofs) if len(found) == limit]
-        upto = min(ends, default=_END)
-        keys = sorted(key for key in {*rows, *proofs} if key <= upto)
-        breaks = [Break(*told) for key in keys for told in _told(table, key, rows.get(key), proofs.get(key))]
-        return upto if ends else 0, breaks
-
-    def unproven_row(self, table: str, key: int) -> Break | None:
-        """What is wrong with one row."""
-        row, proof = self._one(f"rows_of_{table}", key - 1, 1), self._one("proofs_after", table, key - 1, 1)
-        found = row if row and row[0] == key else None
-        told = _told(table, key, found, proof[1] if proof and proof[0] == key else None)
-        return next((Break(*each) for each in told), None)
-
-
-def _told(table: str, key: int, row: Any, proof: bytes | None) -> Iterator[tuple[str, str]]:
-    if row is None:
-        noun = table.removesuffix("s").replace("_", " ")
-        yield f"{noun} number {key}", MISSING
-    elif proof is None:
-        yield NAMES[table](row), UNPROVEN
-    elif proof_of(table, row) != proof:
-        yield NAMES[table](row), CHANGED
+from outlast.store.nouns.handoffs import (
+    HandoffReader,
+    HandoffWriter,
+    SessionReader,
+    SessionWriter,
+    TaskReader,
+    TaskWriter,
+)
+from outlast.store.nouns.proofs import NAMES, Proofs, proof_of
+from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter
+from outlast.store.nouns.runs import RunReader, RunWriter
+from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
+from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
+from outlast.store.sqlite.connection import SqliteRows, SqliteWrites
 
 
 class Prover:
     """Proves again what a piece of work has written, before it is committed."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: SqliteRows) -> None:
         self._rows = rows
         self._touched: set[tuple[str, int]] = set()
         self._hook = rows.connection.set_update_hook
@@ -133,11 +65,33 @@ class Prover:
             execute(sql["drop_proof"], (table, key))
 
 
-class StoreReader(RunReader, HandoffReader, SessionReader, TaskReader, WorkspaceReader, Proofs):
+class StoreReader(
+    SqliteRows,
+    RunReader,
+    QueueReader,
+    LimitReader,
+    ScheduleReader,
+    HandoffReader,
+    SessionReader,
+    TaskReader,
+    WorkspaceReader,
+    Proofs,
+):
     """Lookups on a connection."""
 
 
-class Transaction(RunWriter, HandoffWriter, SessionWriter, TaskWriter, WorkspaceWriter, StoreReader):
+class Transaction(
+    SqliteWrites,
+    RunWriter,
+    QueueWriter,
+    LimitWriter,
+    ScheduleWriter,
+    HandoffWriter,
+    SessionWriter,
+    TaskWriter,
+    WorkspaceWriter,
+    StoreReader,
+):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -145,7 +99,17 @@ class Transaction(RunWriter, HandoffWriter, SessionWriter, TaskWriter, Workspace
         self.total_changes = connection.total_changes
         self.prover = Prover(self)
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
-        self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
+        self._advance, self._entry, self._alone = sql["advance_lease"], sql["add_entry"], sql["append_entry"]
+        self.make_ready()
+
+    def make_ready(self) -> None:
+        """What an entry alone goes through. Changing where temporary things are kept takes it away."""
+        self.do(self.sql["append_view"])
+        self.do(self.sql["append_trigger"])
+
+    def later(self, chain: int) -> Later | None:
+        """Of a journal that this transaction has lengthened nobody else can read everything yet."""
+        return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
         """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
@@ -179,6 +143,20 @@ class Transaction(RunWriter, HandoffWriter, SessionWriter, TaskWriter, Workspace
         self.do_many(self._entry, rows)
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
+
+    def append_alone(self, hold: Hold, entry: JournalEntry) -> None:
+        """Chain one entry that names no blob, and commit it: guarded like the others. Raises LeaseLost."""
+        head, before = hold.head, hold.hash
+        self.moved.append((hold, head, before))
+        hold.head, hold.hash = head + 1, link(before, entry.header)
+        row = (hold.lease_key, hold.epoch, hold.run_key, hold.head, entry.header, hold.hash, entry.payload)
+        try:
+            self.do(self._alone, row)
+        except apsw.ConstraintError as error:
+            if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_TRIGGER:
+                raise
+            self.put_back()
+            raise LeaseLost(hold.run_id, hold.epoch) from None
 
     def put_back(self, to: int = 0) -> None:
         """Forget heads that were moved since: what moved them was rolled back."""

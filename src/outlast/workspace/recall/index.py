@@ -1,6 +1,6 @@
 """Documents into the index of recall, and out of it what a goal asks for: which words count, what is looked at.
 
-The index keeps and finds passages (`store/contract/recall.py`); what counts how much is `rank.py`.
+The index keeps and finds passages (`store/contract/workspace.py`); what counts how much is `rank.py`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from outlast.store.contract.recall import FoundPassage, IndexedDocument, IndexedPassage, RecallIndex
+from outlast.store.contract.workspace import FoundPassage, IndexedDocument, IndexedPassage, RecallIndex
 from outlast.values.frozen import NamedTuple
 from outlast.workspace.recall.passages import Document, passages_of, stream_of, voice_of
 from outlast.workspace.recall.rank import BACK, ON, Match, PlacedPassage, Statistics, matches, names_actor, shared_words

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from outlast.errors import BudgetTooSmall
-from outlast.values.estimate import tokens_about
-from outlast.values.tokenizer import TokensOf, counter
+from outlast.values.tokens import TokensOf, counter, tokens_about
 from outlast.workspace.recall.passages import Span, excerpt
 
 ENTRY_TOKENS = 160  # of one excerpt; a longer text is cut, so that one does not crowd out the others
@@ -35,8 +36,7 @@ _PLAIN = ("observation", "note")  # kinds that need not be said
 Left = Literal["over_budget", "duplicate", "low_rank", "no_match"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """One document as it was ranked, the best first."""
 
     ref: str
@@ -53,8 +53,7 @@ class Ranked:
     part: bool = False  # the text is not all there is
 
 
-@dataclass(frozen=True, slots=True)
-class PackEntry:
+class PackEntry(Struct, frozen=True):
     """One thing of a context pack."""
 
     ref: str
@@ -71,8 +70,7 @@ class PackEntry:
     folded: tuple[str, ...] = ()  # refs of others that say nearly the same
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """How many were left out, why, and which: the best of them, of those that do not match the newest."""
 
     reason: Left
@@ -80,8 +78,7 @@ class LeftOut:
     refs: tuple[str, ...] = ()  # the first of them
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPack:
+class ContextPack(Struct, frozen=True):
     """What recall selects for a goal: never more than the budget, as `prompt` shows it."""
 
     goal: str
@@ -134,7 +131,7 @@ def fill(
     """
     given = list(ranked)
     soft = [one for one in given if not one.hard]
-    filling = _Filling(budget, tokens_of, limit, matched=bool(soft))
+    filling = _PackFilling(budget, tokens_of, limit, matched=bool(soft))
     filling.take_hard([one for one in given if one.hard])
     for one in soft:
         filling.take(one)
@@ -149,7 +146,7 @@ def _left_out(left: Mapping[Left, list[str]], others: int, unmatched: Sequence[s
     return tuple(sorted(found, key=lambda one: one.reason))
 
 
-class _Filling:
+class _PackFilling:
     """A pack that is being filled."""
 
     def __init__(self, budget: int, tokens_of: TokensOf | None, limit: int | None, *, matched: bool) -> None:

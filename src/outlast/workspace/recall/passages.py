@@ -1,8 +1,7 @@
-"""Passages: what recall finds. A short text is one, a long one is cut where lines or sentences end.
+"""Passages: what recall finds. A short text is one, a long one is cut where lines or sentences end. Pure.
 
-Excerpts: a piece of a text around what was looked for, cut between sentences or lines. Pure.
-
-A text that has no such bounds (one endless line) is cut between words, or in the worst case between characters.
+An excerpt is a piece of a text around what was looked for, cut between sentences or lines; a text that has no such
+bounds (one endless line) is cut between words, or in the worst case between characters.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Ranking: from the passages that share words with a goal to the documents it asks for, each with why.
+"""Ranking: from the passages that share words with a goal to the documents it asks for, each with why. Pure.
 
-Pure. A passage counts by the words it shares with the goal, rare words more than common ones (BM25). What stands next
-to a match counts too, since an answer seldom repeats the question: after a question most of all. Who is named, the day
-that is named and a time where the goal asks for one raise what they fit. The weights were chosen on conversations and
+A passage counts by the words it shares with the goal, rare words more than common ones (BM25). What stands next to a
+match counts too, since an answer seldom repeats the question: after a question most of all. Who is named, the day that
+is named and a time where the goal asks for one raise what they fit. The weights were chosen on conversations and
 checked on those left out; the optimum is flat, so they are round numbers. `bench/recall.py` measures what they find.
 
-Fusing: the words' ranking, and what else speaks for or against a document, become one order.
-
-Pure. What matches comes before what does not; the rest shifts neighbours in the order, it does not overturn it. What is
+What else speaks for or against a document then shifts neighbours in that order, it does not overturn it. What is
 contested or superseded is pushed down, never hidden: whoever reads it must see that it is.
 """
 

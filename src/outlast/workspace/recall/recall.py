@@ -8,18 +8,17 @@ the same pack: no clock and no chance has a say, and no other scope.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import chain, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
-from outlast.errors import HandoffNotFound, ValueRefused
-from outlast.handoffs import find as handoffs
-from outlast.handoffs.verdict import label_of
+from outlast.errors import ValueRefused
 from outlast.home.place import check_name
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import RecordRow
-from outlast.values.tokenizer import TokensOf
+from outlast.values.tokens import TokensOf
 from outlast.workspace import link
 from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
@@ -30,8 +29,8 @@ from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
 from outlast.workspace.recall.rank import ScoredDocument as Placed
 from outlast.workspace.recall.search import KINDS, Doc, Row, document_of, ref_of, row_of, search
 from outlast.workspace.recall.words import Query, query_of
-from outlast.workspace.record import PREFIX, Record
-from outlast.workspace.records import record_of
+from outlast.workspace.record import Record, record_of
+from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -60,6 +59,15 @@ class RecallQuery(NamedTuple):
     limit: int | None = None
 
 
+class Must(NamedTuple):
+    """What the open handoff of a task asks for: it is recalled whatever the goal."""
+
+    ref: str
+    text: str
+    at: datetime
+    actor: str
+
+
 def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, limit: int | None) -> RecallQuery:
     """Raises ValueRefused for what cannot be asked so."""
     if not isinstance(goal, str):
@@ -76,10 +84,14 @@ def wanted(goal: Any, scope: str, budget: int, kinds: Any, task: str | None, lim
 
 
 def recall(
-    home: Home, asked: RecallQuery, tokens_of: TokensOf | None = None, embed: Embed | None = None
+    home: Home,
+    asked: RecallQuery,
+    musts: Sequence[Must] = (),
+    tokens_of: TokensOf | None = None,
+    embed: Embed | None = None,
 ) -> ContextPack:
-    """What matters for the goal, never over the budget. Raises BudgetTooSmall, ValueRefused."""
-    query, hard = query_of(asked.goal), _hard(home, asked)
+    """What matters for the goal, never over the budget; the musts always. Raises BudgetTooSmall, ValueRefused."""
+    query, hard = query_of(asked.goal), [*_asked_for(asked, musts), *_pinned(home, asked)]
     # what is there anyway must crowd nothing out; the index looks at a third as many passages, each with its neighbours
     limit = min(max(asked.budget // ENTRY, FEWEST), FOUND) + 3 * len(hard)
     found = search(home, asked.scope, query, asked.kinds, limit)
@@ -94,8 +106,7 @@ def recall(
         for one in order
         if (one.family, one.key) in rest
     ]
-    musts = sum(one.kind == MUST for one in hard)  # the index does not know them
-    considered = max(found.documents + musts, len(hard) + len(chosen))
+    considered = max(found.documents + len(musts), len(hard) + len(chosen))  # the index does not know the musts
     known = {*own, *(one.ref for one in chosen)}
     others = [ref for ref in seen.newest if ref not in known]
     return fill(asked.goal, asked.scope, asked.budget, [*hard, *chosen], considered, tokens_of, asked.limit, others)
@@ -115,7 +126,7 @@ def _of_named_kinds(home: Home, asked: RecallQuery, query: Query) -> list[Match]
 # -- what is known beyond the words ------------------------------------------------------------------
 
 
-class _Seen(NamedTuple):
+class _LedgerView(NamedTuple):
     """What the ledger says at one moment of what may be recalled."""
 
     rows: dict[Named, Row]
@@ -126,7 +137,7 @@ class _Seen(NamedTuple):
 
 def _known(
     home: Home, asked: RecallQuery, found: SearchResult, *, anything: bool
-) -> tuple[_Seen, dict[Named, Doc], dict[Named, DocumentSignals]]:
+) -> tuple[_LedgerView, dict[Named, Doc], dict[Named, DocumentSignals]]:
     """Every document that may be recalled, and what is known of it."""
     seen = home.store.read(lambda look: _seen(look, asked, found, anything))
     spans = {(match.family, match.key): Span(match.start, match.end) for match in found.matches}
@@ -136,7 +147,7 @@ def _known(
     return seen, docs, signals
 
 
-def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool) -> _Seen:
+def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool) -> _LedgerView:
     """What matches, and what decisions rest on beside it; nothing where nothing does, unless vectors are to choose."""
     newest = _newest(look, asked)
     near = _linked(look, asked.scope) if found.matches else {}
@@ -145,10 +156,10 @@ def _seen(look: Reading, asked: RecallQuery, found: SearchResult, anything: bool
     for ref, (_, distance) in near.items():
         rows |= dict(_record(look, ref, asked)) if distance == 1 else {}
     refs = [ref_of(row) for row in newest.values()]
-    return _Seen(rows, refs, {name: place for place, name in enumerate(newest)}, near)
+    return _LedgerView(rows, refs, {name: place for place, name in enumerate(newest)}, near)
 
 
-def _signals(doc: Doc, states: Mapping[str, str], seen: _Seen, name: Named) -> DocumentSignals:
+def _signals(doc: Doc, states: Mapping[str, str], seen: _LedgerView, name: Named) -> DocumentSignals:
     linked, distance = seen.near.get(doc.ref, ("", 0))
     standing = states.get(doc.ref, "stands")
     return DocumentSignals(doc.document.kind, False, standing, seen.recent.get(name), linked, distance)
@@ -178,7 +189,7 @@ def _newest_records(look: Reading, asked: RecallQuery) -> list[RecordRow]:
 
 def _record(look: Reading, ref: str, asked: RecallQuery) -> Iterator[tuple[Named, Row]]:
     """The record that a ref names, if it may be recalled here."""
-    found = look.records_by_prefix(ref.removeprefix(PREFIX)) if ref.startswith(PREFIX) else []
+    found = look.records_by_prefix(ref.removeprefix(RECORD)) if ref.startswith(RECORD) else []
     for row in found:
         if row.scope == asked.scope and not row.pending and (asked.kinds is None or row.kind in asked.kinds):
             yield ("record", row.key), row
@@ -187,7 +198,7 @@ def _record(look: Reading, ref: str, asked: RecallQuery) -> Iterator[tuple[Named
 def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
     """Refs near a pinned or recent decision: that one, and how many links away it is."""
     roots = [*look.pinned_records(scope, 0, ROOTS), *look.records_of_kind(scope, "decision", 0, ROOTS)]
-    known = look.linked_among([f"{PREFIX}{row.id}" for row in roots])
+    known = look.linked_among([f"{RECORD}{row.id}" for row in roots])
     edge = {ref: ref for ref in sorted(known)}
     near: dict[str, tuple[str, int]] = {ref: (ref, 0) for ref in edge}
     for distance in range(1, DISTANCE + 1):
@@ -253,19 +264,24 @@ def _ranked(doc: Doc, one: Placed, standing: str, query: Query) -> Ranked:
     )
 
 
-def _hard(home: Home, asked: RecallQuery) -> list[Ranked]:
-    """What must not be missing: musts of the task's open handoff, and the scope's pinned records, the oldest first."""
+def _asked_for(asked: RecallQuery, musts: Sequence[Must]) -> Iterator[Ranked]:
+    why = (f"must of task {asked.task}",)
+    return (Ranked(one.ref, MUST, one.text, one.at, 1.0, one.actor, why=why, hard=True) for one in musts)
+
+
+def _pinned(home: Home, asked: RecallQuery) -> list[Ranked]:
+    """The pinned records of the scope, the oldest first."""
 
     def look_at(look: Reading) -> tuple[list[RecordRow], dict[str, str]]:
         pinned = every_row(lambda before: look.pinned_records(asked.scope, before, PAGE), lambda row: below(row.key))
         rows = [*pinned]
-        return rows, standings(look, [f"{PREFIX}{row.id}" for row in rows])
+        return rows, standings(look, [f"{RECORD}{row.id}" for row in rows])
 
     rows, states = home.store.read(look_at)
-    return [*_musts(home, asked), *(_pinned(record_of(row), states) for row in reversed(rows))]
+    return [_of_pin(record_of(row), states) for row in reversed(rows)]
 
 
-def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
+def _of_pin(record: Record, states: Mapping[str, str]) -> Ranked:
     return Ranked(
         ref=record.ref,
         kind=record.kind,
@@ -277,16 +293,3 @@ def _pinned(record: Record, states: Mapping[str, str]) -> Ranked:
         why=("pinned",),
         hard=True,
     )
-
-
-def _musts(home: Home, asked: RecallQuery) -> Iterator[Ranked]:
-    if asked.task is None:
-        return
-    try:
-        handoff = handoffs.get(home, handoffs.HandoffQuery(asked.scope, anchor=f"task:{asked.task}"))
-    except HandoffNotFound:
-        return
-    ref, why = f"handoff:{handoff.id}", (f"must of task {asked.task}",)
-    for name, form in handoff.musts:
-        text = f"{name.replace('_', ' ')}: {label_of(form)}"
-        yield Ranked(ref, MUST, text, handoff.stored_at, 1.0, handoff.actor, why=why, hard=True)

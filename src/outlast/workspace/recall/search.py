@@ -1,16 +1,13 @@
-"""Searching the index of a scope: what everybody came to see since is taken in first, what was replaced is taken out.
+"""Searching the index of a scope, and keeping it near the ledger: what everybody came to see since is taken in first.
 
-So an index that grew gives what one built anew from the same ledger gives.
+What was replaced is taken out, so an index that grew gives what one built anew from the same ledger gives. Records,
+artifacts and checkpoints are documents; the same row is the same document, always. An artifact is found by its name and
+summary, and by its content if that is text: by the passages of its first four mebibytes. Of each name only the newest
+version is recalled.
 
-What recall finds: records, artifacts and checkpoints as documents. The same row is the same document, always.
-
-An artifact is found by its name and summary, and by its content if that is text: by the passages of its first four
-mebibytes. Of each name only the newest version is recalled.
-
-Keeping the index of recall near the ledger: whoever records takes in what waits, before it is much.
-
-So the first recall after any number of records has little to do. What comes to be seen in a scope has numbers that grow
-over all scopes and processes: as long as fewer were given than may wait, nothing needs to be looked at.
+Whoever records takes in what waits, before it is much: the first recall after any number of records has little to do.
+What comes to be seen in a scope has numbers that grow over all scopes and processes: as long as fewer were given than
+may wait, nothing needs to be looked at.
 """
 
 from __future__ import annotations
@@ -22,18 +19,17 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken, OutlastError, Unavailable
 from outlast.store.contract import Reading
-from outlast.store.contract.recall import FAMILIES, RecallIndex
-from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, RecordRow
+from outlast.store.contract.workspace import FAMILIES, ArtifactRow, CheckpointRow, RecallIndex, RecordRow
 from outlast.store.sqlite.recall import index_path, with_index
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifacts
+from outlast.workspace import artifact as artifacts
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.passages import AROUND, Document, Span
 from outlast.workspace.recall.words import Query
-from outlast.workspace.record import PREFIX
+from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -63,7 +59,7 @@ def ref_of(row: Row) -> str:
     """The ref of what a row is of."""
     match row:
         case RecordRow():
-            return f"{PREFIX}{row.id}"
+            return f"{RECORD}{row.id}"
         case ArtifactRow():
             return artifacts.ref_of(row)
         case CheckpointRow():

@@ -1,13 +1,11 @@
-"""Words: how a text becomes the words it is found by, the same for what is kept and for what is asked.
+"""Words: how a text becomes the words it is found by, the same for what is kept and for what a goal asks.
 
 A word is a run of letters and digits, folded: no case, no accents. A compound such as `exportSerializer` also counts by
 its parts. Writing without spaces (Chinese, Japanese, Korean, Thai) counts by single characters and by pairs of them.
-Endings are left to whoever stems the words. Any text is fine, also what is not a valid one; what has no end, such as
-encoded bytes, is words of 64 characters.
+Endings are left to whoever stems the words; forms that no rule gives, and words for much the same, are listed here. Any
+text is fine, also what is not a valid one; what has no end, such as encoded bytes, is words of 64 characters.
 
-English words beyond their endings: forms that no rule gives, and words for much the same.
-
-What a goal asks for: its words, whom it may name, the days it speaks of, and whether it asks when.
+Of a goal is read beyond its words: whom it may name, the days it speaks of, and whether it asks when.
 """
 
 from __future__ import annotations
@@ -19,152 +17,42 @@ from datetime import date
 
 from outlast.values.frozen import NamedTuple
 
-# Each line a word and its other forms or short names.
+# Each a word and its other forms or short names.
 _FORMS = """
-go went gone
-buy bought
-make made
-take took taken
-get got gotten
-give gave given
-see saw seen
-come came
-know knew known
-think thought
-find found
-tell told
-feel felt
-leave left
-keep kept
-begin began begun
-write wrote written
-run ran
-sing sang sung
-swim swam swum
-teach taught
-catch caught
-bring brought
-fight fought
-meet met
-win won
-lose lost
-spend spent
-send sent
-build built
-sell sold
-hold held
-hear heard
-speak spoke spoken
-break broke broken
-choose chose chosen
-drive drove driven
-ride rode ridden
-eat ate eaten
-fall fell fallen
-grow grew grown
-draw drew drawn
-fly flew flown
-throw threw thrown
-wear wore worn
-sleep slept
-stand stood
-understand understood
-become became
-drink drank drunk
-forget forgot forgotten
-hide hid hidden
-say said
-pay paid
-lead led
-lay laid
-lie lay lain
-shoot shot
-show shown
-sit sat
-steal stole stolen
-wake woke woken
-child children kid kids
-person people
-man men
-woman women
-wife wives
-life lives
-foot feet
-tooth teeth
-mouse mice
-mom mother mum
-dad father
-photo photos picture pictures pic pics
-bike bicycle
-tv television
-movie film
+go went gone, buy bought, make made, take took taken, get got gotten, give gave given, see saw seen, come came,
+know knew known, think thought, find found, tell told, feel felt, leave left, keep kept, begin began begun,
+write wrote written, run ran, sing sang sung, swim swam swum, teach taught, catch caught, bring brought,
+fight fought, meet met, win won, lose lost, spend spent, send sent, build built, sell sold, hold held, hear heard,
+speak spoke spoken, break broke broken, choose chose chosen, drive drove driven, ride rode ridden, eat ate eaten,
+fall fell fallen, grow grew grown, draw drew drawn, fly flew flown, throw threw thrown, wear wore worn, sleep slept,
+stand stood, understand understood, become became, drink drank drunk, forget forgot forgotten, hide hid hidden,
+say said, pay paid, lead led, lay laid, lie lay lain, shoot shot, show shown, sit sat, steal stole stolen,
+wake woke woken, child children kid kids, person people, man men, woman women, wife wives, life lives, foot feet,
+tooth teeth, mouse mice, mom mother mum, dad father, photo photos picture pictures pic pics, bike bicycle,
+tv television, movie film
 """
 FORMS: dict[str, str] = {}  # by a form: its word
-for _line in _FORMS.strip().splitlines():
+for _line in _FORMS.split(","):
     _word, *_others = _line.split()
     for _other in _others:
         FORMS.setdefault(_other, _word)
 
-# Each line words of which one may stand where a goal says another.
+# Words of which one may stand where a goal says another.
 _ALIKE = """
-job work career occupation profession employment
-pet dog puppy cat kitten
-family relatives parents siblings
-kid son daughter baby
-husband wife spouse partner
-brother sister sibling
-hobby pastime interest passion
-food meal dish cuisine
-vacation trip travel holiday journey getaway roadtrip
-sick ill unwell
-car vehicle truck
-house home apartment
-shop store boutique
-buy purchase
-like love enjoy favorite
-start begin launch open
-end finish complete stop
-fix repair mend patch
-bug defect fault error
-remove delete drop
-add insert append
-change edit modify update
-song music tune
-picture painting drawing art
-city town
-country nation
-friend buddy pal
-happy glad excited
-sad upset
-scared afraid
-big large huge
-small little tiny
-fast quick
-money cash income
-school college university
-class course lesson workshop
-doctor physician
-hospital clinic
-test exam
-gift present
-party celebration
-book novel
-movie film show
-game videogame
-sport exercise workout fitness
-ocean beach sea
-mountain hike trail
-nature outdoors forest
-plan goal
-help support assist
-win victory
-award prize trophy
-lose defeat
-injury hurt injured
-accident crash
+job work career occupation profession employment, pet dog puppy cat kitten, family relatives parents siblings,
+kid son daughter baby, husband wife spouse partner, brother sister sibling, hobby pastime interest passion,
+food meal dish cuisine, vacation trip travel holiday journey getaway roadtrip, sick ill unwell, car vehicle truck,
+house home apartment, shop store boutique, buy purchase, like love enjoy favorite, start begin launch open,
+end finish complete stop, fix repair mend patch, bug defect fault error, remove delete drop, add insert append,
+change edit modify update, song music tune, picture painting drawing art, city town, country nation,
+friend buddy pal, happy glad excited, sad upset, scared afraid, big large huge, small little tiny, fast quick,
+money cash income, school college university, class course lesson workshop, doctor physician, hospital clinic,
+test exam, gift present, party celebration, book novel, movie film show, game videogame,
+sport exercise workout fitness, ocean beach sea, mountain hike trail, nature outdoors forest, plan goal,
+help support assist, win victory, award prize trophy, lose defeat, injury hurt injured, accident crash,
 restaurant cafe diner
 """
-ALIKE = tuple(frozenset(_line.split()) for _line in _ALIKE.strip().splitlines())
+ALIKE = tuple(frozenset(_line.split()) for _line in _ALIKE.split(","))
 
 
 _UNSPACED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from outlast.doors.cli.group import Commands, Sections
+from outlast.doors.cli.group import CommandGroup, Sections
 
 SECTIONS: Sections = {
     "Hand over": {
@@ -16,7 +16,7 @@ SECTIONS: Sections = {
         "claim": ("handoff.recover:claim", "The exclusive right to continue it, for 15 minutes."),
         "renew": ("handoff.recover:renew", "Begin the claim's time anew."),
         "verify": ("handoff.recover:verify", "Run its checks, and record what came of them."),
-        "settle": ("handoff.settle:settle", "Say how the work ended, and give the claim back."),
+        "settle": ("handoff.recover:settle", "Say how the work ended, and give the claim back."),
     },
     "Look": {
         "list": ("handoff.look:list_", "The newest handoffs."),
@@ -24,15 +24,15 @@ SECTIONS: Sections = {
         "history": ("handoff.look:history", "Everything that happened under an anchor."),
     },
     "Carry": {
-        "diff": ("handoff.carry:diff", "What changed since it was stored, or between revisions."),
-        "apply": ("handoff.carry:apply", "Bring its work into this clone: all of it, or nothing."),
-        "export": ("handoff.carry:export", "A handoff with its history as one file."),
-        "import": ("handoff.carry:import_", "Bring in such a file."),
+        "diff": ("handoff.look:diff", "What changed since it was stored, or between revisions."),
+        "apply": ("handoff.look:apply", "Bring its work into this clone: all of it, or nothing."),
+        "export": ("handoff.look:export", "A handoff with its history as one file."),
+        "import": ("handoff.look:import_", "Bring in such a file."),
     },
 }
 
 
-@click.group("handoff", cls=Commands, sections=SECTIONS)
+@click.group("handoff", cls=CommandGroup, sections=SECTIONS)
 def handoff() -> None:
     """Hand work over to whoever continues it: another process, machine, agent
     or person. What is stored is a contract under an ANCHOR, a name of your

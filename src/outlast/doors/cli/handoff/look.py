@@ -1,15 +1,28 @@
-"""Looking at handoffs: the list, one as it was stored, the history of an anchor."""
+"""Looking at handoffs, and carrying them: the list, one as it was stored, the history of an anchor; what changed, its
+work brought into a clone, and one as a file.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from outlast.doors.cli.completion import anchor_argument, offer_runs, offer_steps
-from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.handoff.names import command_for, revision_of
+from outlast.doors.cli import late
+from outlast.doors.cli.exits import REFUSED
+from outlast.doors.cli.handoff.views import command_for, say_contract, say_entry, say_findings, say_record
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import (
+    anchor_argument,
+    file_argument,
+    offer_runs,
+    offer_steps,
+    repo_option,
+    revision_of,
+)
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -28,10 +41,18 @@ from outlast.doors.cli.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from outlast import Outlast
-    from outlast.handoffs.compose import StepHandoff
-    from outlast.handoffs.handoff import Handoff
-    from outlast.handoffs.recovered import HandoffEvent, Listed
+    from outlast import (
+        Applied,
+        BundleArrived,
+        Bundled,
+        Evidence,
+        Handoff,
+        HandoffEvent,
+        Listed,
+        Outlast,
+        StepHandoff,
+    )
+
 
 T = TypeVar("T", bound="Callable[..., Any]")
 HEADS = ("ANCHOR", "STANDING", "REV", "SCORE", "OUTCOME", "HOLDER", "AGE", "NEXT ACTION")
@@ -42,41 +63,33 @@ def _standing(name: str, text: str) -> Callable[[T], T]:
     return click.option(f"--{name}", "standing", flag_value=name, help=text)
 
 
-@command("list")
+@command("list", of="handoff_list", without=("cursor",))
 @_standing("open", "Only those that nobody works on.")
 @_standing("claimed", "Only those that somebody holds.")
 @_standing("contested", "Only those that something contests here and now; this looks at the files.")
 @_standing("finished", "Only those whose work was completed.")
 @_standing("expired", "Only stale ones.")
-@click.option("--look", is_flag=True, help="Judge each here and now.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def list_(door: Door, standing: Any, look: bool, limit: int) -> int:
+def list_(call: Invocation, standing: Any, look: bool, limit: int) -> int:
     """List what unfinished runs left, then the newest handoffs."""
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.handoff.list(standing, limit=limit, look=look)
-    if door.json:
-        emit({"handoffs": [_listed_json(door, one) for one in found]})
+    if call.json:
+        call.tell([call.advised(one) for one in found])
     elif found:
-        _say_listed(door, found)
+        _say_listed(call, found)
     elif standing:
-        say(f"no {standing} handoffs; see `{door.command('handoff', 'list')}`")
+        say(f"no {standing} handoffs; see `{call.command('handoff', 'list')}`")
     else:
         say("no handoffs yet; store one: outlast handoff store ANCHOR -m SUMMARY --next ACTION --file FILE --check CMD")
     return 0
 
 
-def _listed_json(door: Door, one: Listed) -> dict[str, Any]:
-    from outlast.values.codec import jsonable
-
-    return {**jsonable(one), "verdict": door.advised(one.verdict)}
-
-
-def _say_listed(door: Door, found: Sequence[Listed]) -> None:
+def _say_listed(call: Invocation, found: Sequence[Listed]) -> None:
     judged = any(one.verdict for one in found)
     heads = [*HEADS[:2], *["VERDICT"] * judged, *HEADS[2:]]
     table(heads, [_row(one, judged) for one in found])
     if sys.stdout.isatty():
-        say(f"one of them: {door.command('handoff', 'recover', 'ANCHOR')}", "dim")
+        say(f"one of them: {call.command('handoff', 'recover', 'ANCHOR')}", "dim")
 
 
 def _row(one: Listed, judged: bool) -> Sequence[object]:
@@ -92,7 +105,12 @@ def _row(one: Listed, judged: bool) -> Sequence[object]:
 @click.option("--step", metavar="STEP", shell_complete=offer_steps, help="That step.")
 @click.option("--output", type=click.IntRange(1), metavar="N", help="All that its Nth check printed the last time.")
 def show(
-    door: Door, anchor: str | None, handoff_id: str | None, run_id: str | None, step: str | None, output: int | None
+    call: Invocation,
+    anchor: str | None,
+    handoff_id: str | None,
+    run_id: str | None,
+    step: str | None,
+    output: int | None,
 ) -> int:
     """A revision exactly as it was stored, without looking at anything; or what a step of a run hands over."""
     if (run_id is None) != (step is None):
@@ -101,33 +119,32 @@ def show(
         raise click.UsageError("give one of ANCHOR, --id ID, and --run RUN --step STEP")
     if output is not None and run_id is not None:
         raise click.UsageError("--output is of a handoff's check; give ANCHOR or --id ID")
-    with door.open() as outlast:
+    with call.open() as outlast:
         if run_id is not None and step is not None:
-            return _show_step(door, outlast.handoff.step(run_id, step))
+            return _show_step(call, outlast.handoff.step(run_id, step))
         if anchor is not None:
             anchor, revision = revision_of(outlast, anchor)
             handoff = outlast.handoff.get(anchor=anchor, revision=revision)
         else:
             handoff = outlast.handoff.get(handoff_id)
-        return _show(door, handoff) if output is None else _show_output(door, outlast, handoff, output)
+        return _show(call, handoff) if output is None else _show_output(call, outlast, handoff, output)
 
 
-def _show_output(door: Door, outlast: Outlast, handoff: Handoff, number: int) -> int:
+def _show_output(call: Invocation, outlast: Outlast, handoff: Handoff, number: int) -> int:
     """All that a check of the revision printed when it was last run."""
-    from outlast.doors.cli.handoff.checks import recorded_of
-    from outlast.values.codec import jsonable
-
     checks = handoff.acceptance_checks
     if number > len(checks):
         raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
-    known = [each for each in (*handoff.baseline, *recorded_of(outlast, handoff)) if each.check == checks[number - 1]]
+    known = [
+        each for each in (*handoff.baseline, *outlast.handoff.evidence(handoff)) if each.check == checks[number - 1]
+    ]
     ran = [each for each in known if each.runner != "self"]
     if not ran:
-        way = command_for(door, "verify", handoff.anchor)
+        way = command_for(call, "verify", handoff.anchor)
         raise click.UsageError(f"check {number} of {handoff.anchor!r} was not run here yet; run it: {way}")
     printed = outlast.handoff.output(ran[-1])
-    if door.json:
-        emit(jsonable(ran[-1]) | {"printed": printed.decode("utf-8", "replace")})
+    if call.json:
+        emit(ran[-1], printed=printed.decode("utf-8", "replace"))
     elif sys.stdout.isatty():
         say_all(printed.decode("utf-8", "replace"))
     else:
@@ -135,27 +152,22 @@ def _show_output(door: Door, outlast: Outlast, handoff: Handoff, number: int) ->
     return 0
 
 
-def _show(door: Door, handoff: Handoff) -> int:
-    from outlast.doors.cli.handoff.views import say_contract, say_entry, say_findings, say_record
-    from outlast.handoffs.reading import handoff_in_order
-
-    if door.json:
-        emit_exactly(handoff_in_order(handoff))
+def _show(call: Invocation, handoff: Handoff) -> int:
+    if call.json:
+        emit_exactly(handoff)
         return 0
     say_entry(handoff)
     say_contract(handoff)
     say_record(handoff)
     say_findings(handoff.lint)
-    say(f"with its verdict: {command_for(door, 'recover', handoff.anchor)}")
+    say(f"with its verdict: {command_for(call, 'recover', handoff.anchor)}")
     return 0
 
 
-def _show_step(door: Door, given: StepHandoff) -> int:
-    from outlast.values.codec import jsonable
-
-    value = jsonable(given)
-    if door.json:
-        emit(value)
+def _show_step(call: Invocation, given: StepHandoff) -> int:
+    value = late.shown.shown(given)
+    if call.json:
+        emit(given)
         return 0
     texts = [(name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each]
     facts(texts)
@@ -170,16 +182,14 @@ def _show_step(door: Door, given: StepHandoff) -> int:
     return 0
 
 
-@command("history")
+@command("history", of="handoff_history")
 @anchor_argument()
-def history(door: Door, anchor: str) -> int:
+def history(call: Invocation, anchor: str) -> int:
     """Everything that happened under an anchor, oldest first."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.handoff.history(anchor)
-    if door.json:
-        emit({"anchor": anchor, "history": jsonable(found)})
+    if call.json:
+        call.tell(found, anchor=anchor)
     else:
         table(("SEQ", "WHEN", "EVENT", "BY", "WHAT"), [_event_row(event) for event in found])
     return 0
@@ -190,7 +200,7 @@ def _event_row(event: HandoffEvent) -> Sequence[object]:
 
 
 def _who(event: HandoffEvent) -> str:
-    """Who did it, from which host, by which door."""
+    """Who did it, from which host, by which call."""
     return f"{event.by}@{event.host} ({event.door})" if event.door else event.by
 
 
@@ -200,7 +210,7 @@ def _told(event: HandoffEvent) -> str:
     if event.kind == "stored":
         return f"revision {body['revision']}, score {body['score']}: {body['summary']}"
     if event.kind == "checked":
-        return "; ".join(_evidence(each) for each in body["evidence"])
+        return "; ".join(map(_evidence, event.evidence))
     if event.kind == "settled":
         said = [*(f"lacked: {each}" for each in body["missing"]), *filter(None, (body["override"], body["note"]))]
         return "; ".join([body["outcome"], *said])
@@ -210,12 +220,137 @@ def _told(event: HandoffEvent) -> str:
     return ", ".join(f"{name}: {value}" for name, value in kept.items())
 
 
-def _evidence(given: dict[str, Any]) -> str:
-    from outlast.handoffs.verdict import label_of
-
-    said = {"client": f", says client {given['by']}@{given['where']}", "self": f", says {given['by']}"}
-    return f"{label_of(given['check'])} {'passed' if given['passed'] else 'failed'}{said.get(given['runner'], '')}"
+def _evidence(given: Evidence) -> str:
+    said = "" if given.runner == "runner" else f", says {given.who}"
+    return f"{given.label} {'passed' if given.passed else 'failed'}{said}"
 
 
 def _reason(given: Any) -> str:
     return f"{given['code']}:{given['subject']}" if isinstance(given, dict) else str(given)
+
+
+COLOURS = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+CHANGES = {
+    "added": "came in",
+    "continued": "went on from what was here",
+    "same": "was here already",
+    "older": "was here already, and has gone on since",
+}
+
+
+@command("diff")
+@anchor_argument()
+@click.argument("revisions", metavar="[N [M]]", nargs=-1, type=click.IntRange(1))
+@repo_option
+def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: str | None) -> int:
+    """What changed in its files since a handoff was stored; with N and M between two of its revisions.
+
+    With N alone: between that one and the newest.
+    """
+    with call.open() as outlast:
+        pair = _pair(outlast, anchor, revisions)
+        found = outlast.handoff.diff(anchor, revisions=pair, repo_root=repo_root and os.path.abspath(repo_root))
+    if call.json:
+        emit_exactly(found)
+    else:
+        _say_diff(found.as_text())
+    return 0
+
+
+def _pair(outlast: Outlast, anchor: str, revisions: tuple[int, ...]) -> tuple[int, int] | None:
+    if len(revisions) > 2:
+        raise click.UsageError("a diff is between two revisions at most")
+    if not revisions:
+        return None
+    newest = revisions[1] if len(revisions) == 2 else outlast.handoff.get(anchor=anchor).revision
+    return revisions[0], newest
+
+
+def _say_diff(text: str) -> None:
+    """A unified diff: coloured on a terminal, as it is in a pipe."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(text)
+        return
+    for line in text.splitlines():
+        say(line.replace("\t", "    "), next((style for start, style in COLOURS if line.startswith(start)), ""))
+
+
+@command("apply")
+@anchor_argument("ANCHOR[@N]")
+@repo_option
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--force", is_flag=True, help="Put its files in place of what later commits have changed.")
+@click.option("--leave-conflicts", is_flag=True, help="Write files that do not merge, with the conflicts in them.")
+def apply(
+    call: Invocation, anchor: str, repo_root: str | None, dry_run: bool, force: bool, leave_conflicts: bool
+) -> int:
+    """Bring the work of a handoff into this clone: its files and the uncommitted patch, all of it or nothing.
+
+    What was changed here too is merged line by line. Only the folder named by --repo is written to, else the
+    repository that you are in, if it is known to be that of the handoff. Exits 4 when it is not, or something is in the
+    way, also with --dry-run, and when conflicts are left to be solved.
+    """
+    with call.open() as outlast:
+        name, revision = revision_of(outlast, anchor)
+        place = repo_root and os.path.abspath(repo_root)
+        apply_here = partial(outlast.handoff.apply, name, revision=revision, repo_root=place)
+        done = apply_here(dry_run=dry_run, force=force, leave_conflicts=leave_conflicts)
+    if call.json:
+        emit(done)
+    else:
+        _say_applied(call, done)
+    return REFUSED if done.hindrances or done.conflicts_left else 0
+
+
+def _say_applied(call: Invocation, done: Applied) -> None:
+    for line in done.as_text().splitlines():
+        say(line)
+    if done.conflicts_left and done.done:
+        say("solve the conflicts, then go on", "yellow")
+    if done.done:
+        say(f"go on: {command_for(call, 'recover', done.anchor)}")
+
+
+@command("export")
+@anchor_argument()
+@file_argument
+@click.option("--force", is_flag=True, help="Replace FILE, whatever it is.")
+def export(call: Invocation, anchor: str, file: str, force: bool) -> int:
+    """Write a handoff with its history, evidence, content and patch into one verified file.
+
+    FILE may be a folder [here]; the name is then made of the anchor. It is a copy; the claim stays here.
+    """
+    with call.open() as outlast:
+        done = outlast.handoff.export(anchor, file, force=force)
+    if call.json:
+        emit(done)
+    else:
+        _say_exported(call, done)
+    return 0
+
+
+def _say_exported(call: Invocation, done: Bundled) -> None:
+    say(f"{done.anchor}@{done.revision} copied to {done.path}", "green")
+    parts = (counted(done.entries, "journal record"), counted(done.blobs, "blob"), f"{done.bytes:,} bytes")
+    say(f"{', '.join(parts)}; sha256 {done.digest}")
+    say(f"in another home: {Invocation(None, None, None, False).command('handoff', 'import', done.path)}")
+
+
+@command("import")
+@click.argument("path", metavar="FILE")
+def import_(call: Invocation, path: str) -> int:
+    """Bring in a handoff from a file that export wrote. A history that parted from the one here is refused."""
+    with call.open(make=True) as outlast:
+        done = outlast.handoff.import_(path)
+    if call.json:
+        emit(done)
+    else:
+        _say_imported(call, done)
+    return 0
+
+
+def _say_imported(call: Invocation, done: BundleArrived) -> None:
+    say(f"{done.anchor}@{done.revision} ({done.status}) {CHANGES[done.change]}", "green")
+    say(f"{counted(done.added, 'new journal record')}, {counted(done.blobs, 'blob')}")
+    there = call.within(done.scope)
+    say(f"recover it: {command_for(there, 'recover', done.anchor)}")

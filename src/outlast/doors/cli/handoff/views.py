@@ -1,53 +1,65 @@
-"""A handoff on the screen, in the order in which it is to be read: the verdict first, a packet last."""
+"""A handoff on the screen, in the order in which it is to be read: the verdict first, a packet last.
+
+Checks: on a terminal the one under way, and signals that end it with all it started; what came of them.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from outlast.clock import moment
-from outlast.doors.cli.door import CLAIM, Door
-from outlast.doors.cli.handoff.names import command_for
-from outlast.doors.cli.plans import say_word
-from outlast.doors.cli.render import ago, at, brief, counted, facts, fit, say, say_all, span
-from outlast.handoffs.handoff import key_of
-from outlast.handoffs.verdict import label_of, must_label
-from outlast.values.text import carry
+from outlast.doors.cli import late
+from outlast.doors.cli.exits import TERMINATED
+from outlast.doors.cli.invocation import CLAIM, Invocation
+from outlast.doors.cli.outcomes import say_verdict, say_word
+from outlast.doors.cli.render import ago, at, brief, clean, counted, facts, fit, say, say_all, span
+from outlast.doors.cli.screen import Screen
+from outlast.values.text import carry, last_lines
 
 if TYPE_CHECKING:
-    from outlast.doors.cli.handoff.checks import Results
-    from outlast.handoffs.handoff import Binding, Contract, Evidence, Form, Handoff, HandoffClaim, Lint
-    from outlast.handoffs.recovered import Recovered
-    from outlast.ledger.verdict import Verdict
+    from outlast import (
+        Binding,
+        Contract,
+        Evidence,
+        Handoff,
+        HandoffClaim,
+        Lint,
+        Outlast,
+        Recovered,
+        Verdict,
+    )
+
 
 FOUND = 200  # characters of what was found, where --explain or --json has all
 MUSTS = {"must_change": "must change", "must_remove": "must remove", "must_keep": "must keep", "rollback": "rollback"}
 MARKS = {"contests": "✗", "weakens": "!", "notes": "·"}
 
 
-def say_recovered(door: Door, got: Recovered, results: Results, *, explain: bool) -> None:
+def say_recovered(call: Invocation, got: Recovered, results: Results, *, explain: bool) -> None:
     """All that a worker needs to go on, and in which order to take it."""
     if explain:
-        from outlast.doors.cli.plans import say_verdict
-
-        say_verdict(got.verdict, unsaid=(), accepted=got.accepted, door=door)
+        say_verdict(got.verdict, unsaid=(), accepted=got.accepted, call=call)
     else:
-        say_reasons(door, got.verdict, got.accepted, shown_claim(got.claim))
-    say_failed(door, got, results)
+        say_reasons(call, got.verdict, got.accepted, shown_claim(got.claim))
+    say_failed(call, got, results)
     if got.diff:
         say_all(got.diff, "  ")
     say()
-    handoff = got.handoff_with(lambda text: door.pasted(text, shown_claim(got.claim)))
-    say_entry(handoff, got, door)
+    handoff = got.handoff_with(lambda text: call.pasted(text, shown_claim(got.claim)))
+    say_entry(handoff, got, call)
     say_contract(handoff, got.evidence, results.recorded)
     say_record(handoff)
     for note in got.notes:
         say(note, "yellow")
     if got.claim:
         say()
-        say_claim(door, got.claim)
+        say_claim(call, got.claim)
     elif got.resume == "lost":
         say()
         held = any(reason.code == "claimed" for reason in got.verdict.contesting)
@@ -55,23 +67,23 @@ def say_recovered(door: Door, got: Recovered, results: Results, *, explain: bool
         say(f"the claim was not given: see to what contests, or {way}", "red")
 
 
-def say_failed(door: Door, got: Recovered, results: Results) -> None:
+def say_failed(call: Invocation, got: Recovered, results: Results) -> None:
     """How many of the checks that were run just now failed, and what those printed last."""
     failed = [each for each in got.evidence if not each.passed]
     if not failed:
         return
     say(f"{len(failed)} of {counted(len(got.evidence), 'check')} failed:", "red")
-    keys = [key_of(form) for form in got.handoff.acceptance_checks]
+    checks = got.handoff.acceptance_checks
     for each in failed:
-        say(f"  {label_of(each.check)}: {outcome_of(each)}", "red")
+        say(f"  {each.label}: {outcome_of(each)}", "red")
         for line in results.printed.get(each.key, ()):
             say(f"    {line}")
-        if each.output and got.handoff.revision and each.key in keys:
-            words = ("--output", str(keys.index(each.key) + 1))
-            say(f"    all it printed: {command_for(door, 'show', got.anchor, *words)}")
+        if each.output and got.handoff.revision and each.check in checks:
+            words = ("--output", str(checks.index(each.check) + 1))
+            say(f"    all it printed: {command_for(call, 'show', got.anchor, *words)}")
 
 
-def say_reasons(door: Door, verdict: Verdict, accepted: Sequence[str] = (), claim: str = "") -> None:
+def say_reasons(call: Invocation, verdict: Verdict, accepted: Sequence[str] = (), claim: str = "") -> None:
     """The verdict in a word, then what bears on it with what to do about it; of what was accepted, that it was."""
     say_word(verdict, accepted)
     styles = {"contests": "red", "weakens": "yellow"}
@@ -81,10 +93,10 @@ def say_reasons(door: Door, verdict: Verdict, accepted: Sequence[str] = (), clai
         found = fit(reason.found, FOUND) + (", accepted" if taken else "")
         say(f"  {mark} {reason.code} {reason.subject}: {found} (expected: {brief(reason.expected)})", style)
         if not taken:
-            say(f"    {door.pasted(reason.advice, claim)}")
+            say(f"    {call.pasted(reason.advice, claim)}")
 
 
-def say_entry(handoff: Handoff, got: Recovered | None = None, door: Door | None = None) -> None:
+def say_entry(handoff: Handoff, got: Recovered | None = None, call: Invocation | None = None) -> None:
     """Where to begin and what to do; and what was found about it, if somebody looked."""
     file, symbol = handoff.entry
     name = f"{handoff.anchor}@{handoff.revision}" if handoff.revision else handoff.anchor
@@ -97,7 +109,7 @@ def say_entry(handoff: Handoff, got: Recovered | None = None, door: Door | None 
     ]
     if got and got.run:
         way = "look at it" if got.run.status == "running" else "continue"
-        told = door.pasted(got.run.command, shown_claim(got.claim)) if door else got.run.command
+        told = call.pasted(got.run.command, shown_claim(got.claim)) if call else got.run.command
         pairs.append(("run", f"{got.run.run_id} ({got.run.status}); {way}: {told}"))
     facts(pairs)
 
@@ -112,9 +124,10 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
     say()
     _say_list("files", handoff.target_files)
     _say_list("files to make", handoff.creates)
-    _say_list("checks", [_checked(form, stored, recorded, now) for form in handoff.acceptance_checks])
+    labels = late.reading.labels_of(handoff, "acceptance_checks")
+    _say_list("checks", [_checked(label, stored, recorded, now) for label in labels])
     for name, title in MUSTS.items():
-        _say_list(title, [must_label(handoff, name, form) for form in getattr(handoff, name)])
+        _say_list(title, late.reading.labels_of(handoff, name))
     _say_list("evidence", handoff.refs)
     facts(
         [
@@ -138,14 +151,14 @@ def _say_list(title: str, lines: Sequence[str]) -> None:
         say(f"  {line}")
 
 
-def _checked(form: Form, stored: Sequence[Evidence], recorded: Sequence[Evidence], now: Sequence[Evidence]) -> str:
+def _checked(label: str, stored: Sequence[Evidence], recorded: Sequence[Evidence], now: Sequence[Evidence]) -> str:
     """A check, and what came of it: just now; or when it was stored, and the last time since."""
-    came = [f"[{outcome_of(each)}]" for each in now if each.check == form][-1:]
+    came = [f"[{outcome_of(each)}]" for each in now if each.label == label][-1:]
     if not came:
-        came = [f"[when stored: {outcome_of(each)}]" for each in stored if each.check == form][-1:]
-        since = [each for each in recorded if each.check == form][-1:]
+        came = [f"[when stored: {outcome_of(each)}]" for each in stored if each.label == label][-1:]
+        since = [each for each in recorded if each.label == label][-1:]
         came += [f"[{at(moment(each.at))}: {outcome_of(each)}]" for each in since]
-    return "  ".join([label_of(form), *came])
+    return "  ".join([label, *came])
 
 
 def outcome_of(evidence: Evidence) -> str:
@@ -204,16 +217,16 @@ def say_findings(lint: Lint) -> None:
         say(f"    better: {finding.better}")
 
 
-def say_claim(door: Door, claim: HandoffClaim) -> None:
+def say_claim(call: Invocation, claim: HandoffClaim) -> None:
     """The claim, until when it holds, where it counts, and how to give it back."""
     say(f"claimed: {claim.id}, until {at(claim.expires_at)}; every use renews it", "green")
     say(f"in another terminal or a script show it: export {CLAIM}={claim.id}")
     shown = shown_claim(claim)
     if claim.run_id:
-        say(f"continue: {carry(door.command('resume', claim.run_id), (), shown)}")
-        say(f"to give it back: {command_for(door, 'settle', claim.anchor, 'released', *_shown(shown))}")
+        say(f"continue: {carry(call.command('resume', claim.run_id), (), shown)}")
+        say(f"to give it back: {command_for(call, 'settle', claim.anchor, 'released', *_shown(shown))}")
     else:
-        say(f"when it is done: {command_for(door, 'settle', claim.anchor, 'completed', *_shown(shown))}")
+        say(f"when it is done: {command_for(call, 'settle', claim.anchor, 'completed', *_shown(shown))}")
 
 
 def shown_claim(claim: HandoffClaim | None) -> str:
@@ -223,3 +236,43 @@ def shown_claim(claim: HandoffClaim | None) -> str:
 
 def _shown(claim: str) -> tuple[str, ...]:
     return ("--claim-id", claim) if claim else ()
+
+
+class Results(NamedTuple):
+    """What is shown of checks."""
+
+    recorded: tuple[Evidence, ...]  # since the revision was stored, oldest first
+    printed: dict[str, list[str]]  # by the key of a check that failed just now: its last lines
+
+
+def results_of(outlast: Outlast, got: Recovered) -> Results:
+    """What came of checks before, and what those that failed just now printed last."""
+    printed = {each.key: last_lines(outlast.handoff.output(each)) for each in got.evidence if not each.passed}
+    broken = any(reason.code == "integrity_broken" for reason in got.reasons)
+    return Results(() if broken or not got.handoff.revision else outlast.handoff.evidence(got.handoff), printed)
+
+
+@contextmanager
+def checks_shown(call: Invocation, outlast: Outlast) -> Iterator[None]:
+    """Show which check runs. SIGTERM ends it as Ctrl-C does."""
+    screen = Screen(quiet=call.json)
+    outlast.listen(None, lambda line: screen.status(clean(line)))
+    heard = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if heard:
+        signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        if heard:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        outlast.listen(None, None)
+        screen.end()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(TERMINATED)
+
+
+def command_for(call: Invocation, verb: str, anchor: str, *words: str) -> str:
+    """A handoff command to show, ready to be copied, also for an anchor that looks like an option."""
+    return call.about(("handoff", verb), anchor, *words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from outlast.doors.cli.group import Commands, Sections
+from outlast.doors.cli.group import CommandGroup, Sections
 
 SECTIONS: Sections = {
     "Artifacts": {
@@ -26,7 +26,7 @@ SECTIONS: Sections = {
         "unpin": ("workspace.records:unpin", "Take a pin away."),
     },
     "Recall": {
-        "recall": ("workspace.recall:recall", "What matters for a goal, within a number of tokens."),
+        "recall": ("workspace.records:recall", "What matters for a goal, within a number of tokens."),
     },
     "Evidence": {
         "link": ("workspace.records:link", "Say how two things with refs bear on each other."),
@@ -36,7 +36,7 @@ SECTIONS: Sections = {
 }
 
 
-@click.group("workspace", cls=Commands, sections=SECTIONS)
+@click.group("workspace", cls=CommandGroup, sections=SECTIONS)
 def workspace() -> None:
     """Content that outlives a run, named boundaries of tasks, records and links.
 

@@ -15,53 +15,50 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import offer_runs
-from outlast.doors.cli.door import Door, command, raw_option
+from outlast.doors.cli import late
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import (
+    output_option,
+    raw_option,
+    saved,
+)
 from outlast.doors.cli.render import (
     ago,
     as_json,
+    at,
     brief,
     content_in,
     content_out,
-    emit_exactly,
     facts,
     is_raw,
     note,
     say,
+    sized,
     table,
 )
 from outlast.doors.cli.screen import HarmlessStream
 
 if TYPE_CHECKING:
-    from outlast import Outlast
-    from outlast.workspace.artifact import Artifact
-    from outlast.workspace.checkpoint import Checkpoint, StateChange
+    from outlast import Artifact, Checkpoint, Outlast, StateChange
 
 
-@command("save")
+@command("save", of="workspace_upload")
 @click.argument("name", metavar="NAME")
 @click.argument("file", metavar="FILE")
-@click.option("--summary", metavar="TEXT", default="", help="What it is, in a sentence.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="What it is found by; may be repeated.")
-@click.option("--media-type", metavar="TYPE", help="Such as text/markdown [by the ending of NAME].")
-@click.option("--source", metavar="TEXT", help="Where it came from, in your words.")
-@click.option("--operation-id", metavar="ID", help="The same one again saves nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who saves it [local].")
-def save(door: Door, name: str, file: str, **given: Any) -> int:
+def save(call: Invocation, name: str, file: str, **given: Any) -> int:
     """Save FILE under NAME, durable when this returns. `-` reads standard input, however long.
 
     The same content as the newest version is that version, with its summary and tags as they are. In the command of a
     flow file's step it belongs to the step: it is seen with the step's receipt, and not if the attempt fails.
     """
-    from outlast.values.codec import jsonable
-
     content: Any = content_in() if file == "-" else Path(file)
-    with door.open(make=True) as outlast:
-        saved = _saved_in_step(outlast, name, content, given) or outlast.workspace.save(name, content, **given)
-    if door.json:
-        emit_exactly(jsonable(saved))
+    with call.open(make=True) as outlast:
+        of_step = _saved_in_step(outlast, name, content, {**given, "actor": call.actor})
+        saved = of_step or outlast.workspace.save(name, content, **given)
+    if call.json:
+        call.tell(saved)
         return 0
-    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({_size(saved.size)})", "green")
+    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({sized(saved.size)})", "green")
     kept = {"summary": saved.summary, "tags": saved.tags}
     asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
     for field in kept:
@@ -75,41 +72,30 @@ def _saved_in_step(outlast: Outlast, name: str, content: Any, given: dict[str, A
     told = os.environ.get("OUTLAST_SAVES")
     if not told:
         return None
-    from outlast.python.workspace import Workspace
-
     here = outlast.workspace  # of a server it is another, and the step's home is not behind it
-    return here._save_from_command(told, name, content, **given) if isinstance(here, Workspace) else None
+    return here._save_from_command(told, name, content, **given) if isinstance(here, late.workspace.Workspace) else None
 
 
-@command("get")
+@command("get", of="workspace_get")
 @click.argument("ref", metavar="REF")
-@click.option("-o", "--output", metavar="FILE", help="Write it there instead, whole or not at all.")
+@output_option
 @raw_option
-def get(door: Door, ref: str, output: str | None) -> int:
+def get(call: Invocation, ref: str, output: str | None) -> int:
     """Write the content of REF to standard output, once all of it was found to be what was saved.
 
     On a terminal nothing in it can steer that. With --json: what is known of it, without the content.
     """
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.workspace.get(ref)
         if output is not None:
-            written = _written(found, output)
-        elif not door.json:
+            written = saved(found, output)
+        elif not call.json:
             _print(found)
-    if door.json:
-        emit_exactly({**jsonable(found), **({"output": str(written)} if output is not None else {})})
+    if call.json:
+        call.tell(found, **({"output": str(written)} if output is not None else {}))
     elif output is not None:
-        say(f"{found.ref} written to {written} ({_size(found.size)})", "green")
+        say(f"{found.ref} written to {written} ({sized(found.size)})", "green")
     return 0
-
-
-def _written(found: Artifact, output: str) -> Path:
-    try:
-        return found.save_to(output)
-    except OSError as error:
-        raise click.UsageError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
 def _print(found: Artifact) -> None:
@@ -131,35 +117,28 @@ def _harmless(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield (live.feed(decoder.decode(b"", final=True)) + live.end()).encode()
 
 
-@command("list")
-@click.option("--prefix", metavar="TEXT", default="", help="Names that begin so.")
-@click.option("--tag", metavar="TAG", help="Those with this tag.")
-@click.option("--run", metavar="RUN", shell_complete=offer_runs, help="Every version that this run saved.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def list_(door: Door, prefix: str, tag: str | None, run: str | None, limit: int) -> int:
+@command("list", of="workspace_list", without=("cursor",))
+def list_(call: Invocation, **asked: Any) -> int:
     """List the artifacts, those saved last first: of each name the newest version."""
-    with door.open() as outlast:
-        found = outlast.workspace.list(prefix=prefix, tag=tag, run=run, limit=limit)
-    _show(door, found, "no artifacts here; save one: outlast workspace save NAME FILE")
+    with call.open() as outlast:
+        found = outlast.workspace.list(**asked)
+    _show(call, found, "no artifacts here; save one: outlast workspace save NAME FILE")
     return 0
 
 
-@command("versions")
+@command("versions", of="workspace_versions")
 @click.argument("name", metavar="NAME")
-@click.option("--limit", default=1000, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def versions(door: Door, name: str, limit: int) -> int:
+def versions(call: Invocation, name: str, limit: int) -> int:
     """List every version of NAME, the newest first."""
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.workspace.versions(name, limit=limit)
-    _show(door, found, "")
+    _show(call, found, "")
     return 0
 
 
-def _show(door: Door, found: list[Artifact], nothing: str) -> None:
-    from outlast.values.codec import jsonable
-
-    if door.json:
-        emit_exactly({"artifacts": jsonable(found)})
+def _show(call: Invocation, found: list[Artifact], nothing: str) -> None:
+    if call.json:
+        call.tell(found)
     elif found:
         table(("REF", "SIZE", "TYPE", "FROM", "AGE", "SUMMARY"), [_row(one) for one in found])
     else:
@@ -168,31 +147,17 @@ def _show(door: Door, found: list[Artifact], nothing: str) -> None:
 
 def _row(one: Artifact) -> tuple[object, ...]:
     source = " ".join(filter(None, (one.source.run_id, one.source.step))) or one.source.actor
-    return one.ref, _size(one.size), one.media_type, source, ago(one.stored_at), brief(one.summary, 60)
+    return one.ref, sized(one.size), one.media_type, source, ago(one.stored_at), brief(one.summary, 60)
 
 
-def _size(size: int) -> str:
-    for unit, each in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= each:
-            return f"{size / each:.1f} {unit}"
-    return f"{size} bytes"
-
-
-@command("checkpoint")
+@command("checkpoint", of="workspace_checkpoint")
 @click.argument("name", metavar="NAME")
-@click.option("--task", metavar="TASK", required=True, help="The task it is a boundary of.")
-@click.option("--summary", metavar="TEXT", default="", help="What has been reached.")
-@click.option("--ref", "refs", metavar="REF", multiple=True, help="A ref of what belongs to it; may be repeated.")
-@click.option("--operation-id", metavar="ID", help="The same one again pins nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who pins it [local].")
-def checkpoint(door: Door, name: str, **given: Any) -> int:
+def checkpoint(call: Invocation, name: str, **given: Any) -> int:
     """Pin where TASK stands now, under NAME: the state and position of its newest run, and these refs."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         pinned = outlast.workspace.checkpoint(name, **given)
-    if door.json:
-        emit_exactly(jsonable(pinned))
+    if call.json:
+        call.tell(pinned)
         return 0
     say(f"checkpoint {pinned.id} {'was pinned already' if pinned.replayed else 'pinned'}: {_where(pinned)}", "green")
     if not pinned.run_id:
@@ -200,22 +165,17 @@ def checkpoint(door: Door, name: str, **given: Any) -> int:
     return 0
 
 
-@command("checkpoints")
+@command("checkpoints", of="workspace_checkpoints", without=("cursor",))
 @click.argument("checkpoint_id", metavar="[ID]", required=False)
-@click.option("--task", metavar="TASK", help="Those of this task.")
-@click.option("--run", metavar="RUN", shell_complete=offer_runs, help="Those of this run.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def checkpoints(door: Door, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
+def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
     """List checkpoints, the newest first. With ID: all that one has, also the state."""
-    from outlast.values.codec import jsonable
-
     if sum(given is not None for given in (checkpoint_id, task, run)) > 1:
         raise click.UsageError("name ID, --task or --run, not both")
-    with door.open() as outlast:
+    with call.open() as outlast:
         one = outlast.workspace.get_checkpoint(checkpoint_id) if checkpoint_id is not None else None
         found = [one] if one else outlast.workspace.checkpoints(task=task, run=run, limit=limit)
-    if door.json:
-        emit_exactly({"checkpoints": jsonable(found)})
+    if call.json:
+        call.tell(found)
     elif one:
         _say_checkpoint(one)
     elif found:
@@ -226,26 +186,23 @@ def checkpoints(door: Door, checkpoint_id: str | None, task: str | None, run: st
 
 
 def _say_checkpoint(one: Checkpoint) -> None:
-    when = f"{one.at:%Y-%m-%d %H:%M:%S} UTC"
     known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-    facts([*known, ("at", when), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
+    facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
     for ref in one.refs:
         say(f"ref {ref}")
     for key, value in one.state.items():
         say(f"state[{key!r}] = {as_json(value)}")
 
 
-@command("diff")
+@command("diff", of="workspace_diff")
 @click.argument("before", metavar="ID")
 @click.argument("after", metavar="ID")
-def diff(door: Door, before: str, after: str) -> int:
+def diff(call: Invocation, before: str, after: str) -> int:
     """What is different at the second of two checkpoints: keys of the state, and refs."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.workspace.diff(before, after)
-    if door.json:
-        emit_exactly({**jsonable(found), "same": found.same})
+    if call.json:
+        call.tell(found)
         return 0
     say(f"from {_where(found.before)}")
     say(f"to   {_where(found.after)}")

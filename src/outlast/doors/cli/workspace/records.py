@@ -1,7 +1,4 @@
-"""`outlast workspace record`, `records`, `pin`, `unpin`, `link`, `links` and `why`.
-
-`outlast workspace record-many`: records from a file of JSON lines, all or none.
-"""
+"""`outlast workspace record`, `records`, `record-many`, `pin`, `unpin`, `link`, `links`, `why` and `recall`."""
 
 from __future__ import annotations
 
@@ -14,39 +11,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from outlast.doors.cli.completion import offer_tasks
-from outlast.doors.cli.door import Door, command
-from outlast.doors.cli.render import ago, brief, content_in, counted, emit_exactly, facts, note, say, say_all, table
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.options import text_of
+from outlast.doors.cli.render import ago, at, brief, content_in, counted, facts, note, say, say_all, table
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
-    from outlast.workspace.link import Link
-    from outlast.workspace.record import Record
+    from outlast import ContextPack, LeftOut, Link, Record
 
 
 MOST = 64 << 20  # bytes of a file
 
 
-@command("record-many")
+@command("record-many", of="workspace_record_many", without=("records",))
 @click.argument("file", metavar="FILE")
-@click.option("--redact", is_flag=True, help="Mask secrets instead of refusing them.")
-@click.option("--operation-id", metavar="ID", help="The same one again records nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who records them [local].")
-def record_many(door: Door, file: str, **given: Any) -> int:
+def record_many(call: Invocation, file: str, **given: Any) -> int:
     """Record up to 1,000 things in one transaction: all of them, or none.
 
     FILE has a JSON object in each line: kind and text, and if you like refs,
     tags, pinned, task, at (as 2026-11-17T09:00:00Z) and source. `-` is standard
     input.
     """
-    from outlast.values.codec import jsonable
-
     lines = {number: line for number, line in enumerate(_text(file).split("\n"), 1) if line.strip()}
     wanted = [_record(line, number) for number, line in lines.items()]
-    with door.open(make=True) as outlast, _line_told([*lines]):
+    with call.open(make=True) as outlast, _line_told([*lines]):
         made = outlast.workspace.record_many(wanted, **given)
-    if door.json:
-        emit_exactly({"records": jsonable(made)})
+    if call.json:
+        call.tell(made)
         return 0
     for one in made:
         say(one.ref)
@@ -98,29 +89,19 @@ LONGEST = 1 << 20  # bytes of a text, as workspace/record.py has it
 _RELATIONS = click.Choice(["supports", "contradicts", "derived_from", "supersedes", "produced_by"])
 
 
-@command("record")
+@command("record", of="workspace_record")
 @click.argument("kind", metavar="KIND", type=_KINDS)
 @click.argument("text", metavar="TEXT")
-@click.option("--ref", "refs", metavar="REF", multiple=True, help="What it is about; may be repeated.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="What it is found by; may be repeated.")
-@click.option("--pin", "pinned", is_flag=True, help="Let recall never leave it out.")
-@click.option("--task", metavar="TASK", shell_complete=offer_tasks, help="The task it belongs to.")
-@click.option("--source", metavar="TEXT", help="Where it came from, in your words.")
-@click.option("--redact", is_flag=True, help="Mask secrets instead of refusing them.")
-@click.option("--operation-id", metavar="ID", help="The same one again records nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who records it [local].")
-def record(door: Door, kind: str, text: str, **given: Any) -> int:
+def record(call: Invocation, kind: str, text: str, **given: Any) -> int:
     """Record an observation, a decision, evidence or a note, durable when this returns.
 
     TEXT is what it says; `-` reads it from standard input, @FILE from a file.
     """
-    from outlast.values.codec import jsonable
-
-    words = said(text)
-    with door.open(make=True) as outlast:
+    words = _said(text, "TEXT")
+    with call.open(make=True) as outlast:
         made = outlast.workspace.record(kind, words, **given)
-    if door.json:
-        emit_exactly(jsonable(made))
+    if call.json:
+        call.tell(made)
         return 0
     say(f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
     if made.masked:
@@ -128,48 +109,21 @@ def record(door: Door, kind: str, text: str, **given: Any) -> int:
     return 0
 
 
-def said(word: str, name: str = "TEXT") -> str:
-    """A text as it is given: itself, `-` for standard input, @FILE for a file. No more than a record can hold."""
-    raw = _given(word, name)
-    if len(raw) > LONGEST:
-        raise click.UsageError(f"{name}: it has more than {LONGEST:,} bytes; save it: outlast workspace save NAME FILE")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{name}: it is no UTF-8: {error.reason} at byte {error.start}") from error
+def _said(word: str, name: str) -> str:
+    """A text as it is given, in a file or on standard input. No more than a record can hold: a file may have no end."""
+    return text_of(word, name, longest=LONGEST, instead="save it: outlast workspace save NAME FILE")
 
 
-def _given(word: str, name: str) -> bytes:
-    """As it is given, but no more than shows that it is too long: a file may have no end."""
-    if word == "-":
-        return content_in().read(LONGEST + 1)
-    if not word.startswith("@"):
-        return word.encode("utf-8", "surrogateescape")
-    try:
-        with open(word[1:], "rb") as file:
-            return file.read(LONGEST + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise click.UsageError(f"{name}: cannot read {word[1:]!r}: {why}") from error
-
-
-@command("records")
+@command("records", of="workspace_records", without=("cursor",))
 @click.argument("ref", metavar="[REF]", required=False)
-@click.option("--kind", metavar="KIND", type=_KINDS, help="Those of this kind.")
-@click.option("--task", metavar="TASK", shell_complete=offer_tasks, help="Those of this task.")
-@click.option("--tag", metavar="TAG", help="Those with this tag.")
-@click.option("--pinned", is_flag=True, default=None, help="Those that are pinned.")
-@click.option("--before", metavar="REF", help="Those older than this record.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
-def records(door: Door, ref: str | None, **wanted: Any) -> int:
+@click.option("--before", metavar="REF", help="Only those older than this record.")
+def records(call: Invocation, ref: str | None, **wanted: Any) -> int:
     """List records, the newest first. With REF of a record: all that it says; of something else: those about it."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         whole = [outlast.workspace.get_record(ref)] if ref is not None and ref.startswith("record:") else []
         found = whole or outlast.workspace.records(ref=ref, **wanted)
-    if door.json:
-        emit_exactly({"records": jsonable(found)})
+    if call.json:
+        call.tell(found)
     elif whole:
         _say_record(whole[0])
     elif found:
@@ -183,7 +137,7 @@ def _say_record(one: Record) -> None:
     say_all(one.text, "  ")
     say()
     known = [("ref", one.ref), ("kind", one.kind), ("task", one.task), ("by", _by(one)), ("from", one.source.origin)]
-    known += [("at", f"{one.at:%Y-%m-%d %H:%M:%S} UTC"), ("tags", ", ".join(one.tags))]
+    known += [("at", at(one.at)), ("tags", ", ".join(one.tags))]
     pin = f"by {one.pinned_by}" if one.pinned else ""
     facts([*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs))])
 
@@ -197,59 +151,44 @@ def _by(one: Record) -> str:
     return " ".join(filter(None, (one.source.run_id, one.source.step))) or one.source.actor
 
 
-@command("pin")
+@command("pin", of="workspace_pin", without=("pinned",))
 @click.argument("ref", metavar="REF")
-@click.option("--operation-id", metavar="ID", help="The same one again does nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who pins it [local].")
-def pin(door: Door, ref: str, **given: Any) -> int:
+def pin(call: Invocation, ref: str, **given: Any) -> int:
     """Pin the record REF: recall never leaves it out."""
-    return _pin(door, ref, True, given)
+    return _pin(call, ref, True, given)
 
 
-@command("unpin")
+@command("unpin", of="workspace_pin", without=("pinned",))
 @click.argument("ref", metavar="REF")
-@click.option("--operation-id", metavar="ID", help="The same one again does nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who takes the pin away [local].")
-def unpin(door: Door, ref: str, **given: Any) -> int:
+def unpin(call: Invocation, ref: str, **given: Any) -> int:
     """Take the pin of the record REF away."""
-    return _pin(door, ref, False, given)
+    return _pin(call, ref, False, given)
 
 
-def _pin(door: Door, ref: str, pinned: bool, given: dict[str, Any]) -> int:
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+def _pin(call: Invocation, ref: str, pinned: bool, given: dict[str, Any]) -> int:
+    with call.open() as outlast:
         found = outlast.workspace.pin(ref, pinned=pinned, **given)
-    if door.json:
-        emit_exactly(jsonable(found))
+    if call.json:
+        call.tell(found)
     else:
         already = "was already " if found.replayed else ""
         say(f"{found.ref} {already}{'pinned' if found.pinned else 'not pinned'}: {brief(found.text, 60)}", "green")
     return 0
 
 
-# -- links -------------------------------------------------------------------------------------------
-
-
-@command("link")
+@command("link", of="workspace_link")
 @click.argument("source", metavar="SOURCE")
 @click.argument("relation", metavar="RELATION", type=_RELATIONS)
 @click.argument("target", metavar="TARGET")
-@click.option("-m", "--note", metavar="TEXT", default="", help="Why, in a sentence.")
-@click.option("--redact", is_flag=True, help="Mask secrets instead of refusing them.")
-@click.option("--operation-id", metavar="ID", help="The same one again links nothing twice.")
-@click.option("--actor", metavar="WHO", help="Who links them [local].")
-def link(door: Door, source: str, relation: str, target: str, **given: Any) -> int:
+def link(call: Invocation, source: str, relation: str, target: str, **given: Any) -> int:
     """Say how SOURCE bears on TARGET. Both are refs of what exists.
 
     RELATION is supports, contradicts, derived_from, supersedes or produced_by. The same link again is the first one.
     """
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         made = outlast.workspace.link(source, relation, target, **given)
-    if door.json:
-        emit_exactly(jsonable(made))
+    if call.json:
+        call.tell(made)
         return 0
     say(f"{_told(made)}{' (was linked already)' if made.replayed else ''}", "green")
     if made.replayed and given["note"] and given["note"] != made.note:
@@ -257,16 +196,14 @@ def link(door: Door, source: str, relation: str, target: str, **given: Any) -> i
     return 0
 
 
-@command("links")
+@command("links", of="workspace_links")
 @click.argument("ref", metavar="REF")
-def links(door: Door, ref: str) -> int:
+def links(call: Invocation, ref: str) -> int:
     """List every link from or to REF, the oldest first."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.workspace.links(ref)
-    if door.json:
-        emit_exactly({"links": jsonable(found)})
+    if call.json:
+        call.tell(found)
     elif found:
         table(("SOURCE", "RELATION", "TARGET", "BY", "AGE", "NOTE"), [_link_row(one) for one in found])
     else:
@@ -283,17 +220,101 @@ def _link_row(one: Link) -> tuple[object, ...]:
     return one.source, one.relation, one.target, by, ago(one.stored_at), brief(one.note, 60)
 
 
-@command("why")
+@command("why", of="workspace_why")
 @click.argument("ref", metavar="REF")
-@click.option("--depth", default=20, show_default=True, type=click.IntRange(0, 100), help="How far to follow it.")
-def why(door: Door, ref: str, depth: int) -> int:
+def why(call: Invocation, ref: str, depth: int) -> int:
     """What REF rests on, what contradicts or supersedes any of that, and how each part stands."""
-    from outlast.values.codec import jsonable
-
-    with door.open() as outlast:
+    with call.open() as outlast:
         found = outlast.workspace.why(ref, depth=depth)
-    if door.json:
-        emit_exactly({**jsonable(found), "left_out": found.left_out})
+    if call.json:
+        call.tell(found)
     else:
         say_all(str(found))
     return 0
+
+
+_RECALLED = click.Choice(["observation", "decision", "evidence", "note", "artifact", "checkpoint"])
+SHOWN = 5  # refs of what was left out
+_REASONS = {  # of what is left out, in words
+    "no_match": "do not match",
+    "over_budget": "did not fit",
+    "duplicate": "say what is there already",
+    "low_rank": "came after the last one asked for",
+}
+
+
+@command("recall", of="workspace_recall")
+@click.argument("goal", metavar="GOAL")
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, type=_RECALLED, help="Only of this kind; may be repeated."
+)
+@click.option("--tokenizer", metavar="MODULE:FUNCTION", help="Count tokens by it [OUTLAST_TOKENIZER, else estimated].")
+@click.option("--explain", is_flag=True, help="Why each was chosen, as a table.")
+@click.option("--prompt", is_flag=True, help="As a text for a model, and nothing else.")
+def recall(
+    call: Invocation,
+    goal: str,
+    budget: int,
+    kinds: tuple[str, ...],
+    task: str | None,
+    limit: int | None,
+    tokenizer: str | None,
+    explain: bool,
+    prompt: bool,
+) -> int:
+    """Recall what matters for GOAL: records, artifacts and checkpoints of the scope, the best first.
+
+    `-` reads the goal from standard input, @FILE from a file. Pinned records are always there.
+    """
+    if explain and prompt:
+        raise click.UsageError("--explain and --prompt do not go together")
+    words = _said(goal, "GOAL")
+    with call.open() as outlast:
+        pack = outlast.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit, tokens_of=tokenizer)
+    if call.json:
+        call.tell(pack)
+    elif prompt:
+        say_all(pack.prompt())
+    elif explain:
+        _explain(pack)
+    else:
+        _say_pack(call, pack)
+    return 0
+
+
+def _say_pack(call: Invocation, pack: ContextPack) -> None:
+    for entry in pack.entries:
+        marks = [entry.kind, entry.actor, f"{entry.at:%Y-%m-%d}", "" if entry.standing == "stands" else entry.standing]
+        say(f"{entry.ref}  {', '.join(filter(None, marks))}")
+        say_all(entry.excerpt, "    ")
+    _summary(pack)
+    if pack.entries:
+        again = call.command("workspace", "recall", "--explain", "--", pack.goal)
+        say(f"why each: {again}" if len(again) <= 300 else "why each: the same with --explain")
+
+
+def _explain(pack: ContextPack) -> None:
+    rows = [
+        (f"{entry.score:.3f}", entry.tokens, entry.ref, "; ".join(entry.why), brief(entry.excerpt, 40))
+        for entry in pack.entries
+    ]
+    if rows:
+        table(("SCORE", "TOKENS", "REF", "WHY", "EXCERPT"), rows)
+    _summary(pack)
+
+
+def _summary(pack: ContextPack) -> None:
+    if not pack.matched:
+        say("nothing recorded matches this goal" if pack.considered else "nothing is recorded in this scope yet")
+    if pack.entries:
+        say(f"{counted(len(pack.entries), 'item')}, {pack.tokens:,} of {pack.budget:,} tokens")
+    for left in pack.left_out:
+        say(f"left out: {left.count:,} that {_REASONS.get(left.reason, left.reason)}{_named(left)}")
+
+
+def _named(left: LeftOut) -> str:
+    """The first of them; of what does not match none, since that may be anything."""
+    if left.reason == "no_match":
+        return ""
+    more = f" and {left.count - SHOWN:,} more" if left.count > SHOWN else ""
+    return f": {', '.join(left.refs[:SHOWN])}{more}"

@@ -50,6 +50,9 @@ DELETE FROM claims WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM chains WHERE 
 SELECT r.id FROM chains l JOIN runs r ON r.id = substr(l.subject, 5)
 WHERE l.holder = ? AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running'
 
+-- name: epochs_held_by
+SELECT key, epoch FROM chains WHERE holder = ?
+
 -- name: note_shared
 UPDATE processes SET shared = 1 WHERE id = ?
 

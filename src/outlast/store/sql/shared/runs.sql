@@ -1,7 +1,7 @@
 -- name: add_run
 INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
                   actor, created_at, updated_at, named, identity, source, worktree)
-VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: run_by_id
 SELECT * FROM runs WHERE id = ?
@@ -40,6 +40,30 @@ SELECT * FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?
 -- name: newest_runs_of_status
 SELECT * FROM runs WHERE status = ? AND key < ? ORDER BY key DESC LIMIT ?
 
+-- name: found_by_identity
+SELECT * FROM runs WHERE identity = ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: found_by_task
+SELECT * FROM runs WHERE task = ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: found_by_session
+SELECT * FROM runs WHERE session = ? AND session <> '' AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: found_by_trace
+SELECT * FROM runs WHERE trace_id = ? AND trace_id <> '' AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: found_by_actor
+SELECT * FROM runs WHERE actor = ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: add_run_tag
+INSERT INTO run_tags (tag, run) VALUES (?, ?)
+
+-- name: tags_of_run
+SELECT tag FROM run_tags WHERE run = ? ORDER BY tag
+
+-- name: drop_run_tags
+DELETE FROM run_tags WHERE run = ?
+
 -- name: count_runs
 SELECT status, count(*) FROM runs GROUP BY status
 
@@ -64,3 +88,21 @@ UPDATE runs SET mark = ? WHERE key = ?
 
 -- name: name_run
 UPDATE runs SET named = 1 WHERE key = ?
+
+-- name: runs_to_wake
+-- Each part repeats the condition of a partial index, so that it is used.
+SELECT * FROM runs AS woken WHERE woken.status = 'waiting' AND woken.key IN (
+  SELECT run FROM interrupts WHERE status = 'answered' AND status IN ('open', 'answered')
+  UNION SELECT run FROM interrupts WHERE status = 'open' AND due_at IS NOT NULL AND due_at <= ?
+  UNION SELECT run FROM interrupts WHERE status = 'open' AND type = 'child'
+  UNION SELECT run FROM inbox WHERE taken = 0
+) AND woken.key > ? ORDER BY woken.key LIMIT ?
+
+-- name: put_deadline
+INSERT INTO run_deadlines (run, at) VALUES (?, ?) ON CONFLICT (run) DO UPDATE SET at = excluded.at
+
+-- name: deadline_of
+SELECT at FROM run_deadlines WHERE run = ?
+
+-- name: drop_deadline
+DELETE FROM run_deadlines WHERE run = ?

@@ -11,8 +11,40 @@ SELECT value FROM json_each(?) AS asked
 WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending = 0)
    OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.value AND pending = 0)
 
+-- One entry in one statement, which is its own transaction: the guard, the end of the chain, the row and the commit. The
+-- view and what is done for it belong to the connection that writes; the file has neither.
+
+-- name: append_view
+CREATE TEMP VIEW IF NOT EXISTS appended AS
+SELECT 0 AS lease, 0 AS epoch, 0 AS chain, 0 AS seq, x'' AS header, x'' AS hash, x'' AS payload
+
+-- name: append_trigger
+CREATE TEMP TRIGGER IF NOT EXISTS append INSTEAD OF INSERT ON appended BEGIN
+  UPDATE chains SET head = NEW.seq, hash = NEW.hash
+  WHERE key = NEW.lease AND epoch = NEW.epoch AND head = NEW.seq - 1;
+  SELECT RAISE(ABORT, 'the lease is stale') WHERE changes() = 0;
+  INSERT INTO journal (chain, seq, header, hash, payload)
+  VALUES (NEW.chain, NEW.seq, NEW.header, NEW.hash, NEW.payload);
+END
+
+-- name: append_entry
+INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
+
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
+
+-- name: found_by_tag
+SELECT one.* FROM run_tags AS tagged CROSS JOIN runs AS one ON one.key = tagged.run
+WHERE tagged.tag = ? AND tagged.run < ? ORDER BY tagged.run DESC LIMIT ?
+
+-- name: found_by_time
+-- Those of a span of time are sorted: they are fewer than all that began before it.
+SELECT * FROM runs INDEXED BY runs_by_time WHERE created_at >= ? AND created_at < ? AND +key < ?
+ORDER BY +key DESC LIMIT ?
+
+-- name: found_by_flow
+-- By what follows the file or the module: an index of that expression.
+SELECT * FROM runs WHERE substr(flow, instr(flow, ':') + 1) = ? AND key < ? ORDER BY key DESC LIMIT ?
 
 -- name: artifacts_of_scope
 SELECT one.* FROM artifact_names AS named CROSS JOIN artifacts AS one ON one.key = named.newest

@@ -51,6 +51,9 @@ SELECT key, * FROM handoffs WHERE key > ? ORDER BY key LIMIT ?
 -- name: rows_of_signals
 SELECT key, * FROM signals WHERE key > ? ORDER BY key LIMIT ?
 
+-- name: rows_of_schedules
+SELECT number, * FROM schedules WHERE number > ? ORDER BY number LIMIT ?
+
 -- name: rows_of_sessions
 SELECT key, * FROM sessions WHERE key > ? ORDER BY key LIMIT ?
 

@@ -1,0 +1,190 @@
+"""What every command is given: where to look, how to answer, and the commands to name in its advice."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli import late
+from outlast.doors.cli.declared import items_of, options_of
+from outlast.doors.cli.exits import ASKED, MAKE_A_HOME
+from outlast.doors.cli.group import Context
+from outlast.doors.cli.render import emit, emit_exactly, note
+from outlast.errors import HomeNotFound, OutlastError
+from outlast.values.text import carry, looks_at_files, named
+
+if TYPE_CHECKING:
+    from outlast import Listed, Outlast
+    from outlast.python.door import FoundHome
+
+
+CLAIM = "OUTLAST_CLAIM"  # the id of a claim that is shown by all commands
+EXACT = ("handoff", "session", "task", "workspace")  # nouns whose JSON is part of what others gave, byte for byte
+SHARED = (
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option("--home", metavar="DIR|URL", help="Where the records are kept [the .outlast/ of the repository]."),
+    click.option("--tenant", metavar="NAME", help="An isolated customer [default]."),
+    click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default]."),
+    click.option("--actor", "acting", metavar="NAME", help="Who does this [OUTLAST_ACTOR, else your login name]."),
+)
+
+
+class NoHomeThere(HomeNotFound):
+    """Raised when there is nothing to read where a command looks; says what is there instead."""
+
+    says = "{why}"
+    advice = "{next}"
+
+    def __init__(self, path: Path, why: str, next: str = MAKE_A_HOME) -> None:
+        OutlastError.__init__(self, path=str(path), why=why, next=next)
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """The options that all commands share."""
+
+    home: str | None
+    tenant: str | None
+    scope: str | None
+    json: bool
+    repo: str = ""  # where the files are, if --repo said so
+    actor: str | None = None
+    of: str = ""  # the operation that the command is
+    # the home, wherever a flow goes then
+    _opened: list[FoundHome] = field(default_factory=list, compare=False, repr=False)
+
+    def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
+        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
+        home = self._opened[0] if self._opened else self.home
+        who = {"tenant": self.tenant, "scope": self.scope, "actor": self.actor}
+        try:
+            outlast = late.door.open_for("cli", home, **who, make=make, tell=note, adopt=adopt)
+        except HomeNotFound as error:
+            raise self._missing(Path(str(error.path)), self.tenant or "default") from error
+        if found := late.door.found_home(outlast):
+            self._opened.append(found)
+            outlast.listen(None, note)
+        outlast.act_for_terminal(*filter(None, [os.environ.get(CLAIM)]))
+        return outlast
+
+    def _missing(self, home: Path, tenant: str) -> HomeNotFound:
+        """What there is where a home with this tenant was looked for."""
+        if not home.is_dir():
+            named = self.home or os.environ.get("OUTLAST_HOME")
+            gone = f"{home} is no folder" if home.exists() else f"the folder {home} does not exist"
+            return NoHomeThere(home, gone if named else f"no .outlast folder here or above ({home})")
+        others = sorted(file.parent.name for file in home.glob("*/outlast.db"))
+        if not others:
+            return NoHomeThere(home, f"{home} is no home: nothing was recorded in it")
+        return NoHomeThere(
+            home, f"the home {home} has no tenant {tenant!r}; it has {', '.join(others)}", "name one: --tenant NAME"
+        )
+
+    def reach(self, *, whole: bool = False) -> tuple[str, ...]:
+        """The options by which a command finds the same home elsewhere. `whole`: also one that is found from here."""
+        found = self._opened[0].name if whole and self._opened else None
+        home = self.home or os.environ.get("OUTLAST_HOME") or found
+        home = home if home is None or "://" in home else os.path.abspath(home)
+        home = late.door.without_password(home) if home and "@" in home and "://" in home else home
+        given = [("--home", home), ("--tenant", self.tenant), ("--scope", self.scope)]
+        return tuple(word for name, value in given if value is not None for word in (name, value))
+
+    def pasted(self, text: str, claim: str = "") -> str:
+        """A text, every command in it ready to be copied."""
+        return carry(text, self.reach(), claim, self.repo)
+
+    def tell(self, answer: Any, **beside: Any) -> None:
+        """The answer to the command's operation as JSON, as every door shows it, and what is told beside it.
+
+        A list is called as the operation says. What may be beside it: `BESIDE` in operations/options.py.
+        """
+        told = {items_of(self.of): answer} if isinstance(answer, list | tuple | Iterator) else answer
+        (emit_exactly if self.of.partition("_")[0] in EXACT else emit)(told, **beside)
+
+    def ready(self, found: Any) -> Any:
+        """What was recovered, or of a task: every command in it ready to be copied, also by who is elsewhere."""
+        is_task = type(found).__name__ != "Recovered"
+        return (late.reading.ready_task if is_task else late.reading.ready)(found, self.reach(whole=True))
+
+    def advised(self, one: Listed) -> Listed:
+        """A line of the list of handoffs, the same done to what its verdict advises."""
+        if one.verdict is None:
+            return one
+        reach, repo, replace = self.reach(whole=True), self.repo or os.getcwd(), late.structs.replace
+        reasons = [replace(each, advice=carry(each.advice, reach, repo=repo)) for each in one.verdict.reasons]
+        return replace(one, verdict=replace(one.verdict, reasons=tuple(reasons)))
+
+    def command(self, *words: str) -> str:
+        """A command to show: ready to be copied, on the same home, tenant and files."""
+        repo = ("--repo", self.repo) if self.repo and looks_at_files(words) else ()
+        options = (*repo, *self.reach())
+        end = words.index("--") if "--" in words else len(words)  # what follows it is no option
+        return shlex.join(["outlast", *words[:end], *options, *words[end:]])
+
+    def within(self, scope: str) -> Invocation:
+        """The same in the scope that something was found in, for commands to show."""
+        return self if scope == "default" else replace(self, scope=scope)
+
+    def about(self, verb: Sequence[str], name: str, *words: str) -> str:
+        """A command about what is called so, ready to be copied, also if that looks like an option."""
+        return self.command(*named(verb, name, words))
+
+
+class WrappedCommand(click.Command):
+    """A command whose help is written as ours is."""
+
+    context_class = Context
+    of = ""  # the operation whose fields are its options
+
+
+def command(
+    name: str, *, of: str = "", without: Collection[str] = (), as_given: bool = False, **settings: Any
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a function a command: it gets the call and its own parameters, and gives the exit code.
+
+    `of`: an operation, whose fields are its options, but for those that it takes as parameters of its own, and
+    `without` some. `as_given`: none of them is needed, and what is not given is None.
+    """
+
+    def made(function: Callable[..., int]) -> click.Command:
+        @functools.wraps(function)
+        def callback(**given: Any) -> int:
+            return function(invocation_of(given), **given)
+
+        own = callback.__dict__.pop("__click_params__", [])
+        known = (*without, *(each.name for each in own))
+        fields = options_of(of, known, as_given=as_given) if of else []
+        own = [*own, *reversed(fields)]
+        names_who = any("--actor" in each.opts for each in own)  # somebody else than who gives the command
+        for option in reversed(SHARED[:-1] if names_who else SHARED):
+            callback = option(callback)
+        callback.__dict__["__click_params__"].extend(own)  # click shows the last ones first
+        found: WrappedCommand = click.command(name, cls=WrappedCommand, **settings)(callback)
+        found.of = of
+        return found
+
+    return made
+
+
+def invocation_of(given: dict[str, Any]) -> Invocation:
+    """The shared options, given before or after the command's name."""
+    before = click.get_current_context().obj or {}
+    after = {name: given.pop(name, None) for name in ("home", "tenant", "scope", "acting")}
+    home, tenant, scope, actor = (before.get(name) if value is None else value for name, value in after.items())
+    if home == "":
+        raise click.UsageError("--home is empty; name a folder")
+    if home and not home.startswith(("http://", "https://")):
+        # what the flow's own code and its processes find is the same home
+        os.environ["OUTLAST_HOME"] = home if "://" in home else os.path.abspath(home)
+    as_json = given.pop("as_json") or before.get("as_json", False)
+    repo = given.get("repo_root")
+    of = getattr(click.get_current_context().command, "of", "")
+    ASKED[:] = [Invocation(home, tenant, scope, as_json, os.path.abspath(repo) if repo else "", actor, of)]
+    return ASKED[0]

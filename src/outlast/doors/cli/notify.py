@@ -1,0 +1,115 @@
+"""`outlast notify`: who is told when something waits for a person, fails, or has ended."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from outlast.doors.cli import late
+from outlast.doors.cli.group import CommandGroup, Sections
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.render import emit, note, say, table
+from outlast.errors import NameInvalid
+
+SECTIONS: Sections = {
+    "Notifications": {
+        "add": ("notify:add", "Tell somebody; the same name changes it."),
+        "list": ("notify:list_", "Everybody who is told, and how far."),
+        "remove": ("notify:remove", "Tell one no more."),
+        "test": ("notify:test", "Send a message that only shows that it arrives."),
+        "send": ("notify:send", "Tell everybody what they were not told yet, and end."),
+    },
+}
+KINDS = ("webhook", "slack", "email", "command")
+
+
+@click.group("notify", cls=CommandGroup, sections=SECTIONS)
+def notify() -> None:
+    """Who is told when something waits for a person, fails, or has ended."""
+
+
+@command("add")
+@click.argument("name", metavar="NAME")
+@click.argument("kind", metavar="KIND", type=click.Choice(KINDS))
+@click.argument("to", metavar="TO")
+@click.option(
+    "--on", multiple=True, metavar="WHAT", help="opened, deadline, doubt, failed, crashed, finished, contested."
+)
+@click.option("--link", default="", metavar="URL", help="Where the console is, as who is told reaches it.")
+@click.option("--answers", default="", metavar="WHO", help="Messages carry a link by which WHO answers.")
+@click.option("--private", is_flag=True, help="Its address may be one of this machine or its network.")
+@click.option("--server", default="", metavar="HOST[:PORT]", help="Of e-mail: the SMTP server.")
+@click.option("--user", default="", metavar="USER", help="Of e-mail: who signs in there.")
+@click.option("--sender", default="", metavar="ADDRESS", help="Of e-mail: whom it is from.")
+@click.option("--secret-env", default="", metavar="NAME", help="The variable that has the secret or password [made].")
+def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **given: Any) -> int:
+    """Tell TO by a webhook, a chat that takes Slack's form, an e-mail, or a command that gets the message as JSON.
+
+    A new target is told what comes from now on. `outlast serve` tells, or `outlast notify send`. The secret by which a
+    webhook is signed is made unless it is given, and shown once; it is kept in notify.json, which only you can read.
+    """
+    home = late.backups.folder_of(call.home, note)
+    secret = os.environ.get(secret_env, "") if secret_env else ""
+    if secret_env and not secret:
+        raise NameInvalid("secret-env", secret_env, "that variable is empty or not set")
+    known: dict[str, Any] = {"tenant": call.tenant or "default"} | ({"on": on} if on else {})
+    made = late.targets.Targets(home).add(late.targets.Target(name=name, secret=secret, **given, **known))
+    with call.open(make=True) as outlast:
+        late.notify.Notifier(outlast, home, made.tenant).begin(made)
+    if call.json:
+        emit(made.shown() | ({"secret": made.secret} if not secret else {}))
+    else:
+        say(f"{made.name} is told of {', '.join(made.on)} from now on")
+        if made.kind == "webhook" and not secret:
+            note(f"its secret, not shown again: {made.secret}")
+    return 0
+
+
+@command("list")
+def list_(call: Invocation) -> int:
+    """Everybody who is told, of what, and whether that works."""
+    home = late.backups.folder_of(call.home, note)
+    found = late.targets.Targets(home).all()
+    if call.json:
+        emit({"targets": [each.shown() for each in found]})
+    elif found:
+        table(
+            ("TARGET", "KIND", "TO", "TENANT", "OF"), [(t.name, t.kind, t.to, t.tenant, ", ".join(t.on)) for t in found]
+        )
+    else:
+        say("nobody is told; add somebody: outlast notify add NAME webhook URL")
+    return 0
+
+
+@command("remove")
+@click.argument("name", metavar="NAME")
+def remove(call: Invocation, name: str) -> int:
+    """Tell one no more."""
+    done = late.targets.Targets(late.backups.folder_of(call.home, note)).remove(name)
+    emit(done.shown()) if call.json else say(f"{done.name} is told no more")
+    return 0
+
+
+@command("test")
+@click.argument("name", metavar="NAME")
+def test(call: Invocation, name: str) -> int:
+    """Send a message that only shows that it arrives."""
+    target = late.targets.Targets(late.backups.folder_of(call.home, note)).named(name)
+    try:
+        late.send.send(target, late.notify.trial(target))
+    except late.send.NotTaken as error:
+        raise NameInvalid("target", name, f"it did not take the message: {error}") from error
+    emit({"sent": True}) if call.json else say(f"{name} took it")
+    return 0
+
+
+@command("send")
+def send(call: Invocation) -> int:
+    """Tell everybody what they were not told yet, and end; for cron, where no server does it."""
+    home = late.backups.folder_of(call.home, note)
+    with call.open() as outlast:
+        sent = late.notify.Notifier(outlast, home, call.tenant or "default", tell=note).send_all()
+    emit({"sent": sent}) if call.json else say(f"{sent} sent")
+    return 0

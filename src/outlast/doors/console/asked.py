@@ -1,0 +1,94 @@
+"""What a page asks for: operations by name, in the name of who looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from outlast.doors.http import calls
+from outlast.doors.http.handlers import HANDLERS
+from outlast.doors.http.runs import resume_here
+from outlast.errors import OutlastError, RequestInvalid
+from outlast.operations.table import OPERATIONS
+
+if TYPE_CHECKING:
+    from outlast.doors.console.access import Visit
+    from outlast.doors.http.calls import CallRequest
+    from outlast.operations.operation import Role
+    from outlast.python.handoffs import Inbox
+    from outlast.python.outlast import Outlast
+
+MOST_FIELDS = 500  # of a form
+
+
+class PageRequest:
+    """A page that is asked for, or a form that was sent: runs in a thread of the server."""
+
+    def __init__(
+        self, visit: Visit, form: Mapping[str, str] | None = None, many: Mapping[str, list[str]] | None = None
+    ):
+        self.visit, self.exchange = visit, visit.exchange
+        self.path = self.exchange.path
+        self.query = {name: value for name, value in fields(self.exchange.scope["query_string"]) if value}
+        self.form, self.many = form or {}, many or {}
+
+    def may(self, role: Role) -> bool:
+        """Whether who looks has a role."""
+        assert self.exchange.identity is not None
+        return self.exchange.identity.may(role)
+
+    @property
+    def scope(self) -> str | None:
+        """The scope that is looked at; None: all, or the visitor's own."""
+        return self.query.get("scope")
+
+    def __call__(self, name: str, /, **given: Any) -> Any:
+        """What an operation gives. Raises what it raises, Forbidden, RequestInvalid."""
+        outlast, asked = self._opened(name, given)
+        return calls.done(HANDLERS.get(name, calls.by_name), outlast, asked)
+
+    def maybe(self, name: str, /, **given: Any) -> Any:
+        """The same; None where it is refused, or there is none."""
+        try:
+            return self(name, **given)
+        except OutlastError:
+            return None
+
+    def inbox(self, **given: Any) -> Inbox:
+        """The open waits; the handoffs that something contests are looked for when somebody reads them."""
+        outlast, asked = self._opened("interrupt_inbox", given)
+        return outlast.inbox(scope=asked.request.scope)
+
+    def resume(self, run_id: str, **given: Any) -> str:
+        """Let a run go on, in the server's background; why it does not, if it does not."""
+        outlast, asked = self._opened("run_resume", {"run_id": run_id, **given})
+        try:
+            resume_here(self.exchange, outlast, asked)
+        except OutlastError as error:
+            return f"{error.detail} {error.what_next}".strip()
+        return ""
+
+    def _opened(self, name: str, given: dict[str, Any]) -> tuple[Outlast, CallRequest]:
+        call = OPERATIONS[name]
+        try:
+            request = msgspec.convert(given, call.request, strict=False)
+        except msgspec.ValidationError as error:
+            raise RequestInvalid(name, str(error)) from error
+        outlast, asked = self.exchange.opened_for(call, request)
+        return (outlast._acting() if self.exchange.state.settings.looks_here else outlast), asked
+
+    def link(self, **change: Any) -> str:
+        """This page with other words in its query; None takes one out."""
+        query = {name: value for name, value in (self.query | change).items() if value not in (None, "")}
+        return str(self.exchange.scope["path"]) + (f"?{urlencode(query)}" if query else "")
+
+
+def fields(raw: bytes) -> list[tuple[str, str]]:
+    """The fields of a query or a form. Raises RequestInvalid."""
+    try:
+        return parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise RequestInvalid("form", str(error)) from error

@@ -1,0 +1,178 @@
+"""Needs you: everything that waits for a person, the oldest first; and one such thing with its form."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from outlast.doors.console.forms import answer_in, fields_of
+from outlast.errors import OutlastError, RequestInvalid
+from outlast.ids import random_id
+
+if TYPE_CHECKING:
+    from outlast import Interrupt, Listed, RunRecord
+    from outlast.doors.console.asked import PageRequest
+
+SHOWN = 50
+FAILED = ("failed", "crashed")
+
+
+class Need(Struct, frozen=True):
+    """One thing that waits for a person."""
+
+    kind: str  # approval, in_doubt, …, contested, failed, crashed
+    says: str
+    since: datetime
+    link: str
+    run: str = ""
+    flow: str = ""
+    task: str = ""
+    due: datetime | None = None
+    wait: Interrupt | None = None
+    assignee: str = ""
+
+
+def needs(asked: PageRequest) -> dict[str, Any]:
+    """What the page shows."""
+    kind = asked.query.get("kind", "")
+    found = sorted(_all(asked), key=lambda need: need.since)
+    counts: dict[str, int] = {}
+    for need in found:
+        counts[need.kind] = counts.get(need.kind, 0) + 1
+    chosen = [need for need in found if kind in ("", need.kind)]
+    return {
+        "needs": chosen[:SHOWN],
+        "total": len(found),
+        "more": max(len(chosen) - SHOWN, 0),
+        "counts": dict(sorted(counts.items())),
+        "kind": kind,
+        "looked": len(found) <= SHOWN or kind == "contested",
+        "running": asked("run_list", status="running", limit=5, **_scope(asked)).items,
+        "recent": asked("run_list", limit=8, **_scope(asked)).items,
+        "operation": random_id(),
+    }
+
+
+def _scope(asked: PageRequest) -> dict[str, Any]:
+    return {"scope": asked.scope} if asked.scope else {}
+
+
+def _all(asked: PageRequest) -> list[Need]:
+    inbox = asked.inbox(**_scope(asked))
+    found = [_of_wait(item) for item in inbox if item.interrupt.is_for_people]
+    if len(inbox) <= SHOWN or asked.query.get("kind") == "contested":  # each unfinished run is judged for it
+        found += [_of_handoff(one) for one in inbox.contested]
+    for status in FAILED:
+        runs = asked("run_list", status=status, limit=SHOWN, **_scope(asked)).items
+        found += [_of_run(run) for run in runs if not run.parent and not run.seal]
+    return found
+
+
+def _of_wait(item: Any) -> Need:
+    wait = item.interrupt
+    return Need(
+        kind=wait.type,
+        says=question_of(wait) or wait.says,
+        since=wait.opened_at,
+        link=f"/inbox/{wait.id}",
+        run=wait.run_id,
+        flow=item.flow,
+        task=item.task,
+        due=wait.due_at,
+        wait=wait,
+        assignee=wait.assignee,
+    )
+
+
+def question_of(wait: Interrupt) -> str:
+    """What a flow asks, in its own words; nothing when it said none."""
+    asked = wait.payload.get("question") or wait.payload.get("message")
+    return asked if isinstance(asked, str) and not wait.is_built_in else ""
+
+
+def _of_handoff(one: Listed) -> Need:
+    return Need("contested", f"{one.anchor}: {one.summary}", one.stored_at, handoff_link(one.anchor, one.scope))
+
+
+def handoff_link(anchor: str, scope: str) -> str:
+    return f"/handoff?{urlencode({'anchor': anchor, 'scope': scope})}"
+
+
+def _of_run(run: RunRecord) -> Need:
+    error = run.error or {}
+    said = str(error.get("message") or "the process that ran it died")
+    return Need(run.status, said, run.updated_at, f"/runs/{run.id}", run.id, run.flow, run.task)
+
+
+# -- one of them ---------------------------------------------------------------------------------------
+
+
+def item(asked: PageRequest) -> dict[str, Any]:
+    """A wait with what was shown, what it rests on, and the form of its answer."""
+    wait = asked("interrupt_get", interrupt_id=asked.path["interrupt_id"])
+    found = asked.maybe("run_get", run_id=wait.run_id, state=False)
+    refs = [each for each in wait.payload.get("refs", ()) if isinstance(each, str)]
+    return {
+        "wait": wait,
+        "run": found.run if found else None,
+        "shown": {name: value for name, value in wait.payload.items() if name not in ("question", "message")},
+        "question": question_of(wait),
+        "fields": fields_of(wait.schema) if not wait.choices and wait.type != "approval" else [],
+        "refs": [(ref, asked.maybe("workspace_why", ref=ref, depth=1)) for ref in refs[:20]],
+        "is_open": wait.status == "open" and not wait.is_overdue,
+        "can": asked.may("approve"),
+        "operation": random_id(),
+    }
+
+
+def answer(asked: PageRequest) -> str:
+    """Take an answer; the page to go to."""
+    interrupt_id, form = asked.path["interrupt_id"], asked.form
+    back = form.get("back") or f"/inbox/{interrupt_id}"
+    back = back if back.startswith("/") and not back.startswith("//") else "/"
+    try:
+        if form.get("do") == "cancel":
+            asked("interrupt_cancel", interrupt_id=interrupt_id, why=form.get("why", ""), **once(form))
+            asked.visit.say("The wait was called off.")
+            return back
+        _answer(asked, interrupt_id)
+    except OutlastError as error:
+        asked.visit.say(f"{error.detail} {error.what_next}".strip())
+    return back
+
+
+def _answer(asked: PageRequest, interrupt_id: str) -> None:
+    form = asked.form
+    value = _value(asked, interrupt_id)
+    shown = {"shown": form["shown"]} if form.get("shown") else {}
+    done = asked("interrupt_answer", interrupt_id=interrupt_id, answer=value, **shown, **once(form))
+    goes_on = done.goes_on or done.why_not.startswith(("run_held", "run_finished"))  # the same form, sent twice
+    refused = f"Answered. Its run does not go on here: {done.why_not}"
+    asked.visit.say("Answered; its run goes on." if goes_on else refused)
+
+
+def _value(asked: PageRequest, interrupt_id: str) -> Any:
+    form, why = asked.form, asked.form.get("why", "").strip()
+    do = form.get("do", "")
+    if do in ("approve", "decline"):
+        return {"approved": do == "approve"} | ({"comment": why} if why else {})
+    if do == "choose":
+        said = {"choice": form.get("choice", "")} | ({"why": why} if why else {})
+        return said | ({"result": result_in(form.get("result", ""))} if said["choice"] == "skip" else {})
+    return answer_in(form, asked("interrupt_get", interrupt_id=interrupt_id).schema)
+
+
+def result_in(text: str) -> Any:
+    try:
+        return json.loads(text or "null")
+    except ValueError as error:
+        raise RequestInvalid("result", f"it is no JSON: {error}") from error
+
+
+def once(form: Any) -> dict[str, str]:
+    """A form that is sent twice does its work once."""
+    return {"operation_id": f"console-{form['operation']}"} if form.get("operation") else {}

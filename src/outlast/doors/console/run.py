@@ -1,0 +1,311 @@
+"""One run: what it is, where it stands, what a resume would do, its time, and a chosen receipt.
+
+What is made from a whole journal is kept until the journal has grown: a long run is read once, whoever looks at it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from outlast.doors.console.needs import once, result_in
+from outlast.doors.console.waterfall import ROWS, waterfall
+from outlast.errors import OutlastError, RunFinished
+from outlast.ids import random_id
+
+if TYPE_CHECKING:
+    from outlast import RunRecord
+    from outlast.doors.console.asked import PageRequest
+
+T = TypeVar("T")
+LONG = 2000  # entries: the plan of a longer run is looked up when somebody asks for it
+KEPT = 16
+LOG_BYTES = 64 << 10  # of a transcript that a page shows
+ACTIONS = {
+    "resume": "Resume",
+    "retry": "Retry a step",
+    "skip": "Skip a step",
+    "rewind": "Rewind to a step",
+    "fork": "Fork from a step",
+    "pause": "Pause",
+    "abort": "Abort",
+}
+NEEDS = {"skip": "approve", "rewind": "approve", "fork": "approve"}
+OF_A_STEP = ("retry", "skip", "rewind", "fork")
+
+
+class Kept:
+    """What was made of runs lately."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                found: T = self._found[key]
+                return found
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            while len(self._found) > KEPT:
+                self._found.popitem(last=False)
+        return made
+
+
+_kept = Kept()
+
+
+def _of_journal(asked: PageRequest, run: RunRecord, what: str, make: Callable[[], T]) -> T:
+    identity, home = asked.exchange.identity, asked.exchange.state.settings.found.name
+    assert identity is not None
+    return _kept.of((home, identity.tenant, run.id, run.head, run.status, run.updated_at, what), make)
+
+
+def the_run(asked: PageRequest) -> tuple[RunRecord, Sequence[dict[str, Any]]]:
+    """The run that is looked at, and the runs below it that failed."""
+    found = asked("run_get", run_id=asked.path["run_id"], state=False)
+    return found.run, found.failed_below
+
+
+def run(asked: PageRequest) -> dict[str, Any]:
+    """What the page shows."""
+    found, below = the_run(asked)
+    items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
+    waits = asked("interrupt_list", run_id=found.id).items if not found.finished else []
+    chosen = _chosen(asked, found, items)
+    inline = not found.finished and found.head <= LONG
+    return {
+        "run": found,
+        "below": below,
+        "waits": waits,
+        "fall": waterfall(items, _begins(asked, len(items))),
+        "chosen": chosen,
+        "plan": plan_of(asked, found) if inline else None,
+        "plan_later": not found.finished and not inline,
+        "actions": _actions(asked, found),
+        "state": _state(asked, found),
+    }
+
+
+def _begins(asked: PageRequest, total: int) -> int:
+    given = asked.query.get("from", "")
+    if given.isdigit() and len(given) < 10:
+        return min(int(given), max(total - 1, 0))
+    return max(total - ROWS, 0) if given == "end" else 0
+
+
+def _state(asked: PageRequest, found: RunRecord) -> Any:
+    """Its small values; of a long run only when they are asked for."""
+    if found.head > LONG and "state" not in asked.query:
+        return None
+    return _of_journal(asked, found, "state", lambda: asked("run_get", run_id=found.id).run.state)
+
+
+def _actions(asked: PageRequest, found: RunRecord) -> list[tuple[str, str]]:
+    """What may be done to it by who looks."""
+    if found.seal:
+        return []
+    of_status = (
+        ("pause", "abort") if found.status == "running" else ("resume", "retry", "skip", "rewind", "fork", "abort")
+    )
+    names = ("fork",) if found.finished else of_status
+    return [(name, ACTIONS[name]) for name in names if asked.may(NEEDS.get(name, "write"))]  # type: ignore[arg-type]
+
+
+# -- what a resume would do ------------------------------------------------------------------------------
+
+
+def plan_of(asked: PageRequest, found: RunRecord, **given: Any) -> dict[str, Any] | None:
+    """The plan in groups, or why there is none; None of a run that has finished."""
+    try:
+        plan = asked("run_plan", run_id=found.id, **given).plan
+    except RunFinished:
+        return None
+    except OutlastError as error:
+        return {"refused": f"{error.detail} {error.what_next}", "plan": None, "groups": []}
+    words = {
+        "retry": "Run again",
+        "redo": "Done anew",
+        "decide": "Need a person first",
+        "confirm": "Ask their probe whether they happened",
+        "raise_again": "Fail again as recorded",
+        "reuse": "Kept, their receipts are used",
+        "later": "Come later",
+        "leave": "Left as they are",
+    }
+    groups = [(word, [step for step in plan.steps if step.action == action]) for action, word in words.items()]
+    return {"refused": "", "plan": plan, "groups": [(word, steps) for word, steps in groups if steps]}
+
+
+def plan_page(asked: PageRequest) -> dict[str, Any]:
+    """The plan by itself, for a run that is too long to have it on its page."""
+    found, _ = the_run(asked)
+    return {"run": found, "plan": plan_of(asked, found)}
+
+
+# -- a chosen receipt ------------------------------------------------------------------------------------
+
+
+def _chosen(asked: PageRequest, found: RunRecord, items: Any) -> dict[str, Any] | None:
+    """The receipt that was clicked on; without a click, that of what failed last."""
+    given = asked.query.get("step", "")
+    seq = int(given) if given.isdigit() and len(given) < 12 else 0
+    if not seq and found.status == "failed":
+        bad = [item for item in items if item.status in ("failed", "timed_out", "crashed")]
+        bad = [item for item in bad if item.kind in ("step", "effect")] or bad
+        seq = bad[-1].seq if bad else 0
+    item = next((each for each in items if each.seq == seq), None) if seq else None
+    if item is None:
+        return None
+    receipts = _of_journal(asked, found, "receipts", lambda: _receipts(asked, found.id))
+    receipt = next((each for each in receipts if (each.label, each.attempt) == (item.name, item.attempt)), None)
+    kept = receipt.error if receipt is not None else found.error if item.name == found.status == "failed" else None
+    return {"item": item, "receipt": receipt, "log": _log(asked, found, receipt), "error": _error(kept)}
+
+
+def _receipts(asked: PageRequest, run_id: str) -> list[Any]:
+    found, cursor = list[Any](), ""
+    while True:
+        page = asked("run_receipts", run_id=run_id, limit=1000, cursor=cursor)
+        found += page.items
+        if page.next is None:
+            return found
+        cursor = page.next
+
+
+def _log(asked: PageRequest, found: RunRecord, receipt: Any) -> dict[str, Any] | None:
+    """What the command of a receipt printed: its end, where it is long."""
+    if receipt is None or not found.is_of_commands:
+        return None
+    logs = asked.maybe("run_logs", run_id=found.id, step=receipt.label, attempt=receipt.attempt)
+    if logs is None or not logs.items:
+        return None
+    text = bytearray()
+    try:
+        for piece in logs.items[-1].pieces():
+            text += piece
+            del text[: max(len(text) - LOG_BYTES, 0)]
+    except OutlastError as error:
+        return {"text": f"{error.detail}", "size": 0}
+    return {"text": bytes(text).decode(errors="replace"), "size": logs.items[-1].size_bytes}
+
+
+def _error(kept: dict[str, Any] | None) -> dict[str, str] | None:
+    """An error with the frames of the user's own files first."""
+    if not kept:
+        return None
+    trace = str(kept.get("trace", ""))
+    frames = trace.split("\n  File ")
+    own = [f"  File {each}" for each in frames[1:] if "/outlast/" not in each.partition(",")[0]]
+    return {
+        "type": str(kept.get("type", "")).rpartition(":")[2],
+        "message": str(kept.get("message", "")),
+        "own": "\n".join(own[-3:]),
+        "trace": trace,
+    }
+
+
+# -- what may be done ------------------------------------------------------------------------------------
+
+
+def choose(asked: PageRequest) -> dict[str, Any]:
+    """What an action would do, before it is done."""
+    found, _ = the_run(asked)
+    do = asked.query.get("do", "resume")
+    do = do if do in ACTIONS else "resume"
+    step = asked.query.get("step", "")
+    steps = list[str]()
+    if do in OF_A_STEP:
+        items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
+        steps = list(dict.fromkeys(item.name for item in items if item.kind in ("step", "effect")))
+    going_back = {"from_step": step} if do == "rewind" and step else {}
+    shows = do in ("resume", "retry", "skip", "rewind") and not found.finished
+    return {
+        "run": found,
+        "do": do,
+        "title": ACTIONS[do],
+        "step": step,
+        "steps": steps[-500:],
+        "plan": plan_of(asked, found, **going_back) if shows else None,
+        "allowed": do in dict(_actions(asked, found)),
+        "can_approve": asked.may("approve"),
+        "operation": random_id(),
+    }
+
+
+def act(asked: PageRequest) -> str:
+    """Do it; the page to go to."""
+    run_id, form = asked.path["run_id"], asked.form
+    do, why = form.get("do", ""), form.get("why", "").strip()
+    try:
+        said = _DOES[do](asked, run_id, form, why) if do in _DOES else "There is no such action."
+    except OutlastError as error:
+        said = f"{error.detail} {error.what_next}".strip()
+    if said.startswith("/"):
+        return said
+    asked.visit.say(said)
+    return f"/runs/{run_id}"
+
+
+def _resume(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    given: dict[str, Any] = {"accept": asked.many.get("accept", [])} if asked.many.get("accept") else {}
+    given |= {"partial": form["partial"]} if form.get("partial") in ("keep", "restore") else {}
+    refused = asked.resume(run_id, why=why, **given)
+    return f"It does not go on here: {refused}" if refused else "It goes on."
+
+
+def _pause(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    asked("run_pause", run_id=run_id)
+    return "It was asked to stop at its next step."
+
+
+def _abort(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    asked("run_abort", run_id=run_id, why=why, **once(form))
+    return "It was given up."
+
+
+def _retry(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    effects = form.get("effects") == "yes" and asked.may("approve")
+    asked("run_retry", run_id=run_id, step=form.get("step", ""), why=why, effects=effects, **once(form))
+    return _then(asked, run_id)
+
+
+def _skip(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    given = {"step": form.get("step", ""), "why": why, "result": result_in(form.get("result", ""))}
+    asked("run_skip", run_id=run_id, **given, **once(form))
+    return _then(asked, run_id)
+
+
+def _rewind(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    asked("run_rewind", run_id=run_id, step=form.get("step", ""), why=why, **once(form))
+    return _then(asked, run_id)
+
+
+def _fork(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    how = {"reuse_effects": form.get("effects") == "reuse", "yes": form.get("effects") == "yes", "why": why}
+    made = asked("run_fork", run_id=run_id, from_step=form.get("step", ""), **how, **once(form))
+    asked.visit.say("This is the fork; it begins when it is resumed.")
+    return f"/runs/{made.id}"
+
+
+def _then(asked: PageRequest, run_id: str) -> str:
+    if asked.form.get("go") != "yes":
+        return "Noted; the next resume does it."
+    refused = asked.resume(run_id)
+    return f"Noted. It does not go on here: {refused}" if refused else "Noted; it goes on."
+
+
+_DOES: dict[str, Callable[[Any, str, Any, str], str]] = {
+    "resume": _resume,
+    "pause": _pause,
+    "abort": _abort,
+    "retry": _retry,
+    "skip": _skip,
+    "rewind": _rewind,
+    "fork": _fork,
+}

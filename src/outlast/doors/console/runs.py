@@ -1,0 +1,58 @@
+"""Runs: the list with its filters, and what is done to many at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from outlast import STATUSES
+from outlast.errors import OutlastError
+
+if TYPE_CHECKING:
+    from outlast.doors.console.asked import PageRequest
+
+FILTERS = ("status", "flow", "task", "tag", "session", "since", "until", "text", "scope")
+SHOWN = 50
+
+
+def runs(asked: PageRequest) -> dict[str, Any]:
+    """A page of runs, with how many there are of each status."""
+    wanted = {name: asked.query[name] for name in FILTERS if name in asked.query}
+    cursor = {"cursor": asked.query["cursor"]} if "cursor" in asked.query else {}
+    wrong, page = "", None
+    try:
+        page = asked("run_list", limit=SHOWN, **wanted, **cursor)
+    except OutlastError as error:
+        wrong = f"{error.detail} {error.what_next}"
+    return {
+        "runs": page.items if page else [],
+        "next": asked.link(cursor=page.next) if page and page.next else "",
+        "wanted": wanted,
+        "filtered": {name: value for name, value in wanted.items() if name != "status"},
+        "statuses": STATUSES,
+        "counts": (asked.maybe("home_facts") or {}).get("runs", {}) if not cursor else {},
+        "wrong": wrong,
+        "can": asked.may("write"),
+    }
+
+
+def many(asked: PageRequest) -> str:
+    """Resume or abort the runs that were ticked; the page to go to."""
+    done, refused = 0, list[str]()
+    for run_id in asked.many.get("run", [])[:200]:
+        why = _one(asked, run_id)
+        done += not why
+        refused += [f"{run_id}: {why}"] if why else []
+    word = "asked to go on" if asked.form.get("do") == "resume" else "aborted"
+    asked.visit.say(f"{done} {word}. " + " ".join(refused[:3]) + (f" … {len(refused)} refused" if refused[3:] else ""))
+    return "/runs?" + asked.form.get("query", "")
+
+
+def _one(asked: PageRequest, run_id: str) -> str:
+    """Why it was not done; nothing when it was."""
+    try:
+        if asked.form.get("do") == "resume":
+            return asked.resume(run_id)
+        asked("run_abort", run_id=run_id, why=asked.form.get("why") or "given up in the console")
+    except OutlastError as error:
+        return error.detail
+    return ""

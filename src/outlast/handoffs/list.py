@@ -1,0 +1,200 @@
+"""The list of handoffs: what unfinished runs left, then what was stored, the newest first, judged if that is asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from heapq import merge
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from outlast.clock import moment
+from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
+from outlast.files.ask_git import one_look
+from outlast.handoffs import anchor as anchors
+from outlast.handoffs import unfinished
+from outlast.handoffs.claim import holder_of, standing_reasons
+from outlast.handoffs.find import _PAGE, HandoffQuery, by_id, of_status, paged, pass_over, read, standing_of, subject_of
+from outlast.handoffs.handoff import Listed, Standing, anchor_of
+from outlast.handoffs.recover import judge_handoff, judge_run
+from outlast.home.home import run_row
+from outlast.ledger.verdict import Reason, judge
+from outlast.store.contract import AnchorRow, Reading
+
+if TYPE_CHECKING:
+    from outlast.handoffs.compose import Composed
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.live import Executor
+
+
+def list_handoffs(
+    executor: Executor, scope: str, standing: Standing | None, limit: int, looking: bool, before: str | None = None
+) -> list[Listed]:
+    """The newest handoffs that stand so; with `looking`, or for contested ones, each with its verdict here and now.
+
+    `before` is the id of the last one of a list that this one continues. One that cannot be read is contested.
+    Raises HandoffInvalid for a limit that is none, HandoffNotFound.
+    """
+    if type(limit) is not int or limit < 1:
+        raise HandoffInvalid("limit", "it is no whole number above 0", "say how many are wanted at most, such as 50")
+    looking = looking or standing == "contested"
+    found = chain(_runs(executor, scope, looking, before), _stored(executor, scope, standing, looking, before))
+    wanted = islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))
+    if not looking:
+        return [*wanted]
+    with one_look():
+        return [*wanted]
+
+
+def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> Iterator[Listed]:
+    """What unfinished runs left, those that began last first, unless somebody handed the task over since."""
+    last = unfinished.run_of(before)
+    if before is not None and last is None:
+        return  # it goes on among those that were stored
+    rows = unfinished.tasks_of(executor.home, scope)
+    place = next((row.key for row in rows if row.id == last), 0) or _key_of_run(executor.home, last)
+    for row in rows:
+        if place and row.key >= place:
+            continue
+        try:
+            composed = subject_of(executor, HandoffQuery(scope, anchor_of(row.task))).instead
+            listed = listed_run(executor.caller, composed, looking=looking) if composed is not None else None
+        except IntegrityBroken as broken:
+            pass_over(executor.home, f"run {row.id}", broken)
+            continue
+        if listed is not None:
+            yield listed
+
+
+def _key_of_run(home: Home, run_id: str | None) -> int:
+    """The place of a run where a list ended. Raises RunNotFound."""
+    return run_row(home, run_id).key if run_id is not None else 0
+
+
+def _stored(
+    executor: Executor, scope: str, standing: Standing | None, looking: bool, before: str | None
+) -> Iterator[Listed]:
+    """What was stored, but for the anchors of tasks whose run has gone on since."""
+    last = _last(executor.home, scope, before) if unfinished.run_of(before) is None else None
+    running = {anchor_of(row.task) for row in unfinished.tasks_of(executor.home, scope)}
+    for row in _rows(executor.home, scope, standing, last):
+        if row.anchor not in running or not _has_gone_on(executor, scope, row):
+            yield _one(executor.caller, row, looking)
+
+
+def _has_gone_on(executor: Executor, scope: str, row: AnchorRow) -> bool:
+    """Whether the task's run has gone on since it was handed over. One that cannot be read is passed over, and told."""
+    try:
+        return subject_of(executor, HandoffQuery(scope, row.anchor)).instead is not None
+    except IntegrityBroken as broken:
+        pass_over(executor.home, f"the run of {row.anchor!r}", broken)
+        return False
+
+
+def _last(home: Home, scope: str, handoff_id: str | None) -> AnchorRow | None:
+    """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
+    if handoff_id is None:
+        return None
+    anchor, revision = home.store.read(lambda look: by_id(look, HandoffQuery("", handoff_id=handoff_id)))
+    if anchor.scope != scope:
+        raise HandoffNotFound(f"id {handoff_id!r} in scope {scope!r}")
+    if anchor.newest == revision.key:
+        return anchor
+    found = home.store.read(lambda look: anchors.find(look, anchor, revision))
+    return anchor._replace(newest=revision.key, expires_at=found.handoff.expires_us)
+
+
+def _rows(home: Home, scope: str, standing: Standing | None, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
+    """The anchors that may stand so, after the last one seen, each read when it is needed."""
+    if standing == "expired":
+        return paged(home, partial(_expired, scope, home.clock.now()), last)
+    if standing == "claimed":
+        claimed = home.store.read(lambda look: look.claimed_anchors(scope))
+        return (row for row in claimed if last is None or row.newest < last.newest)
+    statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
+    pages = [paged(home, partial(of_status, scope, status), last) for status in statuses]
+    return merge(*pages, key=lambda row: row.newest, reverse=True)
+
+
+def _expired(scope: str, now: int, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
+    at, before = (last.expires_at, last.key) if last else (now, 0)
+    return look.expired_anchors(scope, at, _PAGE, before)
+
+
+def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
+    try:
+        found = read(caller.home, row)
+    except IntegrityBroken as broken:
+        return _unreadable(caller.home, row, broken)
+    handoff = found.handoff
+    holder = caller.home.store.read(lambda look: holder_of(caller, look, found))
+    verdict = judge_handoff(caller, found, None, ()).verdict if looking and row.status == "open" else None
+    contested = verdict is not None and bool(standing_reasons(verdict, anchors.accepted_since(found)))
+    return Listed(
+        anchor=row.anchor,
+        scope=row.scope,
+        standing=standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
+        handoff_id=handoff.id,
+        revision=row.revision,
+        summary=handoff.summary,
+        next_action=handoff.next_action,
+        score=row.score,
+        outcome=row.outcome,
+        holder=holder.who if holder else "",
+        branch=row.branch,
+        actor=handoff.actor,
+        stored_at=moment(row.stored_at),
+        expires_at=moment(row.expires_at),
+        verdict=verdict,
+    )
+
+
+def _unreadable(home: Home, row: AnchorRow, broken: IntegrityBroken) -> Listed:
+    """What the anchor's row alone says, and that its record is broken."""
+    reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
+    revision = home.store.read(lambda look: look.handoff_at(row.key, row.revision))
+    return Listed(
+        anchor=row.anchor,
+        scope=row.scope,
+        standing=standing_of(row, claimed=False, contested=True, at=home.clock.now()),
+        handoff_id=revision.id if revision else "",
+        revision=row.revision,
+        summary="",
+        next_action=None,
+        score=row.score,
+        outcome=row.outcome,
+        holder="",
+        branch=row.branch,
+        actor="",
+        stored_at=moment(row.stored_at),
+        expires_at=moment(row.expires_at),
+        verdict=judge([reason]),
+    )
+
+
+def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:
+    """What a run left, as a list has it; with `looking` judged here and now."""
+    handoff, now = composed.handoff, caller.home.clock.now()
+    held = next((one.found for one in composed.reasons if one.code == "claimed"), "")
+    verdict = judge_run(caller, composed, None, (), composed.reasons).verdict if looking else None
+    contested = verdict is not None and bool(verdict.unaccepted(composed.accepted))
+    expired = handoff.expires_us <= now
+    return Listed(
+        anchor=handoff.anchor,
+        scope=handoff.scope,
+        standing="claimed" if held else "contested" if contested else "expired" if expired else "open",
+        handoff_id=handoff.id,
+        revision=0,
+        summary=handoff.summary,
+        next_action=handoff.next_action,
+        score=handoff.lint.score,
+        outcome="",
+        holder=held,
+        branch="",
+        actor=handoff.actor,
+        stored_at=handoff.stored_at,
+        expires_at=handoff.expires_at,
+        verdict=verdict,
+    )

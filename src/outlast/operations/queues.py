@@ -1,0 +1,261 @@
+"""Operations about what runs wait for: queues, limits, schedules, and the workers that take them."""
+
+from __future__ import annotations
+
+from outlast.errors import (
+    ExtraMissing,
+    FlowNotFound,
+    InputsInvalid,
+    LimitNotFound,
+    NameInvalid,
+    NoFlows,
+    OperationConflict,
+    QueueNotFound,
+    ScheduleInvalid,
+    ScheduleNotFound,
+)
+from outlast.operations import fields as f
+from outlast.operations.operation import Change, Request, operation
+from outlast.runs.queues.limit import Limit
+from outlast.runs.queues.queue import Queue
+from outlast.runs.queues.schedule import Schedule
+from outlast.runs.queues.workers import WorkerRecord
+from outlast.runs.run import RunRecord
+
+OF_WORKERS = "what is queued is a matter of who runs the workers"
+OF_TIMES = "when something runs by itself is for people to say; what came of it is found among the runs"
+
+
+# -- queues --------------------------------------------------------------------------------------------
+
+
+@operation(
+    "queue_list",
+    "GET /v1/queues",
+    "The queues, with how many runs wait in each, and since when",
+    calls="queues",
+    role="read",
+    answer=Queue,
+    items="queues",
+    listed=True,
+    not_by_mcp=OF_WORKERS,
+)
+class Queues(Request):
+    """Nothing more."""
+
+
+class OfQueue(Change):
+    """Which queue."""
+
+    queue: f.Queue
+
+
+@operation(
+    "queue_pause",
+    "POST /v1/queues/{queue}/pause",
+    "Let no run out of a queue any more; those that go on do so",
+    calls="pause_queue",
+    role="write",
+    answer=Queue,
+    errors=(QueueNotFound, NameInvalid),
+    example={},
+    not_by_mcp=OF_WORKERS,
+)
+class PauseQueue(OfQueue):
+    """Which queue."""
+
+
+@operation(
+    "queue_resume",
+    "POST /v1/queues/{queue}/resume",
+    "Let runs out of a queue again",
+    calls="resume_queue",
+    role="write",
+    answer=Queue,
+    errors=(QueueNotFound, NameInvalid),
+    example={},
+    not_by_mcp=OF_WORKERS,
+)
+class ResumeQueue(OfQueue):
+    """Which queue."""
+
+
+# -- workers -------------------------------------------------------------------------------------------
+
+
+@operation(
+    "worker_list",
+    "GET /v1/workers",
+    "The workers: what each runs, since when, of which flows and code",
+    calls="workers",
+    role="read",
+    answer=WorkerRecord,
+    items="workers",
+    listed=True,
+    not_by_mcp=OF_WORKERS,
+)
+class ListWorkers(Request):
+    """Nothing more."""
+
+
+# -- limits --------------------------------------------------------------------------------------------
+
+
+@operation(
+    "limit_list",
+    "GET /v1/limits",
+    "The limits that steps share, with those that hold them and those that wait",
+    calls="limits",
+    role="read",
+    answer=Limit,
+    items="limits",
+    listed=True,
+    not_by_mcp=OF_WORKERS,
+)
+class ListLimits(Request):
+    """Nothing more."""
+
+
+class OfLimit(Change):
+    """Which limit."""
+
+    limit: f.LimitName
+
+
+@operation(
+    "limit_set",
+    "PUT /v1/limits/{limit}",
+    "Say how many steps that name a limit run at once, and how many begin in a while",
+    calls="set_limit",
+    role="write",
+    answer=Limit,
+    errors=(NameInvalid, OperationConflict),
+    example={"concurrency": 4, "rate": "30/m"},
+    not_by_mcp=OF_WORKERS,
+)
+class SetLimit(OfLimit):
+    """Which limit, and its numbers."""
+
+    concurrency: f.LimitConcurrency = 0
+    rate: f.LimitRate = ""
+
+
+@operation(
+    "limit_remove",
+    "POST /v1/limits/{limit}/remove",
+    "Forget a limit: steps that name it are refused from then on",
+    calls="remove_limit",
+    role="write",
+    answer=Limit,
+    errors=(LimitNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_WORKERS,
+)
+class RemoveLimit(OfLimit):
+    """Which limit."""
+
+
+# -- schedules -----------------------------------------------------------------------------------------
+
+
+@operation(
+    "schedule_list",
+    "GET /v1/schedules",
+    "The schedules, with their next times",
+    calls="schedules.list",
+    role="read",
+    answer=Schedule,
+    items="schedules",
+    listed=True,
+    not_by_mcp=OF_TIMES,
+)
+class ListSchedules(Request):
+    """Nothing more."""
+
+
+class OfSchedule(Change):
+    """Which schedule."""
+
+    name: f.ScheduleName
+
+
+@operation(
+    "schedule_add",
+    "PUT /v1/schedules/{name}",
+    "Run a flow that the server was given at certain times; a schedule of this name is changed",
+    calls="schedules.add",
+    role="write",
+    answer=Schedule,
+    errors=(ScheduleInvalid, InputsInvalid, NameInvalid, NoFlows, FlowNotFound, ExtraMissing, OperationConflict),
+    example={"flow": "report", "cron": "0 7 * * MON-FRI", "timezone": "Europe/Paris"},
+    not_by_mcp=OF_TIMES,
+)
+class AddSchedule(OfSchedule):
+    """What, when, and what becomes of times that were missed."""
+
+    flow: f.FlowName
+    cron: f.Cron
+    inputs: f.Inputs | None = None
+    timezone: f.Timezone = "UTC"
+    missed: f.Missed = "once"
+    queue: f.ScheduleQueue = ""
+
+
+@operation(
+    "schedule_pause",
+    "POST /v1/schedules/{name}/pause",
+    "Let a schedule fire no more",
+    calls="schedules.pause",
+    role="write",
+    answer=Schedule,
+    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_TIMES,
+)
+class PauseSchedule(OfSchedule):
+    """Which schedule."""
+
+
+@operation(
+    "schedule_resume",
+    "POST /v1/schedules/{name}/resume",
+    "Let a schedule fire again, from its next time on",
+    calls="schedules.resume",
+    role="write",
+    answer=Schedule,
+    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_TIMES,
+)
+class ResumeSchedule(OfSchedule):
+    """Which schedule."""
+
+
+@operation(
+    "schedule_remove",
+    "POST /v1/schedules/{name}/remove",
+    "Forget a schedule; its runs stay",
+    calls="schedules.remove",
+    role="write",
+    answer=Schedule,
+    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_TIMES,
+)
+class RemoveSchedule(OfSchedule):
+    """Which schedule."""
+
+
+@operation(
+    "schedule_trigger",
+    "POST /v1/schedules/{name}/trigger",
+    "Put a run of a schedule into its queue now, besides those of its times",
+    calls="schedules.trigger",
+    role="write",
+    answer=RunRecord,
+    errors=(ScheduleNotFound, NoFlows, FlowNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_TIMES,
+)
+class TriggerSchedule(OfSchedule):
+    """Which schedule."""

@@ -1,0 +1,422 @@
+"""`AsyncOutlast`: a home on an event loop. What touches the store is awaited.
+
+Flows run on the loop. All else is done by the blocking `Outlast` that it has, in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
+
+from outlast.errors import Invalid, RunHeld
+from outlast.flows.spec import FlowSpec
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
+from outlast.home.place import FoundHome
+from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, signed_like, to_its_end
+from outlast.python.handoffs import AsyncHandoffs
+from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
+from outlast.python.schedules import AsyncSchedules
+from outlast.python.sessions import AsyncSessions
+from outlast.python.shared import Shared, make_run
+from outlast.python.tasks import AsyncTasks
+from outlast.python.workspace import AsyncWorkspace
+from outlast.runs import body, home_events
+from outlast.runs.branches import Branches, watch_tasks
+from outlast.runs.call_async import in_thread
+from outlast.runs.outcomes import Awaited, await_end_async, given, receiving
+from outlast.runs.replay.replay import replay_run_async
+from outlast.runs.run import CallOptions, Options, Outcome, unseen
+from outlast.runs.start import claim_run, go_on_async
+from outlast.runs.timeline import Following, follow_async
+
+if TYPE_CHECKING:
+    from outlast.commands.logs import CommandLog
+    from outlast.home.caller import Caller
+    from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.run import AsyncRun
+    from outlast.python.worker import Worker
+    from outlast.runs.claim import RunClaim
+    from outlast.runs.home_events import HomeEvent
+    from outlast.runs.live import Executor
+    from outlast.runs.os_signals import OsSignals
+    from outlast.runs.receipt import Event
+    from outlast.runs.replay.model import RunReplay
+    from outlast.runs.waits.interrupt import Interrupt
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncOutlast:
+    """A home, opened on an event loop: the surface of `Outlast`, with its guarantees; what touches it is awaited."""
+
+    blocking: Outlast  # the same home for threads
+
+    def __new__(cls, home: str | Path | FoundHome | None = None, **_: Any) -> Self:
+        kind = remote_surface(home, "AsyncRemoteOutlast") if cls is AsyncOutlast else None
+        return cast(Self, object.__new__(kind or cls))
+
+    @signed_like(Shared.__init__)
+    def __init__(self, home: str | Path | FoundHome | None = None, **how: Any) -> None:
+        self.blocking = Outlast(home, **how)
+
+    @property
+    def _executor(self) -> Executor:
+        return self.blocking._executor
+
+    @property
+    def _caller(self) -> Caller:
+        return self.blocking._caller
+
+    @property
+    def home(self) -> Path:
+        """The folder everything is kept in."""
+        return self.blocking.home
+
+    @property
+    def handoff(self) -> AsyncHandoffs:
+        """Contracts for whoever continues; each call is awaited."""
+        return AsyncHandoffs(self.blocking.handoff)
+
+    @property
+    def sessions(self) -> AsyncSessions:
+        """Conversations; each call is awaited."""
+        return AsyncSessions(self.blocking.sessions)
+
+    @property
+    def workspace(self) -> AsyncWorkspace:
+        """Artifacts, records and checkpoints; each call is awaited."""
+        return AsyncWorkspace(self.blocking.workspace)
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Flows that workers run at certain times; each call is awaited."""
+        return AsyncSchedules(self.blocking.schedules)
+
+    @property
+    def tasks(self) -> AsyncTasks:
+        """Tasks of a host; each call is awaited."""
+        return AsyncTasks(self.blocking.tasks)
+
+    # -- running flows ---------------------------------------------------------------------------
+
+    @overload
+    async def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Outcome[T]: ...
+
+    @overload
+    async def run(self, flow: FlowFile, *args: Any, **more: Any) -> Outcome[Any]: ...
+
+    async def run(  # type: ignore[misc]  # no input of a flow has the name of one of these
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> Outcome[Any]:
+        """Run a flow; a plain one runs in a thread. See Outlast.run."""
+        options = self.blocking._asked(task, fresh, session, trace_id, meta, returns=True)
+        return await self._run(options, flow, args, kwargs)
+
+    async def _run(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Outcome[T]:
+        try:
+            spec, begun = await self.blocking._begin_async(flow, args, kwargs, options)
+        except RunHeld as held:
+            spec, begun = flow.spec, await self._wait_for(held, flow.spec, options)
+        if isinstance(begun, Outcome) and begun.status == "queued":
+            begun = await await_end_async(Awaited(self._caller, begun.run_id, None, spec))
+        return await self._received(begun, spec)
+
+    async def _received(
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+    ) -> Outcome[Any]:
+        """The outcome of a run that was begun, for the caller who waits here for it."""
+        if isinstance(begun, Outcome):
+            return unseen(given(self._caller, begun))
+        with receiving(self._caller, begun.run.id):
+            return unseen(given(self._caller, await go_on_async(self._executor, begun, spec, accept)))
+
+    async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
+        """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
+        waited_for = self.blocking._awaited(held, spec, options)
+        try:
+            return await await_end_async(waited_for)
+        except TimeoutError:
+            raise held from None
+
+    async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
+        """How a run stands once nobody runs it. See Outlast.wait."""
+        return await self._received(await await_end_async(Awaited(self._caller, run_id, timeout)))
+
+    @overload
+    async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> AsyncStarted[T]: ...
+
+    @overload
+    async def start(self, flow: FlowFile, *args: Any, **more: Any) -> AsyncStarted[Any]: ...
+
+    async def start(  # type: ignore[misc]  # no input of a flow has the name of one of these
+        self,
+        flow: Flow[..., Any] | FlowFile,
+        *args: Any,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+        **kwargs: Any,
+    ) -> AsyncStarted[Any]:
+        """Like run, in a background task. The run is durable before this returns."""
+        return await self._start(self.blocking._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
+
+    async def _start(
+        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AsyncStarted[T]:
+        try:
+            spec, begun = await self.blocking._begin_async(flow, args, kwargs, options)
+        except RunHeld as held:
+            self.blocking._awaited(held, flow.spec, options)
+            return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, flow.spec, options)))
+        if isinstance(begun, Outcome) and begun.status == "queued":
+            return AsyncStarted(begun.run_id, AwaitedRun(self._caller, begun.run_id, spec))
+        if isinstance(begun, Outcome):
+            done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
+            done.set_result(begun)
+            return AsyncStarted(begun.run_id, done)
+        going = asyncio.ensure_future(go_on_async(self._executor, begun, spec))
+        claimed = self._caller.home.held.claimed
+        going.add_done_callback(lambda _: claimed.discard(begun.run.id))  # cancelled before it began
+        return AsyncStarted(begun.run.id, going)
+
+    async def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
+        """The outcome of a run that somebody else runs."""
+        begun = await self._wait_for(held, spec, options)
+        return begun if isinstance(begun, Outcome) else await go_on_async(self._executor, begun, spec)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        accept: Iterable[str] = (),
+        why: str = "",
+        partial: str | None = None,
+        flow: Flow[..., Any] | FlowFile | str | None = None,
+        take: bool = False,
+    ) -> Outcome[Any]:
+        """Continue a run by its id. See Outlast.resume."""
+        acceptance, spec = acceptance_of(accept, why, partial), self.blocking._spec_of(flow)
+        claimed = claim_run(self._caller, run_id, taken_because(take, why))
+        return await self._received(claimed, spec, acceptance)
+
+    async def replay(self, run_id: str) -> RunReplay:
+        """Run a run's body on its receipts only. See Outlast.replay."""
+        return await replay_run_async(self._executor, run_id)
+
+    async def _opened(self, name: str, options: Options) -> RunClaim | Outcome[Any]:
+        """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
+        try:
+            return self.blocking._open(name, options)[1]
+        except RunHeld as held:
+            begun = await self._wait_for(held, None, options)
+        return await self._opened(name, options) if isinstance(begun, Outcome) else begun
+
+    @asynccontextmanager
+    async def open(
+        self,
+        name: str,
+        *,
+        task: str | None = None,
+        fresh: bool = False,
+        session: str = "",
+        trace_id: str = "",
+        meta: JsonMap | None = None,
+    ) -> AsyncIterator[AsyncRun]:
+        """A run around existing async code. See Outlast.open."""
+        watch_tasks(asyncio.get_running_loop())
+        options = self.blocking._asked(task, fresh, session, trace_id, meta)
+        begun = await self._opened(name, options)
+        if isinstance(begun, Outcome):
+            with on_record(self._executor, begun, options, is_async=True) as run:
+                yield run
+            return
+        execution, _ = body.prepare(self._executor, begun, Acceptance())
+        execution.branches = Branches(execution.turns(), can_park=False)
+        with body.body(self._executor, execution) as ended:
+            yield make_run(execution, True)
+        if ended.outcome is not None and ended.outcome.status == "waiting":
+            leave(ended.outcome)
+
+    # -- people's choices, looking, care of the home ---------------------------------------------
+
+    @signed_like(awaited(Shared.answer))
+    async def answer(self, interrupt_id: str, answer: Any, **how: Any) -> Interrupt:
+        """Answer a wait, durable on return. With `resume` only at a server: here, resume the run then."""
+        if how.get("resume") and not self._answers_go_on:
+            raise Invalid(detail="answer it without resume, then `await outlast.resume(run_id)`")
+        return await to_its_end(lambda: self.blocking.answer(interrupt_id, answer, **how))
+
+    _answers_go_on = False  # whether an answer can go on with its run before it returns
+
+    retry = awaited(Shared.retry)
+    skip = awaited(Shared.skip)
+    rewind = awaited(Shared.rewind)
+    fork = awaited(Shared.fork)
+    abort = awaited(Shared.abort)
+    pause = awaited(Shared.pause)
+    cancel = awaited(Shared.cancel)
+    signal = awaited(Shared.signal)
+
+    get = awaited(Shared.get)
+    runs = awaited(Shared.runs)
+    receipts = awaited(Shared.receipts)
+    events = awaited(Shared.events)
+    timeline = awaited(Shared.timeline)
+    outputs = awaited(Shared.outputs)
+    restore_outputs = awaited(Shared.restore_outputs)
+    displaced = awaited(Shared.displaced)
+    logs = awaited(Shared.logs)
+    mirror = awaited(Shared.mirror)
+    interrupts = awaited(Shared.interrupts)
+    interrupt = awaited(Shared.interrupt)
+    inbox = awaited(Shared.inbox)
+    due = awaited(Shared.due)
+    queues = awaited(Shared.queues)
+    pause_queue = awaited(Shared.pause_queue)
+    limits = awaited(Shared.limits)
+    workers = awaited(Shared.workers)
+    set_limit = awaited(Shared.set_limit)
+    remove_limit = awaited(Shared.remove_limit)
+    resume_queue = awaited(Shared.resume_queue)
+    plan = awaited(Shared.plan)
+
+    check_writable = awaited(Shared.check_writable)
+    facts = awaited(Shared.facts)
+    export = awaited(Shared.export)
+    import_ = awaited(Shared.import_)
+    backup = awaited(Shared.backup)
+    audit = awaited(Shared.audit)
+    verify = awaited(Shared.verify)
+    gc = awaited(Shared.gc)
+    all_events = awaited(Shared.all_events)
+
+    def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
+        return follow_async(Following(self._caller, run_id, after))
+
+    def follow_all_events(
+        self,
+        *,
+        after: int | None = None,
+        scope: str | None = None,
+        flow: str | None = None,
+        task: str | None = None,
+        tag: str | None = None,
+        name: str | None = None,
+        inbox: bool = False,
+    ) -> AsyncIterator[HomeEvent]:
+        """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
+        asked = home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return home_events.follow_async(home_events.HomeFollowing(self._caller.home, asked, after))
+
+    async def follow_logs(
+        self, run_id: str, step: str | None = None, *, attempt: int | None = None
+    ) -> AsyncIterator[tuple[CommandLog, bytes]]:
+        """What the commands of a run print, piece by piece as it comes. See Outlast.follow_logs."""
+        pieces = self.blocking.follow_logs(run_id, step, attempt=attempt)
+        while (piece := await to_its_end(lambda: next(pieces, None))) is not None:
+            yield piece
+
+    # -- this process ----------------------------------------------------------------------------
+
+    def with_options(self, **options: Unpack[CallOptions]) -> Self:
+        """The same home, whose `run`, `start` and `open` have these options besides. See Outlast.with_options."""
+        view = object.__new__(type(self))
+        view.blocking = self.blocking.with_options(**options)
+        return view
+
+    @signed_like(Shared.resource)
+    def resource(self, key: str, *value: Any, **how: Any) -> None:
+        """Provide a live object for `inject(key)`. See Outlast.resource."""
+        self.blocking.resource(key, *value, **how)
+
+    @signed_like(Shared.listen)
+    def listen(self, *heard: Any, **by_name: Any) -> None:
+        """Be shown what commands print, and notes for people, as they come. See Outlast.listen."""
+        self.blocking.listen(*heard, **by_name)
+
+    def signals(self) -> OsSignals:
+        """For a block in the main thread: SIGINT and SIGTERM let the step under way finish. See Outlast.signals."""
+        return self.blocking.signals()
+
+    @signed_like(Shared.stop)
+    def stop(self, **how: Any) -> bool:
+        """Ask every run of this process to stop at its next step. See Outlast.stop."""
+        return self.blocking.stop(**how)
+
+    def probing(self) -> dict[str, tuple[str, float]]:
+        """The runs of this process that only ask a probe whether an effect happened. See Outlast.probing."""
+        return self.blocking.probing()
+
+    def worker(
+        self,
+        *flows: Flow[..., Any] | FlowFile,
+        queues: Iterable[str] = (),
+        concurrency: int | None = None,
+        drain: float | str | None = None,
+    ) -> Worker:
+        """See Outlast.worker; for `async with`. Async flows run on this loop, plain ones in threads."""
+        from outlast.python.worker import make_worker
+
+        loop = asyncio.get_running_loop()
+        return make_worker(self.blocking, flows, concurrency, drain, queues=tuple(queues), loop=loop)
+
+    async def close(self) -> None:
+        """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
+        live = self._executor.live
+        await in_thread(live.settle)
+        await live.resources.close_loop()
+        live.resources.close()  # where they were opened: some objects may be closed by that thread only
+        await in_thread(self._executor.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,89 @@
+"""`outlast.schedules`: flows that workers run at certain times, each firing once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from outlast.flows.spec import spec_of
+from outlast.home.home import run_row
+from outlast.python.awaited import awaited
+from outlast.python.named_flows import find_flow
+from outlast.runs.look import record_now
+from outlast.runs.queues import schedule
+from outlast.runs.queues.schedule import Schedule as Schedule
+
+if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
+    from outlast.python.decorators import Flow, FlowFile
+    from outlast.runs.live import Executor
+    from outlast.runs.run import RunRecord
+    from outlast.store.contract import ScheduleRow
+
+
+class Schedules:
+    """The schedules of a home; workers fire them."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def add(
+        self,
+        name: str,
+        flow: Flow[..., Any] | FlowFile,
+        cron: str,
+        *,
+        inputs: dict[str, Any] | None = None,
+        timezone: str = "UTC",
+        missed: str = "once",
+        queue: str = "",
+        operation_id: str | None = None,
+    ) -> Schedule:
+        """Run a flow at the times of a line of cron; the same name again changes it.
+
+        `missed`: what becomes of times at which no worker was there: run `once`, `all`, or `skip`. Raises
+        ScheduleInvalid, InputsInvalid.
+        """
+        words = {"timezone": timezone, "missed": missed, "queue_name": queue}
+        return schedule.put(self._executor.caller, spec_of(flow), name, cron, inputs or {}, operation_id, **words)
+
+    def list(self) -> list[Schedule]:
+        """Every schedule, with its next time."""
+        return schedule.schedules(self._executor.caller)
+
+    def pause(self, name: str, *, operation_id: str | None = None) -> Schedule:
+        """Let it fire no more. Raises ScheduleNotFound."""
+        return schedule.pause(self._executor.caller, name, operation_id, paused=True)
+
+    def resume(self, name: str, *, operation_id: str | None = None) -> Schedule:
+        """Let it fire again, from its next time on. Raises ScheduleNotFound."""
+        return schedule.pause(self._executor.caller, name, operation_id, paused=False)
+
+    def remove(self, name: str, *, operation_id: str | None = None) -> Schedule:
+        """Forget it. Runs that it began stay. Raises ScheduleNotFound."""
+        return schedule.remove(self._executor.caller, name, operation_id)
+
+    def trigger(self, name: str, *, operation_id: str | None = None) -> RunRecord:
+        """Put a run of it into its queue now, besides those of its times. Raises ScheduleNotFound."""
+        executor = self._executor
+        row = schedule.row_of(executor.caller, name)
+        run_id = schedule.trigger(executor, row, self._spec_of(row), operation_id)
+        return record_now(executor.caller, run_row(executor.home, run_id))
+
+    def _spec_of(self, row: ScheduleRow) -> FlowSpec:
+        """Its flow: one that was given here, or the one that is found where it lies."""
+        given = schedule.given_spec(self._executor, row)
+        return given if given is not None else spec_of(find_flow(row.flow, str(self._executor.home.path)))
+
+
+class AsyncSchedules:
+    """The same on an event loop: everything is awaited."""
+
+    def __init__(self, blocking: Schedules) -> None:
+        self.blocking = blocking
+
+    add = awaited(Schedules.add)
+    list = awaited(Schedules.list)
+    pause = awaited(Schedules.pause)
+    resume = awaited(Schedules.resume)
+    remove = awaited(Schedules.remove)
+    trigger = awaited(Schedules.trigger)

@@ -1,0 +1,126 @@
+"""Where work is done: a work tree with its branch, what changed in it, and the home that all its work trees share.
+
+Read from git's own files, since asking git takes longer than all the rest, and only from plain ones that lie where they
+should (`files/repository.py`). Where these do not tell (reftable, files that cannot be read) the answer is empty, and
+whoever has time asks git. A repository that leads out of itself tells nothing here, unless git's own settings call it
+safe. Hooks load this at every event: it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from outlast.files import repository
+from outlast.files.repository import LeadsOut, Repository, line_of
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import pathlib
+
+    from outlast.files.git import GitChange
+else:
+    pathlib = late("pathlib")
+
+FOLDER = ".outlast"
+
+
+class WorkTree(NamedTuple):
+    """A work tree, or a folder outside of git."""
+
+    top: str  # the top of the work tree; the folder itself outside of git
+    home: str
+    git: str = ""  # the work tree's own git folder; "" outside of git
+    branch: str = ""
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a home: hooks make none, so that they act only where somebody wanted them."""
+        return os.path.isdir(self.home)
+
+    @property
+    def finds_home(self) -> bool:
+        """Whether a command that is run in the work tree finds the home by itself."""
+        found = repository.nearest(self.top, FOLDER)
+        if os.path.isdir(found):
+            return os.path.realpath(found) == os.path.realpath(self.home)
+        return "OUTLAST_HOME" in os.environ
+
+    def asked(self) -> WorkTree:
+        """The same with its branch; where git's own files do not tell it, git is asked."""
+        if self.branch or not self.git:
+            return self
+        from outlast.files.git import branch_of
+
+        return self._replace(branch=branch_of(pathlib.Path(self.top)))
+
+    def changed(self) -> tuple[GitChange, ...]:
+        """What git sees changed since the last commit, and what it does not know yet."""
+        from outlast.files.git import look
+
+        found = look(pathlib.Path(self.top)) if self.git else None
+        return tuple(found.changed) if found else ()
+
+
+def work_tree_of(cwd: str) -> WorkTree:
+    """Where a folder is. Raises OSError when it cannot be reached."""
+    here = os.path.realpath(cwd or os.getcwd())
+    top, home = repository.top_of(here), _home_of(here)
+    found = _repository(top) if top is not None else None
+    if found is None:
+        return WorkTree(top or here, home)
+    return WorkTree(found.top, home, found.own, _branch_in(found.own))
+
+
+def content_of(root: str, path: str, most_bytes: int) -> list[str]:
+    """What a file is now, so that two looks can be compared: its mode, and its content by digest or size."""
+    from outlast.files.snapshot import sight
+
+    bound = sight(pathlib.Path(root), path, most_bytes).bound
+    return [bound.mode, bound.blob or bound.digest or str(bound.size)]
+
+
+def can_be_handed_over(path: str) -> bool:
+    """Whether a handoff can name it: text, and no file of git's or ours."""
+    from outlast.files.patterns import never
+
+    return path.encode("utf-8", "replace").decode() == path and not any(map(never, path.split("/")))
+
+
+def _home_of(folder: str) -> str:
+    named = os.environ.get("OUTLAST_HOME", "")
+    if named.startswith(("postgresql://", "postgres://")):
+        from outlast.home.place import folder_beside
+
+        return str(folder_beside(named))
+    return os.path.abspath(os.path.expanduser(named)) if named else repository.nearest(folder, FOLDER)
+
+
+def _repository(top: str) -> Repository | None:
+    """The repository, if it may be read; only for one that leads out git is asked whether it is safe all the same."""
+    try:
+        found = repository.find(top)
+        try:
+            repository.check(found)
+        except LeadsOut as error:
+            if error.always or not _is_safe(top):
+                return None
+    except (LeadsOut, OSError):
+        return None
+    return found
+
+
+def _is_safe(top: str) -> bool:
+    from outlast.files.ask_git import is_safe
+
+    return is_safe(top)
+
+
+def _branch_in(own: str) -> str:
+    """The branch that is checked out, or that is being rebased."""
+    for name in ("HEAD", "rebase-merge/head-name", "rebase-apply/head-name"):
+        said = line_of(os.path.join(own, name)).removeprefix("ref: ")
+        branch = said.removeprefix("refs/heads/")
+        if branch != said and branch != ".invalid":
+            return branch
+    return ""

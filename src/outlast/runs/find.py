@@ -1,0 +1,280 @@
+"""Finding runs: by what they are, page by page, the newest first. What is asked for is checked before anything is read.
+
+The store lists by one index, the narrowest that is asked for; what else is asked for is compared run by run.
+
+And those that can go on by themselves: crashed runs, those that a shutdown stopped, and waiting ones whose wait is
+over. A failure and a stop that a person asked for are for people to look at, and a child goes on with its parent. A run
+that a script opened goes on in that script. None of these is ever due, and nor is work that nobody has touched for a
+week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from heapq import merge
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from outlast.clock import micros
+from outlast.errors import ValueRefused
+from outlast.home.home import run_row
+from outlast.home.place import check_name
+from outlast.ledger.journal import read_header
+from outlast.runs import holder as holders
+from outlast.runs.look import PAGE, UNREADABLE, each_run, held_rows, listed
+from outlast.runs.run import FINISHED, STATUSES, RunRecord
+from outlast.runs.stops import SHUTDOWN, who_stopped
+from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below, every_row
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
+from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+
+Time = datetime | timedelta | str | float
+FOREVER = 1 << 62
+WHEN = "give a datetime with its time zone, a text such as 2026-11-17 or 2026-11-17T08:00:00Z, or how long ago: 90m, 7d"
+
+
+class RunQuery(Struct, frozen=True):
+    """Which runs: None asks for nothing. Times are microseconds."""
+
+    status: str | None = None
+    flow: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    session: str | None = None
+    trace: str | None = None
+    actor: str | None = None
+    since: int | None = None
+    until: int | None = None
+    text: str | None = None
+    scope: str | None = None
+
+
+class _List(NamedTuple):
+    """One index to walk: which, and what to find there."""
+
+    by: str
+    values: tuple[Any, ...]
+
+
+def run_query(now: int, *, status: str | None, since: Time | None, until: Time | None, **named: str | None) -> RunQuery:
+    """What is asked for, checked. Raises ValueRefused, NameInvalid."""
+    if status is not None and status not in STATUSES:
+        raise ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
+    for name, value in named.items():
+        if value is not None:
+            check_name(name, value)
+    return RunQuery(status=status, since=_time("since", since, now), until=_time("until", until, now), **named)
+
+
+def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = None) -> list[RunRecord]:
+    """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
+    if type(limit) is not int or limit < 0:
+        raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
+    start = 0 if cursor is None else run_row(caller.home, cursor).key
+    page = max(1, min(limit, PAGE))
+    lists = [_records(caller, each, page, start) for each in _lists(asked)] if limit else []
+    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
+    for _, record in merge(*lists, key=lambda pair: -pair[0]):
+        if record is not None and is_so(record, asked):
+            found[record.id] = record
+        if len(found) >= limit:  # before the next one, which may need another page
+            break
+    return list(found.values())
+
+
+def _lists(asked: RunQuery) -> list[_List]:
+    for name in ("session", "trace", "tag", "task"):
+        if (value := getattr(asked, name)) is not None:
+            return [_List(name, (value,))]
+    if asked.flow is not None:
+        names = [_List("identity", (f"{kind}:{asked.flow}",)) for kind in ("name", "flow")]
+        return [_List("flow", (asked.flow.partition(":")[2] or asked.flow,)), *names]
+    if asked.since is not None or asked.until is not None:
+        return [_List("time", (asked.since or 0, FOREVER if asked.until is None else asked.until))]
+    if asked.actor is not None:
+        return [_List("actor", (asked.actor,))]
+    stored = ("running", "crashed") if asked.status == "crashed" else (asked.status,)
+    return [_List("status", (each,)) for each in stored]
+
+
+def _records(caller: Caller, wanted: _List, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
+    """The runs of a list with their keys; a page is read at one moment. One that was removed since is None."""
+
+    def look(reading: Reading) -> list[Any]:
+        return held_rows(caller, reading, _rows(reading, wanted, page, before))
+
+    while found := caller.home.store.read(look):
+        yield from ((held.row.key, listed(caller, held)) for held in found)
+        before = below(found[-1].row.key)
+
+
+def _rows(look: Reading, wanted: _List, page: int, before: int) -> list[RunRow]:
+    if wanted.by == "status":
+        return look.newest_runs(wanted.values[0], page, before)
+    return look.runs_where(wanted.by, wanted.values, page, before)
+
+
+def is_so(record: RunRecord, asked: RunQuery) -> bool:
+    """Whether a run is one of those that are asked for."""
+    at = micros(record.created_at)
+    return (
+        _is(asked.status, record.status)
+        and (asked.flow is None or asked.flow in flow_names(record.flow, record.identity))
+        and _is(asked.task, record.task)
+        and (asked.tag is None or asked.tag in record.tags)
+        and _is(asked.session, record.session)
+        and _is(asked.trace, record.trace_id)
+        and _is(asked.actor, record.actor)
+        and _is(asked.scope, record.scope)
+        and (asked.since is None or at >= asked.since)
+        and (asked.until is None or at < asked.until)
+        and (asked.text is None or any(asked.text.casefold() in each.casefold() for each in _texts(record)))
+    )
+
+
+def _is(wanted: str | None, found: str) -> bool:
+    return wanted is None or wanted == found
+
+
+def flow_names(flow: str, identity: str) -> tuple[str, ...]:
+    """What the flow of a run may be called: where it is written, its name there, the name that it was given."""
+    kind, _, name = identity.partition(":")
+    return (flow, flow.partition(":")[2] or flow, name if kind in ("name", "flow") else "")
+
+
+def _texts(record: RunRecord) -> Iterable[str]:
+    """What of a run a text is looked for in."""
+    said = (record.inputs, record.meta, record.error or {})
+    return (record.id, record.flow, record.task, record.phase, *record.tags, *(encode(each).decode() for each in said))
+
+
+def _time(name: str, given: Time | None, now: int) -> int | None:
+    """A moment in microseconds; a duration is so long ago. Raises ValueRefused."""
+    if given is None:
+        return None
+    ago = given.total_seconds() if isinstance(given, timedelta) else duration(given)
+    if ago is not None:
+        return now - round(ago * 1_000_000)
+    found = given if isinstance(given, datetime) else _read(str(given))
+    if found is None or found.tzinfo is None:
+        raise ValueRefused(name, f"{given!r:.100} is no time", WHEN)
+    return micros(found)
+
+
+def _read(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if len(text) == len("2026-11-17") else found
+
+
+OLD_US = 7 * 86_400_000_000  # since the last sign of life of a crashed run, or since a run was stopped
+
+
+class Due(Struct, frozen=True):
+    """A run that can go on now, and why."""
+
+    run_id: str
+    reason: str  # crashed; stopped, by a shutdown; answered, asked, or over: what it waited for
+    scope: str = "default"
+    old: bool = False  # it was left more than a week ago: it is only woken by who asks for all
+
+
+def due(caller: Caller, *, all: bool = False) -> list[Due]:
+    """Every run that can go on now; the one that was last touched longest ago comes first. `all`: old ones too.
+
+    In that order a run that kills its process each time does not keep the others from their turn.
+    """
+    left = [row for status in ("running", "crashed", "interrupted") for row in each_run(caller.home, status)]
+    return _looked_at(caller, [*left, *_waiting(caller.home)], all)
+
+
+def woken(caller: Caller) -> list[Due]:
+    """Only those that waited: what is over is found by an index, however many wait still."""
+    return _looked_at(caller, _waiting(caller.home), False)
+
+
+def _waiting(home: Home) -> Iterator[RunRow]:
+    """The waiting runs of which something may be over."""
+    now = home.clock.now()
+    return every_row(
+        lambda after: home.store.read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key
+    )
+
+
+def _looked_at(caller: Caller, rows: Iterable[RunRow], all: bool) -> list[Due]:
+    own = {row.id: row for row in rows if _is_looked_at(caller.home, row, all)}
+    oldest_first = sorted(own.values(), key=lambda row: (row.updated_at, row.key))
+    found = [caller.home.store.read(partial(_look, caller, row)) for row in oldest_first]
+    return [one for one in found if one.reason and (all or not one.old)]
+
+
+def _is_looked_at(home: Home, row: RunRow, all: bool) -> bool:
+    """Whether a run may be due at all: its own row is enough to rule out most that were stopped long ago."""
+    if row.parent or row.seal or row.flow.startswith("script:"):
+        return False
+    return all or row.status != "interrupted" or home.clock.now() - row.updated_at <= OLD_US
+
+
+def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
+    """Why a run can go on now, and whether it is old. All of it is read at one moment.
+
+    One whose records cannot be read is not due: who resumes it, or verifies, is told why.
+    """
+    try:
+        reason = _reason(caller, row.id, look)
+        lease = look.lease_of(row.id) if reason in ("crashed", "stopped") else None
+        return Due(row.id, reason, row.scope, lease is not None and _is_old(caller.home, look, row, lease))
+    except UNREADABLE:
+        return Due(row.id, "", row.scope)
+
+
+def _reason(caller: Caller, run_id: str, look: Reading) -> str:
+    """Why a run can go on now; empty when it cannot."""
+    row, lease = look.run_by_id(run_id), look.lease_of(run_id)
+    if row is None or lease is None or holders.holder_of(caller, look, run_id, lease):
+        return ""
+    if row.status == "waiting":
+        return _over(caller, look, row)
+    if any(kind == "pause" for _, kind, _, _ in look.untaken(row.key)):
+        return ""  # a person stopped it, and its owner was gone before it heard
+    if row.status in ("running", "crashed"):
+        return "crashed"
+    return "stopped" if row.status == "interrupted" and who_stopped(look, row, lease) == SHUTDOWN else ""
+
+
+def _is_old(home: Home, look: Reading, row: RunRow, lease: LeaseRow) -> bool:
+    """Whether nothing was heard of a stopped or crashed run for a week."""
+    beat = look.beat_of(lease.holder) if lease.holder else None
+    ended = [read_header(entry.header).ended_at for entry in look.entries_of(row.key, [lease.head])]
+    last = max(row.updated_at, beat.wall_us if beat else 0, *ended, 0)
+    return home.clock.now() - last > OLD_US
+
+
+def _over(caller: Caller, look: Reading, row: RunRow) -> str:
+    """Which of a waiting run's waits is over."""
+    if any(kind != "pause" for _, kind, _, _ in look.untaken(row.key)):
+        return "asked"
+    for wait in look.waits_of(row.key):
+        if wait.status == "answered":
+            return "answered"
+        if wait.due_at is not None and wait.due_at <= caller.home.clock.now():
+            return "over"
+        if wait.type == "child" and _child_is_over(caller, look, wait):
+            return "over"
+    return ""
+
+
+def _child_is_over(caller: Caller, look: Reading, wait: InterruptRow) -> bool:
+    """Whether a child that is waited for has finished, or could itself go on."""
+    child = look.run_by_id(str(decode(wait.payload).get("child", "")))
+    return child is not None and (child.status in FINISHED or bool(_reason(caller, child.id, look)))

@@ -1,0 +1,249 @@
+"""Queues: a run waits in one until a worker takes it, in a fair order and within the limits of its flow.
+
+One transaction decides and claims: limits hold over all workers, and what was taken by one that died is free with its
+lease. Among the lanes of a queue (a flow, or a flow and a value) the turn goes round; a larger priority goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from outlast.clock import moment
+from outlast.errors import OptionInvalid, OutlastError, QueueNotFound, RunHeld
+from outlast.flows.limits import LANE, rate_of
+from outlast.home.once import Repeatable, once
+from outlast.home.place import check_name
+from outlast.runs import claim as claims
+from outlast.runs.claim import REFUSED_US, RunClaim
+from outlast.runs.holder import holder_of
+from outlast.runs.queues.expiry import expire
+from outlast.runs.run import FINISHED, MOST_PRIORITY
+from outlast.runs.stops import SHUTDOWN
+from outlast.store.contract import NewRun, QueueEntry, QueueRow, Reading, RunRow, Writing
+from outlast.values.codec import decode
+from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
+    from outlast.home.caller import Caller
+    from outlast.home.home import Home
+    from outlast.runs.run import Options
+
+LAST = "\U0010ffff"  # sorts after every lane
+Serves = Callable[[RunRow], bool]
+
+
+class Queue(Struct, frozen=True):
+    """A queue as it stands."""
+
+    name: str
+    ready: int  # that could be taken now, as far as limits let them
+    delayed: int  # until their time comes
+    running: int
+    idle: int  # that wait for something else, failed, or were stopped
+    paused: bool = False
+    paused_by: str = ""
+    paused_at: datetime | None = None
+    oldest_at: datetime | None = None  # since when the one waits that waits longest to be taken
+
+
+def place_of(spec: FlowSpec, new: NewRun, options: Options) -> QueueEntry | None:
+    """The place that a new run would have in a queue; None when it goes through none. Raises NameInvalid.
+
+    Who waits for the outcome, as by `run`, has it begin at once unless a queue is named in that call.
+    """
+    limits = spec.limits
+    name = options.queue if options.queue is not None or options.returns else limits.queue
+    if not name:
+        return None
+    delay = _micros("delay", options.delay)
+    rate, window = rate_of(limits.rate) or (0, 0)
+    lane = limits.lane(new.identity, decode(new.inputs), new.tags)
+    state, due = ("delayed", new.at + delay) if delay > 0 else ("ready", new.at)
+    queue = check_name("queue", name)
+    most = (limits.concurrency, rate, window)
+    entry = QueueEntry(0, queue, lane, options.priority, due, *most, state, new.at)
+    patience = _micros("queue_timeout", options.queue_timeout or limits.queue_timeout)
+    return entry._replace(expires_at=due + patience) if patience else entry
+
+
+def _micros(option: str, value: float | str) -> int:
+    """A time that was given. Raises OptionInvalid."""
+    seconds = duration(value)
+    if seconds is None or seconds < 0:
+        raise OptionInvalid(option, f"it is {value!r:.100}, which is no time", "seconds, or text such as 10m")
+    return int(seconds * 1_000_000)
+
+
+def note_end(tx: Writing, run_key: int, status: str, stopped_by: str) -> None:
+    """A run ends, waits or was stopped: it holds no slot any more. What a shutdown stopped is taken again."""
+    if status in FINISHED:
+        tx.drop_entry(run_key)
+    else:
+        tx.set_entry(run_key, "ready" if status == "interrupted" and stopped_by == SHUTDOWN else "idle")
+
+
+def make_ready(caller: Caller, run_id: str) -> bool:
+    """Put a run that can go on back into its queue, if it has one, and say whether it has.
+
+    One that somebody else has taken since it was seen is his: its slot stays taken.
+    """
+
+    def work(tx: Writing) -> bool:
+        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
+        entry = tx.entry_of(row.key) if row is not None else None
+        is_free = lease is not None and not holder_of(caller, tx, run_id, lease)
+        if entry is not None and entry.state in ("idle", "taken") and is_free:
+            tx.set_entry(entry.run, "ready")
+        return entry is not None
+
+    entry = caller.home.store.read(lambda look: _entry(look, run_id))
+    if entry is None or entry.state not in ("idle", "taken"):
+        return entry is not None
+    return caller.home.store.write(work)
+
+
+def _entry(look: Reading, run_id: str) -> QueueEntry | None:
+    row = look.run_by_id(run_id)
+    return look.entry_of(row.key) if row is not None else None
+
+
+# -- taking ------------------------------------------------------------------------------------------
+
+
+def _has_some(home: Home, wanted: Collection[str], serves: Serves) -> bool:
+    """Whether a run may be taken out of one of these queues: nothing is written to find that out."""
+    now = home.clock.now()
+
+    def look(reading: Reading) -> bool:
+        queues = _worked_on(reading.queues(), wanted)
+        free = any(True for queue in queues for _ in _in_turn(reading, queue, now, serves))
+        return free or reading.is_delayed_over(now)
+
+    return home.store.read(look)
+
+
+def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunClaim | None:
+    """Take the run whose turn it is, of these queues (all, without any), if limits let one be taken.
+
+    `serves` says whether runs of its flow are worked on here.
+    """
+    expire(caller)
+    if not _has_some(caller.home, wanted, serves):
+        return None
+
+    def work(tx: Writing) -> RunClaim | None:
+        now = caller.home.clock.now()
+        tx.release_delayed(now)
+        for queue in _worked_on(tx.queues(), wanted):
+            for entry in _in_turn(tx, queue, now, serves):
+                claimed = _claimed(caller, tx, entry, now)
+                if claimed is not None:
+                    return claimed
+        return None
+
+    claimed = caller.home.store.write(work)
+    if claimed is not None:
+        claims.tell_taken(caller.home, claimed)
+    return claimed
+
+
+def _claimed(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunClaim | None:
+    row = tx.run_by_key(entry.run)
+    try:
+        claimed = claims.claim_in(caller, tx, row.id) if row is not None else None
+    except RunHeld:
+        claimed = None
+        if row is not None and row.status == "running":  # somebody executes it: its slot is his
+            tx.set_entry(entry.run, "taken")
+            return None
+    except OutlastError:  # it is sealed or contested: others first
+        claimed = None
+    if claimed is None:
+        tx.set_entry(entry.run, "delayed", now + REFUSED_US)
+        return None
+    tx.serve_lane(entry.queue, entry.lane)
+    if entry.rate and claimed.found == "queued":
+        tx.add_begun(entry.lane, now, now - entry.window_us)
+    return claimed
+
+
+def _worked_on(queues: list[QueueRow], wanted: Collection[str]) -> list[QueueRow]:
+    return [queue for queue in queues if not queue.paused and (not wanted or queue.name in wanted)]
+
+
+def _in_turn(look: Reading, queue: QueueRow, now: int, serves: Serves) -> Iterator[QueueEntry]:
+    """The first run of each lane that may begin one: the largest priority first, then from the lane served last on."""
+    priority = look.top_priority(queue.name, MOST_PRIORITY)
+    while priority is not None:
+        for after, upto in ((queue.served, LAST), ("", queue.served)):
+            yield from _of_lanes(look, queue.name, priority, after, upto, now, serves)
+        priority = look.top_priority(queue.name, priority)
+
+
+def _of_lanes(
+    look: Reading, queue: str, priority: int, after: str, upto: str, now: int, serves: Serves
+) -> Iterator[QueueEntry]:
+    while (entry := look.next_ready(queue, priority, after, upto)) is not None:
+        row = look.run_by_key(entry.run)
+        if row is not None and not serves(row):
+            after = entry.lane.partition(LANE)[0] + LANE + LAST  # past every lane of that flow
+            continue
+        after = entry.lane
+        if _may_begin(look, entry, now):
+            yield entry
+
+
+def _may_begin(look: Reading, entry: QueueEntry, now: int) -> bool:
+    """Whether the limits of its lane let another run go on."""
+    if entry.most and look.taken_in(entry.lane) >= entry.most:
+        return False
+    last = look.begun_before(entry.lane, entry.rate) if entry.rate else None
+    return last is None or last + entry.window_us <= now
+
+
+# -- looking, pausing --------------------------------------------------------------------------------
+
+
+def queues(home: Home) -> list[Queue]:
+    """Every queue, by its name."""
+    return home.store.read(lambda look: [_shown(look, row) for row in look.queues()])
+
+
+def _shown(look: Reading, row: QueueRow) -> Queue:
+    depth = look.queue_depth(row.name)
+    counts = {state: depth.get(state, (0, 0))[0] for state in ("ready", "delayed", "taken", "idle")}
+    oldest = depth["ready"][1] if "ready" in depth else 0
+    return Queue(
+        row.name,
+        counts["ready"],
+        counts["delayed"],
+        counts["taken"],
+        counts["idle"],
+        bool(row.paused),
+        row.paused_by,
+        moment(row.paused_at) if row.paused else None,
+        moment(oldest) if oldest else None,
+    )
+
+
+def pause(caller: Caller, name: str, operation_id: str | None, *, paused: bool) -> Queue:
+    """Let no run out of a queue any more, or again. Raises QueueNotFound."""
+    check_name("queue", name)
+
+    def work(tx: Writing) -> tuple[Queue, str]:
+        if not tx.pause_queue(name, paused, caller.actor, caller.home.clock.now()):
+            raise QueueNotFound(name)
+        return _named(tx, name), name
+
+    operation = Repeatable(operation_id, "queue_pause", [name, paused])
+    return once(caller.home, operation, work, lambda _: caller.home.store.read(lambda look: _named(look, name)))
+
+
+def _named(look: Reading, name: str) -> Queue:
+    (row,) = [row for row in look.queues() if row.name == name]
+    return _shown(look, row)

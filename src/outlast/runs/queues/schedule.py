@@ -1,0 +1,216 @@
+"""Schedules: a flow that is run at certain times. Each firing is a task of its name and time, so it happens once.
+
+However many workers watch, the first that comes puts the run into its queue; who comes after it, or after a crash
+between the run and the note of the next time, meets that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from outlast.clock import moment
+from outlast.errors import ScheduleInvalid, ScheduleNotFound
+from outlast.flows import cron as times
+from outlast.flows.loading import lasting
+from outlast.home.once import Repeatable, check_id, once
+from outlast.home.place import check_name
+from outlast.runs import begin
+from outlast.runs.queues import queue
+from outlast.runs.run import Options
+from outlast.runs.start import pack_inputs
+from outlast.store.contract import FinishedRow, RunRow, Writing
+from outlast.store.contract.schedules import ScheduleRow
+from outlast.values.codec import decode, encode
+
+if TYPE_CHECKING:
+    from outlast.flows.spec import FlowSpec
+    from outlast.home.caller import Caller
+    from outlast.runs.live import Executor
+
+Missed = Literal["once", "all", "skip"]
+MISSED: tuple[Missed, ...] = ("once", "all", "skip")
+QUEUE = "schedules"
+LATE_US = 60_000_000  # a firing is missed when nobody was there to begin it within this time
+MOST_MISSED = 1000  # of `all`
+
+
+class Schedule(Struct, frozen=True):
+    """A schedule as it stands."""
+
+    name: str
+    flow: str
+    inputs: dict[str, Any]
+    cron: str
+    timezone: str
+    missed: str  # of the times at which nobody worked: run once, all, skip
+    queue: str
+    paused: bool
+    next_at: datetime | None
+    scope: str
+    made_by: str
+
+
+def put(
+    caller: Caller,
+    spec: FlowSpec,
+    name: str,
+    cron: str,
+    inputs: dict[str, Any],
+    operation_id: str | None = None,
+    *,
+    timezone: str = "UTC",
+    missed: str = "once",
+    queue_name: str = "",
+) -> Schedule:
+    """Add a schedule, or change the one of this name. Raises ScheduleInvalid, InputsInvalid, NameInvalid."""
+    if missed not in MISSED:
+        raise ScheduleInvalid(cron, f"missed is {missed!r:.100}, and none of {', '.join(MISSED)}")
+    now, home = caller.home.clock.now(), caller.home
+    raw = pack_inputs(spec, spec.bind((), inputs)).decode()
+    next_at = times.next_after(cron, timezone, now)
+    source = lasting(spec.source, home.project)
+    chosen = check_name("queue", queue_name or spec.limits.queue or QUEUE)
+    row = ScheduleRow(
+        *(0, caller.scope, check_name("schedule", name), source, raw, cron, timezone, missed, chosen, 0),
+        *(caller.actor, now, next_at),
+    )
+
+    def work(tx: Writing) -> None:
+        before = tx.schedule_of(row.scope, row.name)
+        if before is None or _said(before) != _said(row):
+            tx.put_schedule(row)
+
+    return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
+
+
+def _changed(caller: Caller, operation: Repeatable, name: str, work: Callable[[Writing], None]) -> Schedule:
+    """The schedule once `work` is done. An exact repeat gives it as it was then."""
+
+    def changing(tx: Writing) -> tuple[Schedule, str]:
+        work(tx)
+        found = _shown(_found(tx.schedule_of(caller.scope, name), name))
+        return found, encode(found).decode()
+
+    return once(caller.home, operation, changing, _read)
+
+
+def _read(kept: str) -> Schedule:
+    return msgspec.json.decode(kept, type=Schedule)
+
+
+def _said(row: ScheduleRow) -> tuple[Any, ...]:
+    return (row.flow, row.inputs, row.cron, row.timezone, row.missed, row.queue)
+
+
+def schedules(caller: Caller) -> list[Schedule]:
+    """Every schedule, by scope and name."""
+    return [_shown(row) for row in caller.home.store.read(lambda look: look.schedules())]
+
+
+def _shown(row: ScheduleRow) -> Schedule:
+    next_at = None if row.paused else moment(row.next_at)
+    inputs = decode(row.inputs)
+    words = (row.cron, row.timezone, row.missed, row.queue, bool(row.paused))
+    return Schedule(row.name, row.flow, inputs, *words, next_at, row.scope, row.made_by)
+
+
+def pause(caller: Caller, name: str, operation_id: str | None = None, *, paused: bool) -> Schedule:
+    """Let it fire no more, or again: from its next time on. Raises ScheduleNotFound."""
+    now = caller.home.clock.now()
+
+    def work(tx: Writing) -> None:
+        row = _found(tx.schedule_of(caller.scope, name), name)
+        tx.pause_schedule(row.scope, row.name, paused, times.next_after(row.cron, row.timezone, now))
+
+    return _changed(caller, Repeatable(operation_id, "schedule_pause", [name, paused]), name, work)
+
+
+def remove(caller: Caller, name: str, operation_id: str | None = None) -> Schedule:
+    """Forget it. Runs that it began stay. Raises ScheduleNotFound."""
+
+    def work(tx: Writing) -> tuple[Schedule, str]:
+        row = _found(tx.schedule_of(caller.scope, name), name)
+        tx.remove_schedule(row.scope, row.name)
+        return _shown(row), encode(_shown(row)).decode()
+
+    return once(caller.home, Repeatable(operation_id, "schedule_remove", [name]), work, _read)
+
+
+def _found(row: ScheduleRow | None, name: str) -> ScheduleRow:
+    if row is None:
+        raise ScheduleNotFound(name)
+    return row
+
+
+def row_of(caller: Caller, name: str) -> ScheduleRow:
+    """A schedule by its name. Raises ScheduleNotFound."""
+    return _found(caller.home.store.read(lambda look: look.schedule_of(caller.scope, name)), name)
+
+
+# -- firing ------------------------------------------------------------------------------------------
+
+
+def due(executor: Executor) -> list[ScheduleRow]:
+    """Those whose time has come."""
+    now = executor.home.clock.now()
+    return executor.home.store.read(lambda look: look.due_schedules(now))
+
+
+def fire_due(executor: Executor, row: ScheduleRow, spec: FlowSpec) -> list[str]:
+    """The runs of the times that have come, each in its queue once; then its next time is noted."""
+    now = executor.home.clock.now()
+    begun = [fire(executor, row, spec, at) for at in _meant(row, now)]
+    next_at = times.next_after(row.cron, row.timezone, now)
+    executor.home.store.write(lambda tx: tx.advance_schedule(row, next_at))
+    return begun
+
+
+def _meant(row: ScheduleRow, now: int) -> list[int]:
+    """The times that have come and are to be run: of those that were missed as it says."""
+    come = times.times_between(row.cron, row.timezone, row.next_at, now)
+    if row.missed == "all":
+        return come[-MOST_MISSED:]
+    return come[-1:] if row.missed == "once" or now - come[-1] <= LATE_US else []
+
+
+def given_spec(executor: Executor, row: ScheduleRow) -> FlowSpec | None:
+    """The flow of a schedule, if it is one of those that were given here."""
+    project = executor.home.project
+    return next((spec for spec in executor.live.flows if lasting(spec.source, project) == row.flow), None)
+
+
+def trigger(executor: Executor, row: ScheduleRow, spec: FlowSpec, operation_id: str | None) -> str:
+    """A run of it now, whatever its times are: a task of the operation that asks for it, or of this moment.
+
+    Who dies before the operation is noted, and asks again, meets that task.
+    """
+    home = executor.home
+    check_id(operation_id)
+    operation = Repeatable(operation_id, "schedule_trigger", [row.scope, row.name])
+    before = home.store.read(operation.answered)
+    if before is not None:
+        return before
+    now = home.clock.now()
+    run_id = fire(executor, row, spec, now, f"trigger {operation_id}" if operation_id is not None else "")
+    home.store.write(lambda tx: operation.note(tx, run_id, now) if operation.answered(tx) is None else None)
+    return run_id
+
+
+def fire(executor: Executor, row: ScheduleRow, spec: FlowSpec, at: int, called: str = "") -> str:
+    """The run of one firing, put into its queue, or met there: a task of the schedule's name and the time.
+
+    Or of what else it is `called`.
+    """
+    caller = executor.caller.acting(actor=row.made_by, scope=row.scope)
+    task = f"{row.name}@{called or times.shown(at, row.timezone)}"
+    options = Options(task=task, queue=row.queue, tags=(f"schedule:{row.name}",))
+    new = begin.new_run(caller, spec, row.inputs.encode(), options)
+    place = queue.place_of(spec, new, options)
+    found = begin.decide(caller, new, options, spec.code, place=place, deadline=spec.deadline)
+    assert isinstance(found, RunRow | FinishedRow)
+    return found.id

@@ -1,0 +1,61 @@
+"""How a run stands beside its status: its queue, the times that count for it, and what keeps it from going on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from outlast.clock import moment
+from outlast.runs.run import FINISHED
+from outlast.store.contract import QueueEntry, Reading, RunRow
+
+if TYPE_CHECKING:
+    from outlast.runs.queues.workers import AtWork
+
+NO_WORKER, PAUSED, DELAYED = "no_worker", "queue_paused", "delayed"
+
+
+class RunPlace(NamedTuple):
+    """What is read beside the row of an unfinished run."""
+
+    queue: str = ""
+    priority: int = 0
+    not_before: datetime | None = None  # it is not taken out of its queue before
+    take_by: datetime | None = None  # it ends unless it was taken by then
+    deadline_at: datetime | None = None
+    held_up: str = ""  # what keeps it: no_worker, queue_paused, delayed, limit:NAME; empty: nothing that is known
+
+
+NOWHERE = RunPlace()
+
+
+def place_of_run(look: Reading, row: RunRow, at_work: AtWork) -> RunPlace:
+    """Where a run stands. A finished one stands nowhere."""
+    if row.status in FINISHED:
+        return NOWHERE
+    entry, deadline = look.entry_of(row.key), look.deadline_of(row.key)
+    if entry is None:
+        return RunPlace(deadline_at=_moment(deadline), held_up=_limits(look, row))
+    held_up = _held_up(look, row, entry, at_work) if entry.state in ("ready", "delayed") else _limits(look, row)
+    not_before = entry.due_at if entry.state == "delayed" else None
+    first, last, done = (_moment(at) for at in (not_before, entry.expires_at, deadline))
+    return RunPlace(entry.queue, entry.priority, first, last, done, held_up)
+
+
+def _moment(at: int | None) -> datetime | None:
+    return moment(at) if at else None
+
+
+def _limits(look: Reading, row: RunRow) -> str:
+    """The limit that its steps wait for, of a run that is executed."""
+    slots = look.slots_of_run(row.id) if row.status == "running" else []
+    return next((f"limit:{slot.name}" for slot in slots if slot.state == "waiting"), "")
+
+
+def _held_up(look: Reading, row: RunRow, entry: QueueEntry, at_work: AtWork) -> str:
+    """Why a run is still in its queue; empty when its turn will come."""
+    if not at_work.has_one_for(row, entry.queue):
+        return NO_WORKER
+    if look.is_paused(entry.queue):
+        return PAUSED
+    return DELAYED if entry.state == "delayed" else ""

@@ -1,0 +1,155 @@
+"""A step or effect as it is declared: its function, how it is to be attempted, and the work that is around its body."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from outlast.errors import StepInvalid
+from outlast.flows.loading import module_alias
+from outlast.flows.spec import (
+    BACKOFF_SECONDS,
+    JITTER,
+    MAX_DELAY_SECONDS,
+    Retry,
+    Signature,
+    code_of,
+    is_method,
+    returned,
+)
+from outlast.values.codec import Decode, decoder, unchanged
+
+if TYPE_CHECKING:
+    from outlast.runs.attempt import Ask, Attempt, Ended, Raised
+    from outlast.runs.execution import Execution
+
+
+class Work(Protocol):
+    """What is done around a step's body: for the files that it declares, or because it is a command."""
+
+    def prepare(self, execution: Execution, attempt: Attempt) -> Raised | Ask | None:
+        """Make ready what must be on disk with the start: how files are, which processes will run.
+
+        Gives why the attempt cannot begin, or what a person has to be asked first.
+        """
+
+    def observe(self, execution: Execution, attempt: Attempt, ended: Ended) -> Ended:
+        """The same end, once what the attempt did to the declared files is noted."""
+
+
+class ReadyWork(Protocol):
+    """An attempt made ready that is no call of a function: it is run, or let go of."""
+
+    def run(self) -> Ended: ...
+
+    def drop(self) -> None: ...
+
+
+class StepSpec(Struct, frozen=True, dict=True):
+    """A step or effect: the function and how it is to be attempted."""
+
+    function: Callable[..., Any]
+    name: str
+    kind: str = "step"
+    retries: int = 0
+    crashes: int | None = None  # deaths of its process before a person is asked; None: as the settings say
+    backoff: float = BACKOFF_SECONDS
+    max_delay: float = MAX_DELAY_SECONDS
+    jitter: float = JITTER
+    retry_on: tuple[type[BaseException], ...] = ()
+    timeout: float | None = None
+    agent: str = ""
+    writes: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confirm: Callable[..., Any] | None = None
+    not_done: tuple[type[BaseException], ...] = ()
+    on_partial: str = "keep"
+    work: Work | None = None  # what is to be done before its start is written, and after its end
+    limit: str = ""  # that all attempts of it share with other steps, over all runs
+    record_inputs: bool | None = None  # whether receipts keep its inputs whole, or not at all; None: up to 2 KiB each
+
+    def __post_init__(self) -> None:
+        _check_step(self)
+
+    @cached_property
+    def signature(self) -> Signature:
+        return Signature(self.function, ignore=self.ignore)
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+    @cached_property
+    def is_effect(self) -> bool:
+        return self.kind == "effect"
+
+    @cached_property
+    def retry(self) -> Retry:
+        return Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
+
+    @cached_property
+    def decode(self) -> Decode:
+        return decoder(returned(self.function))
+
+    @cached_property
+    def same(self) -> frozenset[type]:
+        """The types of results that come back as they are."""
+        return unchanged(returned(self.function))
+
+    @cached_property
+    def code(self) -> str:
+        return code_of(self.function)
+
+    @cached_property
+    def place(self) -> tuple[str, str]:
+        """File (its full path) and qualified name, to find the code again."""
+        function = inspect.unwrap(self.function)
+        file = getattr(getattr(function, "__code__", None), "co_filename", "")
+        real, named = os.path.realpath(file) if file else "", module_alias(function.__module__)
+        by_link = os.path.isabs(named) and os.path.realpath(named) == real  # what `current` leads to may change
+        return (named if by_link else real, getattr(function, "__qualname__", self.name))
+
+    @property
+    def command(self) -> str:
+        """What it runs, if it is a command; empty for a Python function."""
+        return ""
+
+    def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
+        """Whether a failure of this kind is worth another attempt; `facts` are what is known of this one."""
+        return self.retry.takes(error)
+
+    def says_not_done(self, error: BaseException) -> bool:
+        return isinstance(error, self.not_done)
+
+
+def _check_step(spec: StepSpec) -> None:
+    if not callable(spec.function):
+        raise StepInvalid(repr(spec.function), "it cannot be called")
+    if not spec.name or spec.name == "<lambda>":
+        raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
+    if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
+        raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
+    if wrong := spec.retry.wrong():
+        raise StepInvalid(spec.name, wrong)
+    if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
+        raise StepInvalid(spec.name, _wrong_crashes(spec))
+    if spec.record_inputs not in (None, True, False):
+        raise StepInvalid(spec.name, f"record_inputs is True or False, not {spec.record_inputs!r}")
+    if not isinstance(spec.limit, str):
+        raise StepInvalid(spec.name, f"limit is the name of one, not {spec.limit!r}")
+    if is_method(spec.function):
+        raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
+    unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
+    if unknown:
+        raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
+
+
+def _wrong_crashes(spec: StepSpec) -> str:
+    if spec.is_effect:
+        return "crashes= is for steps: an effect in which its process died is in doubt, and asked about at once"
+    return f"crashes must be 1 or more, not {spec.crashes!r}"

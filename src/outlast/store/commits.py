@@ -1,0 +1,220 @@
+"""The queue before a commit: one leader commits what everybody has queued, and tells each what became of it.
+
+Whoever gets the mutex drains the queue and commits for everyone in it, so that many callers share one sync. How a
+batch is committed is each database's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from outlast.ledger.journal import JournalEntry
+from outlast.store.contract import Hold, Writing
+from outlast.values.ambient import begin
+
+if TYPE_CHECKING:
+    import asyncio
+
+MOST_ITEMS = 256  # keeps a transaction well under 50 ms
+
+
+class Item:
+    """Something to commit: entries for one run, or any other piece of work; and where its outcome goes."""
+
+    __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "unsynced", "work")
+
+    def __init__(
+        self, hold: Hold | None, entries: Sequence[JournalEntry], work: Callable[[Writing], Any] | None = None
+    ) -> None:
+        self.hold = hold
+        self.entries = entries
+        self.work = work
+        self.result: Any = None
+        self.done = False
+        self.error: BaseException | None = None
+        self.future: asyncio.Future[None] | None = None
+        self.gate: threading.Lock | None = None  # what a waiting thread waits at
+        self.unsynced = False  # nobody waits for it to be on disk
+
+
+class CommitQueue:
+    """Commits what is queued, many items at a time."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Item] = deque()
+        self._durable = False  # the batch being committed is on disk
+        self._unheard: set[Item] = set()  # items whose future is not resolved yet
+        self._mutex = threading.Lock()
+        self._starting = threading.Lock()
+        self._wake: SimpleQueue[bool] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._told: asyncio.AbstractEventLoop | None = None  # who has woken the thread, which has not drained yet
+
+    def _commit_together(self, batch: list[Item]) -> None:
+        """Commit a batch, each item with its outcome; `_durable` once it is there. Raises what fails all of it."""
+        raise NotImplementedError
+
+    # -- for callers -----------------------------------------------------------------------------
+
+    def put(self, item: Item) -> Item:
+        """Queue an item. Whoever commits next takes it along."""
+        self._queue.append(item)
+        return item
+
+    def commit(self, item: Item) -> None:
+        """Make a queued item durable before returning. Raises what became of it.
+
+        One thread leads: it commits everything queued, then hands the lead to whoever waits first. The others are
+        woken once, when their item is done.
+        """
+        if self._mutex.acquire(blocking=False):
+            self._lead(item)
+        else:
+            self._follow(item)
+        if item.error is not None:
+            raise item.error
+
+    def commit_if_free(self, item: Item) -> bool:
+        """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise.
+
+        Nor if a loop has yet to hear of an earlier item: outcomes are delivered in the order of the journal.
+        """
+        if self._unheard or len(self._queue) > 1 or not self._mutex.acquire(blocking=False):
+            return False
+        self._lead(item)
+        if item.error is not None:
+            raise item.error
+        return True
+
+    def commit_soon(self, item: Item) -> None:
+        """Commit a queued item without a sync if nobody else is writing; else whoever commits next takes it along."""
+        item.unsynced = True
+        if self._mutex.acquire(blocking=False):
+            self._lead(item)
+
+    def commit_later(self, item: Item, future: asyncio.Future[None]) -> None:
+        """Let the writer thread commit a queued item and resolve the future on its loop."""
+        item.future = future
+        self._unheard.add(item)
+        loop = future.get_loop()
+        if item.done:  # somebody took it along already
+            loop.call_soon(self._resolve, [item])
+        elif self._told is not loop:
+            self._told = loop
+            loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
+
+    def end_thread(self) -> None:
+        if self._thread:
+            self._wake.put(False)
+            self._thread.join()
+            self._thread = None
+
+    # -- the thread for event loops --------------------------------------------------------------
+
+    def _wake_thread(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._serve, name="outlast-writer", daemon=True)
+                self._thread = begin(thread, "writing")
+        self._wake.put(True)
+
+    def _serve(self) -> None:
+        while self._wake.get():
+            self._told = None
+            with self._mutex:
+                while self._queue:
+                    self._drain()
+            if self._queue:  # somebody came after the last look, found the mutex taken and waits
+                self._hand_over()
+
+    # -- committing, under the mutex -------------------------------------------------------------
+
+    def _lead(self, item: Item) -> None:
+        """With the mutex held: commit until this item is done, then let the next one in line lead."""
+        try:
+            while not item.done:
+                self._drain()
+        finally:
+            self._mutex.release()
+            if self._queue:
+                self._hand_over()
+
+    def _follow(self, item: Item) -> None:
+        """Wait until a leader has committed this item, or until it is our turn to lead.
+
+        The gate is there before the mutex is tried again: a leader that lets go later than that sees the gate.
+        """
+        gate = threading.Lock()
+        gate.acquire()
+        item.gate = gate
+        while not item.done:
+            if self._mutex.acquire(blocking=False):
+                self._lead(item)
+                return
+            gate.acquire()
+
+    def _hand_over(self) -> None:
+        """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
+        for waiting in list(self._queue):
+            if waiting.gate is not None:
+                _open(waiting.gate)
+                return
+            if waiting.future is not None:
+                self._wake_thread()
+                return
+
+    def _drain(self) -> None:
+        batch: list[Item] = []
+        queue = self._queue
+        while queue and len(batch) < MOST_ITEMS:
+            batch.append(queue.popleft())
+        if not batch:
+            return
+        try:
+            self._commit_together(batch)
+        except Exception as error:
+            for item in batch:
+                item.error = item.error or error
+        except BaseException:  # Ctrl-C in this thread: the others' items are not to blame
+            if not self._durable:
+                queue.extendleft(reversed(batch))
+                raise
+            self._tell(batch)
+            raise
+        self._tell(batch)
+
+    def _tell(self, batch: list[Item]) -> None:
+        """Wake the threads of a batch, and each event loop once."""
+        loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
+        for item in batch:
+            item.done = True
+            if item.gate is not None:
+                _open(item.gate)
+            elif item.future is not None:
+                loops.setdefault(item.future.get_loop(), []).append(item)
+        for loop, items in loops.items():
+            if loop.is_closed():
+                self._unheard.difference_update(items)
+            else:
+                loop.call_soon_threadsafe(self._resolve, items)
+
+    def _resolve(self, items: list[Item]) -> None:
+        for item in items:
+            self._unheard.discard(item)
+            future = item.future
+            if future is None or future.done():
+                continue
+            if item.error is not None:
+                future.set_exception(item.error)
+            else:
+                future.set_result(None)
+
+
+def _open(gate: threading.Lock) -> None:
+    with suppress(RuntimeError):  # it is open already
+        gate.release()

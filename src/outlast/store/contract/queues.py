@@ -1,0 +1,123 @@
+"""Queues: which runs wait to be taken, in what order, and what of them may go on at once.
+
+A lane is what limits hold for together: the runs of one flow, and of one value where a flow says `per`. Then the limits
+that steps of all runs share, the slots of them that are held, and the workers that are at work.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from outlast.store.contract.runs import RunRow
+from outlast.values.frozen import NamedTuple
+
+
+class QueueRow(NamedTuple):
+    name: str
+    paused: int
+    paused_by: str
+    paused_at: int
+    served: str  # the lane that a run was last taken from
+
+
+class QueueEntry(NamedTuple):
+    """The place of a run in its queue, for as long as it is unfinished."""
+
+    run: int  # runs.key
+    queue: str
+    lane: str
+    priority: int  # the larger goes first
+    due_at: int
+    most: int  # of its lane at once; 0: however many
+    rate: int  # of its lane that may begin within the window; 0: however many
+    window_us: int
+    state: str  # delayed; ready to be taken; taken, which holds a slot; idle: it waits, failed or was stopped
+    added_at: int
+    expires_at: int = 0  # when it ends unless it was taken; 0: never
+
+
+class QueueReading(Protocol):
+    """Lookups, each by an index."""
+
+    def queues(self) -> list[QueueRow]: ...
+    def queue_depth(self, queue: str) -> dict[str, tuple[int, int]]: ...
+    def entry_of(self, run_key: int) -> QueueEntry | None: ...
+    def next_delayed(self, after: int) -> int | None: ...
+    def is_delayed_over(self, now: int) -> bool: ...
+    def next_expiry(self, after: int) -> int | None: ...
+    def expired(self, now: int) -> list[int]: ...
+    def is_paused(self, queue: str) -> bool: ...
+    def top_priority(self, queue: str, below: int) -> int | None: ...
+    def next_ready(self, queue: str, priority: int, after: str, upto: str) -> QueueEntry | None: ...
+    def taken_in(self, lane: str) -> int: ...
+    def begun_before(self, lane: str, number: int) -> int | None: ...
+    def run_by_key(self, run_key: int) -> RunRow | None: ...
+
+
+class QueueWriting(QueueReading, Protocol):
+    """Writes inside a transaction."""
+
+    def add_queue(self, queue: str) -> None: ...
+    def pause_queue(self, queue: str, paused: bool, by: str, at: int) -> bool: ...
+    def serve_lane(self, queue: str, lane: str) -> None: ...
+    def add_entry(self, entry: QueueEntry) -> None: ...
+    def set_entry(self, run_key: int, state: str, due_at: int = 0) -> None: ...
+    def drop_entry(self, run_key: int) -> None: ...
+    def keep_entry(self, run_key: int) -> None: ...
+    def release_delayed(self, now: int) -> None: ...
+    def add_begun(self, lane: str, at: int, since: int) -> None: ...
+
+
+# -- limits and workers -----------------------------------------------------------------------------
+
+
+class LimitRow(NamedTuple):
+    name: str
+    most: int  # steps at once; 0: however many
+    rate: int  # that may begin within the window; 0: however many
+    window_us: int
+    set_by: str
+    set_at: int
+
+
+class SlotRow(NamedTuple):
+    """A step under way that holds a slot of a limit, or waits for one."""
+
+    number: int
+    name: str
+    holder: str  # the process that it is in
+    run_id: str
+    step: str
+    state: str  # waiting, held
+    since: int
+
+
+class WorkerRow(NamedTuple):
+    id: str
+    process: str
+    about: str  # JSON: its flows, queues and how many runs at once
+    since: int
+
+
+class LimitReading(Protocol):
+    """Lookups, each by an index."""
+
+    def limits(self) -> list[LimitRow]: ...
+    def limit_of(self, name: str) -> LimitRow | None: ...
+    def slots_of_limit(self, name: str, state: str) -> list[SlotRow]: ...
+    def slots_of_run(self, run_id: str) -> list[SlotRow]: ...
+    def count_slots(self, name: str) -> int: ...
+    def workers(self) -> list[WorkerRow]: ...
+    def workers_at_work(self) -> list[WorkerRow]: ...
+
+
+class LimitWriting(LimitReading, Protocol):
+    """Writes inside a transaction."""
+
+    def put_limit(self, limit: LimitRow) -> None: ...
+    def remove_limit(self, name: str) -> bool: ...
+    def add_slot(self, slot: SlotRow) -> int: ...
+    def hold_slot(self, number: int, since: int) -> bool: ...
+    def drop_slot(self, number: int) -> None: ...
+    def put_worker(self, worker: WorkerRow) -> None: ...
+    def drop_worker(self, worker_id: str) -> None: ...

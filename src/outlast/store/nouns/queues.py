@@ -1,0 +1,155 @@
+"""Queues, limits with their slots, and workers on one connection."""
+
+from __future__ import annotations
+
+from outlast.store.contract.queues import LimitRow, QueueEntry, QueueRow, SlotRow, WorkerRow
+from outlast.store.contract.runs import RunRow
+from outlast.store.nouns.rows import Rows, WrittenRows
+
+
+class QueueReader(Rows):
+    """Lookups."""
+
+    def queues(self) -> list[QueueRow]:
+        return self._rows(QueueRow, "all_queues")
+
+    def queue_depth(self, queue: str) -> dict[str, tuple[int, int]]:
+        """How many there are in each state, and when the oldest of them was added."""
+        return {state: (int(count), int(oldest)) for state, count, oldest in self._all("queue_depth", queue)}
+
+    def entry_of(self, run_key: int) -> QueueEntry | None:
+        return self._row(QueueEntry, "entry_of_queue", run_key)
+
+    def next_delayed(self, after: int) -> int | None:
+        row = self._one("next_delayed", after)
+        return int(row[0]) if row and row[0] is not None else None
+
+    def is_delayed_over(self, now: int) -> bool:
+        return self._one("is_delayed_over", now) is not None
+
+    def next_expiry(self, after: int) -> int | None:
+        """When one ends next that was not taken in time."""
+        row = self._one("next_expiry", after)
+        return int(row[0]) if row and row[0] is not None else None
+
+    def expired(self, now: int) -> list[int]:
+        """The runs that were not taken in time, by their keys."""
+        return [int(key) for (key,) in self._all("expired_entries", now)]
+
+    def is_paused(self, queue: str) -> bool:
+        row = self._one("is_queue_paused", queue)
+        return bool(row and row[0])
+
+    def top_priority(self, queue: str, below: int) -> int | None:
+        row = self._one("top_priority", queue, below)
+        return int(row[0]) if row else None
+
+    def next_ready(self, queue: str, priority: int, after: str, upto: str) -> QueueEntry | None:
+        """The first of the first lane after one, up to another."""
+        return self._row(QueueEntry, "next_ready", queue, priority, after, upto)
+
+    def taken_in(self, lane: str) -> int:
+        return int(self._one("taken_in_lane", lane)[0])
+
+    def begun_before(self, lane: str, number: int) -> int | None:
+        """When the so manieth from the end began; None when there were fewer."""
+        row = self._one("begun_before", lane, number - 1)
+        return int(row[0]) if row else None
+
+    def run_by_key(self, run_key: int) -> RunRow | None:
+        return self._row(RunRow, "run_by_key", run_key)
+
+
+class QueueWriter(WrittenRows, QueueReader):
+    """Writes inside a transaction."""
+
+    def add_queue(self, queue: str) -> None:
+        self._one("add_queue", queue)
+
+    def pause_queue(self, queue: str, paused: bool, by: str, at: int) -> bool:
+        self._one("pause_queue", int(paused), by, at, queue)
+        return self.changes() == 1
+
+    def serve_lane(self, queue: str, lane: str) -> None:
+        self._one("serve_lane", lane, queue)
+
+    def add_entry(self, entry: QueueEntry) -> None:
+        self._one("add_entry_of_queue", *entry)
+
+    def set_entry(self, run_key: int, state: str, due_at: int = 0) -> None:
+        self._one("set_entry_of_queue", state, due_at, state, run_key)
+
+    def drop_entry(self, run_key: int) -> None:
+        self._one("drop_entry_of_queue", run_key)
+
+    def keep_entry(self, run_key: int) -> None:
+        """It does not end for having waited."""
+        self._one("keep_entry_of_queue", run_key)
+
+    def release_delayed(self, now: int) -> None:
+        self._one("release_delayed", now)
+
+    def add_begun(self, lane: str, at: int, since: int) -> None:
+        """That a run of the lane began; those before the window are forgotten."""
+        self._one("forget_begun", lane, since)
+        self._one("add_begun", lane, at)
+
+
+# -- limits and workers -----------------------------------------------------------------------------
+
+
+class LimitReader(Rows):
+    """Lookups."""
+
+    def limits(self) -> list[LimitRow]:
+        return self._rows(LimitRow, "all_limits")
+
+    def limit_of(self, name: str) -> LimitRow | None:
+        return self._row(LimitRow, "limit_of", name)
+
+    def slots_of_limit(self, name: str, state: str) -> list[SlotRow]:
+        return self._rows(SlotRow, "slots_of_limit", name, state)
+
+    def slots_of_run(self, run_id: str) -> list[SlotRow]:
+        return self._rows(SlotRow, "slots_of_run", run_id)
+
+    def count_slots(self, name: str) -> int:
+        """How many are held."""
+        return int(self._one("count_slots", name)[0])
+
+    def workers(self) -> list[WorkerRow]:
+        return self._rows(WorkerRow, "all_workers")
+
+    def workers_at_work(self) -> list[WorkerRow]:
+        """The same for who only asks whether there is one: a key that sees some scopes only may."""
+        return self.workers()
+
+
+class LimitWriter(WrittenRows, LimitReader):
+    """Writes inside a transaction."""
+
+    def put_limit(self, limit: LimitRow) -> None:
+        """A new one, or other numbers for one of this name."""
+        self._one("put_limit", *limit)
+
+    def remove_limit(self, name: str) -> bool:
+        self._one("remove_limit", name)
+        return self.changes() == 1
+
+    def add_slot(self, slot: SlotRow) -> int:
+        """Its number."""
+        return int(self._one("add_slot", *slot[1:])[0])
+
+    def hold_slot(self, number: int, since: int) -> bool:
+        """Whether it is there still: one of a process that seemed dead is gone."""
+        self._one("hold_slot", since, number)
+        return self.changes() == 1
+
+    def drop_slot(self, number: int) -> None:
+        self._one("drop_slot", number)
+
+    def put_worker(self, worker: WorkerRow) -> None:
+        self._one("add_worker", *worker)
+
+    def drop_worker(self, worker_id: str) -> None:
+        self._one("drop_worker", worker_id)

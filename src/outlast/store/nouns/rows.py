@@ -1,0 +1,295 @@
+"""How a named statement is run on a connection, and the one place where a row of the file becomes one of the contract.
+
+A row is whole, or given as one that is damaged. A STRICT table holds what its columns say, but not that a text is UTF-8
+or JSON, nor that a number is a time; and a table may have been changed to be less strict. Nothing that reads a row
+finds out by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from outlast.errors import IntegrityBroken
+from outlast.ledger.lease import Beat, Process
+from outlast.store.contract.runs import LAST, Damaged, damage_of
+from outlast.values.ambient import notice
+
+R = TypeVar("R", bound=tuple[Any, ...])
+
+AFTER_ALL = "\U0010ffff"  # behind a prefix: after every text that begins with it
+NEWEST = 1 << 62  # above every key and every limit
+
+
+class Rows:
+    """Named statements on one connection. A row that cannot be read is given as a damaged one, never raised for.
+
+    How a statement is run is each database's own: what raises here, and nothing else.
+    """
+
+    execute: Callable[..., Iterable[Any]]
+
+    def __init__(self, sql: dict[str, str]) -> None:
+        self.sql = sql
+        self.memo: dict[Any, Any] | None = None  # what was read before, for a process that looks but once
+        self.entries_after: Callable[[int, int, int], list[Any]] | None = None  # of a chain, whatever this one does
+        self.tell: Callable[[str], None] | None = None  # is told of rows that are damaged, each once
+        self._told: set[str] = set()
+
+    def _one(self, name: str, *values: Any) -> Any:
+        """The first row of a statement, or None."""
+        raise NotImplementedError
+
+    def _all(self, name: str, *values: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def _all_at_once(self, kind: type[R], name: str, *values: Any) -> list[Any]:
+        """The same, by the way that is best for many rows."""
+        raise NotImplementedError
+
+    def _listed(self, values: Sequence[str]) -> Any:
+        """Many texts as one value for a statement."""
+        raise NotImplementedError
+
+    def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
+        row = self._one(name, *values)
+        return self._made(kind, row) if row else None
+
+    def _rows(self, kind: type[R], name: str, *values: Any) -> list[R]:
+        return [self._made(kind, row) for row in self._all(name, *values)]
+
+    def _rows_at_once(self, kind: type[R], name: str, *values: Any) -> list[R]:
+        return [self._made(kind, row) for row in self._all_at_once(kind, name, *values)]
+
+    def _made(self, kind: type[R], row: Any) -> R:
+        found = made(kind, row)
+        if type(found) is not kind:
+            self._tell(f"{name_of(found)} is damaged: {damage_of(found)}; see `outlast verify`")
+        return found
+
+    def _tell(self, line: str) -> None:
+        notice(line)
+        if self.tell is not None and line not in self._told:
+            self._told.add(line)
+            self.tell(line)
+
+    def _texts(self, name: str, *values: Any) -> list[str]:
+        return list(_texts(self._all(name, *values)))
+
+
+class WrittenRows(Rows):
+    """The same inside a transaction, with what writing needs."""
+
+    do: Callable[..., Any]  # for statements without rows
+    do_many: Callable[..., Any]
+    changes: Callable[[], int]  # how many rows the last statement wrote
+
+    def _add_chain(self, subject: str, epoch: int, head: int, hash_: bytes, holder: str | None) -> int:
+        """A chain, under a key of its own."""
+        return int(self._one("add_chain", subject, epoch, head, hash_, holder)[0])
+
+    def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
+        """The one row that is asked for; in a write, to act on it. Raises IntegrityBroken for a damaged one."""
+        row = super()._row(kind, name, *values)
+        if why := damage_of(row):
+            raise IntegrityBroken(name_of(row), why)
+        return row
+
+
+def _texts(rows: list[Any]) -> Iterator[str]:
+    return (row[0] if type(row[0]) is str else str(row[0]) for row in rows)
+
+
+# -- rows of the contract ----------------------------------------------------------------------------
+
+Test = Callable[[Any], bool]
+
+JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
+    "RunRow": {"inputs": dict, "meta": dict, "result": dict, "error": dict},
+    "FinishedRow": {"error": dict},
+    "InterruptRow": {"call": tuple[str, str, str, int], "payload": dict, "form": dict, "answer": Any},
+    "SignalRow": {"body": Any},
+    "SessionRow": {"meta": dict},
+    "MessageRow": {"content": Any, "meta": dict},
+    "MemoRow": {"text": Any},
+    "TaskRow": {"meta": dict},
+    "TaskEventRow": {"body": Any},
+    "ArtifactRow": {"tags": list[str], "source": dict},
+    "CheckpointRow": {"refs": list[str], "state": dict},
+    "RecordRow": {"refs": list[str], "tags": list[str], "source": dict, "masked": list[str]},
+    "LinkRow": {"by": dict, "masked": list[str]},
+}
+CHOICES: dict[
+    str, dict[str, tuple[str, ...]]
+] = {  # columns of few words; the first stands for one that is none of them
+    "RunRow": {
+        "status": ("crashed", "queued", "running", "waiting", "failed", "interrupted", "succeeded", "aborted"),
+        "seal": ("copy", "", "moved", "testimony"),
+    },
+    "InterruptRow": {"status": ("cancelled", "open", "answered", "used")},
+    "AnchorRow": {"status": ("open", "finished"), "outcome": ("", "completed", "failed", "released")},
+    "TaskRow": {"state": ("paused", "active", "resumed", "completed")},
+    "TaskEventRow": {"kind": ("event", "opened", "paused", "resumed", "completed", "reopened")},
+    "ArtifactRow": {"codec": ("raw", "zlib")},
+    "RecordRow": {"kind": ("note", "observation", "decision", "evidence")},
+    "LinkRow": {"relation": ("derived_from", "supports", "contradicts", "supersedes", "produced_by")},
+    "ShownRow": {"noun": ("record", "artifact", "checkpoint", "link")},
+}
+BY_WHOM = '{"actor":""}'  # stands for who made something, where that cannot be read
+EMPTY = {"str": "", "int": 0, "bytes": b"\0" * 32, "float": 0.0}
+
+
+def made(kind: type[R], row: Iterable[Any]) -> R:
+    """The row; a damaged one with empty values in place of those that cannot be read."""
+    values = tuple(row)
+    if _is_whole(kind, values):
+        return kind(*values)
+    wrong = [number for number, test in _tests(kind) if not test(values[number])]
+    return kind(*values) if not wrong else _damaged(kind, values, wrong)
+
+
+def _is_whole(kind: type, values: tuple[Any, ...]) -> bool:
+    """Whether nothing is wrong with a row, in few steps, since hardly ever anything is. If not, each value is tried."""
+    texts, tests = _tests_by_types(kind, tuple(map(type, values)))
+    if texts is None or UNREADABLE in "".join([values[number] for number in texts]):
+        return False
+    return all([test(values[number]) for number, test in tests])
+
+
+def _damaged(kind: type[R], values: tuple[Any, ...], wrong: list[int]) -> R:
+    fields = kind._fields  # type: ignore[attr-defined]
+    mended = [_mended(kind, fields[n], value) if n in wrong else value for n, value in enumerate(values)]
+    found = _damaged_kind(kind)(*mended)
+    found.columns = tuple(fields[number] for number in wrong)
+    return found  # type: ignore[no-any-return]
+
+
+@cache
+def _damaged_kind(kind: type) -> Any:
+    return type(f"Damaged{kind.__name__}", (kind, Damaged), {"__doc__": Damaged.__doc__})
+
+
+def _mended(kind: type, name: str, value: Any) -> Any:
+    """What stands in the place of a value: of a text that is not UTF-8 what can be read of it, else nothing."""
+    annotation = kind.__annotations__[name]
+    if annotation.endswith("| None"):
+        return None
+    wanted = JSON.get(kind.__name__, {}).get(name)
+    if few := CHOICES.get(kind.__name__, {}).get(name):
+        return few[0]
+    if wanted is dict:
+        return BY_WHOM if name in ("source", "by") else "{}"
+    if wanted is not None:
+        return "[]" if wanted == list[str] else '["","","",0]' if wanted is not Any else "null"
+    if annotation == "str" and isinstance(value, str):
+        return value.removesuffix(UNREADABLE)
+    return EMPTY[annotation]
+
+
+@cache
+def _tests(kind: type) -> tuple[tuple[int, Test], ...]:
+    json, few = JSON.get(kind.__name__, {}), CHOICES.get(kind.__name__, {})
+    named = enumerate(kind.__annotations__.items())
+    return tuple(
+        (number, few[name].__contains__ if name in few else _test(name, annotation, json.get(name)))
+        for number, (name, annotation) in named
+    )
+
+
+@lru_cache(maxsize=1024)
+def _tests_by_types(kind: type, types: tuple[type, ...]) -> tuple[list[int] | None, list[tuple[int, Test]]]:
+    """Which values of a row of these types are plain texts, and what is to be tried of the others; None: not of it."""
+    json, few, texts, tests = JSON.get(kind.__name__, {}), CHOICES.get(kind.__name__, {}), [], []
+    named = enumerate(zip(kind.__annotations__.items(), types, strict=True))
+    for (number, ((name, annotation), given)), (_, test) in zip(named, _tests(kind), strict=True):
+        if given is str and annotation.startswith("str") and name not in json and name not in few:
+            texts.append(number)
+        elif given is int and annotation.startswith("int") and not _names_a_time(name):
+            continue
+        elif given is type(None) or given is bytes:
+            if not test(None if given is not bytes else b""):
+                return None, []
+        else:
+            tests.append((number, test))
+    return texts, tests
+
+
+def _test(name: str, annotation: str, json: Any) -> Test:
+    plain, _, rest = annotation.partition(" | ")
+    test: Test = _is_json(json) if json is not None else _BY_TYPE[plain]
+    if plain == "int" and _names_a_time(name):
+        test = _is_time
+    return test if not rest else lambda value: value is None or test(value)
+
+
+def _names_a_time(name: str) -> bool:
+    return name == "at" or name.endswith("_at")
+
+
+def _is_json(kind: Any) -> Test:
+    decode = msgspec.json.Decoder(kind).decode
+
+    def test(value: Any) -> bool:
+        try:
+            decode(value)
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
+            return False
+        return type(value) is str
+
+    return test
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LAST
+
+
+_BY_TYPE: dict[str, Test] = {
+    "str": lambda value: type(value) is str and UNREADABLE not in value,
+    "int": lambda value: type(value) is int,
+    "float": lambda value: type(value) in (int, float),
+    "bytes": lambda value: type(value) is bytes,
+}
+
+
+# -- text that is not UTF-8 --------------------------------------------------------------------------
+
+UNREADABLE = "\ufffd\u2060\ufffd"  # stands for such a text: nobody writes this
+
+
+NAMES = {
+    "RunRow": "run {id}",
+    "FinishedRow": "run {id}",
+    "InterruptRow": "wait {id}",
+    "AnchorRow": "handoff {anchor}",
+    "HandoffRow": "handoff row {id}",
+    "SessionRow": "session {id}",
+    "MessageRow": "message {seq}",
+    "TaskRow": "task {task}",
+    "TaskEventRow": "event {seq}",
+    "ArtifactRow": "artifact:{scope}/{name}@{version}",
+    "CheckpointRow": "checkpoint {id} ({name})",
+    "RecordRow": "record:{id}",
+    "LinkRow": "link {id}",
+    "SignalRow": "signal {id}",
+}
+
+
+def name_of(row: Any) -> str:
+    """What a damaged row is called."""
+    kind = type(row).__name__.removeprefix("Damaged")
+    return NAMES.get(kind, kind.removesuffix("Row").lower()).format_map(row._asdict())
+
+
+def beat(row: tuple[Any, ...]) -> Beat | None:
+    """A sign of life; none when it cannot be read: then nobody has heard of that process."""
+    texts, numbers = row[:5], row[5:]
+    if not all(type(text) is str and UNREADABLE not in text for text in texts):
+        return None
+    if not all(type(number) in (int, float) and abs(number) < 1 << 62 for number in numbers):
+        return None
+    name, host, boot, namespace, machine, pid, started, boot_us, wall_us, lease_seconds, shared = row
+    process = Process(name, host, boot, namespace, pid, started, machine)
+    return Beat(process, boot_us, wall_us, lease_seconds, bool(shared))

@@ -1,0 +1,1 @@
+"""The store in a PostgreSQL database, a schema for each tenant."""

@@ -1,0 +1,166 @@
+"""A connection to PostgreSQL, how a named statement is run on it, and its errors in our words.
+
+A text of PostgreSQL has no NUL, and ours may: NUL and the character after it are written as two characters each, so
+that texts keep their order. Numbers are always of eight bytes, so that a statement is prepared once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from psycopg import Connection, RawCursor, errors
+from psycopg import Error as DriverError
+from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
+from psycopg.sql import SQL, Identifier
+from psycopg.types.array import ListBinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import BytesBinaryDumper
+
+from outlast.errors import DiskFull, OutlastError, StoreBusy, StoreFailed, StoreReadOnly
+from outlast.store.nouns.rows import Rows, WrittenRows
+from outlast.store.statements import statements
+
+R = TypeVar("R", bound=tuple[Any, ...])
+Link = Connection[tuple[Any, ...]]
+
+BUSY_SECONDS = 60
+STOPPED_SECONDS = 15  # so long a process that was stopped within a transaction keeps others from writing
+_ODD = re.compile("[\0\1]")
+_KEPT = re.compile("\1([\1\2])")
+
+
+class TextDumper(Dumper):
+    oid = 0  # the statement says what it is compared with
+
+    def dump(self, obj: str) -> Buffer:
+        text = _ODD.sub(lambda found: "\1\1" if found[0] == "\0" else "\1\2", obj) if _is_odd(obj) else obj
+        return text.encode()
+
+
+class BinaryTextDumper(TextDumper):
+    """Of texts in a list, whose kind has to be said."""
+
+    format = Format.BINARY
+    oid = 25
+
+
+class TextLoader(Loader):
+    def load(self, data: Buffer) -> str:
+        text = bytes(data).decode()
+        return _KEPT.sub(lambda found: "\0" if found[1] == "\1" else "\1", text) if "\1" in text else text
+
+
+class BinaryTextLoader(TextLoader):
+    format = Format.BINARY
+
+
+def _is_odd(text: str) -> bool:
+    return "\0" in text or "\1" in text
+
+
+@cache
+def named_statements() -> dict[str, str]:
+    """Every statement with numbered parameters, as the server takes them."""
+    return {name: numbered(text) for name, text in statements("postgres").items()}
+
+
+def numbered(text: str) -> str:
+    """A statement with numbered parameters."""
+    parts = re.sub(r"--.*", "", text).strip().split("?")
+    return parts[0] + "".join(f"${number}{part}" for number, part in enumerate(parts[1:], 1))
+
+
+def connect(url: str, schema: str) -> Link:
+    """A connection of which every statement is a transaction of its own, unless one is begun."""
+    connection: Link = Connection.connect(
+        url, autocommit=True, cursor_factory=RawCursor, client_encoding="utf8", connect_timeout=10
+    )
+    set_up(connection, schema)
+    return connection
+
+
+def set_up(connection: Link, schema: str) -> None:
+    adapters = connection.adapters
+    adapters.register_dumper(str, BinaryTextDumper)
+    adapters.register_dumper(str, TextDumper)  # the last one is taken where a value stands alone
+    adapters.register_dumper(int, Int8BinaryDumper)
+    adapters.register_dumper(bytes, BytesBinaryDumper)
+    adapters.register_dumper(list, ListBinaryDumper)
+    for loader in (TextLoader, BinaryTextLoader):
+        adapters.register_loader("text", loader)
+    connection.execute(
+        SQL(
+            "SET search_path TO {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {};"
+            "SET bytea_output = 'hex'; SET standard_conforming_strings = on"
+        ).format(Identifier(schema), BUSY_SECONDS * 1000, STOPPED_SECONDS * 1000)
+    )
+
+
+class PostgresRows(Rows):
+    """Lookups."""
+
+    def __init__(self, connection: Link, sql: dict[str, str]) -> None:
+        super().__init__(sql)
+        self.connection = connection
+        self._cursor = connection.cursor(binary=True)
+        self.execute = self._cursor.execute
+
+    def _one(self, name: str, *values: Any) -> Any:
+        cursor = self._cursor.execute(self.sql[name], values)
+        return cursor.fetchone() if cursor.description else None
+
+    def _all(self, name: str, *values: Any) -> list[Any]:
+        return self._cursor.execute(self.sql[name], values).fetchall()
+
+    def _all_at_once(self, kind: type[R], name: str, *values: Any) -> list[Any]:
+        return self._all(name, *values)
+
+    def _listed(self, values: Sequence[str]) -> list[str]:
+        return list(values)
+
+
+class PostgresWrites(PostgresRows, WrittenRows):
+    """The same inside a transaction, with what writing needs."""
+
+    def __init__(self, connection: Link, sql: dict[str, str]) -> None:
+        super().__init__(connection, sql)
+        self.do = self._cursor.execute
+
+    def do_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._cursor.executemany(sql, list(rows))
+
+    def changes(self) -> int:
+        return self._cursor.rowcount
+
+
+def translate(error: DriverError, place: str) -> OutlastError:
+    """Our error for a driver's: the only place where they meet."""
+    match error:
+        case errors.LockNotAvailable() | errors.QueryCanceled():
+            return StoreBusy(place, BUSY_SECONDS)
+        case errors.DiskFull() | errors.OutOfMemory():
+            return DiskFull(place)
+        case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
+            return StoreReadOnly(place, _said(error))
+        case errors.CheckViolation():
+            return StoreFailed(place, f"CHECK constraint: {_said(error)}")
+        case errors.UniqueViolation():
+            return StoreFailed(place, f"UNIQUE constraint: {_said(error)}")
+        case _:
+            return StoreFailed(place, f"{type(error).__name__}: {_said(error)}")
+
+
+def place_of(url: str, schema: str) -> str:
+    """Where it is, for people: without a password."""
+    given = conninfo_to_dict(url)
+    where = ":".join(str(given[part]) for part in ("host", "port") if given.get(part))
+    return f"postgresql://{where}/{given.get('dbname', '')} ({schema})"
+
+
+def _said(error: DriverError) -> str:
+    return " ".join((error.diag.message_primary or str(error)).split())

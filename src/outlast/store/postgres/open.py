@@ -1,0 +1,265 @@
+"""The store on PostgreSQL: a schema for each tenant, one connection that writes and a few that read.
+
+Owns opening, the pool of readers and the refusal of forked handles. What is written and how it is batched is
+`writer.py`; the statements are in `sql/`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from psycopg import Error as DriverError
+from psycopg import RawCursor
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from outlast.errors import Invalid, OutlastError, StoreBusy, StoreForeign, StoreForked
+from outlast.ledger.journal import JournalEntry, Row
+from outlast.store.commits import Item
+from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
+from outlast.store.postgres import connection as driver
+from outlast.store.postgres.connection import BUSY_SECONDS, Link, named_statements, place_of, set_up
+from outlast.store.postgres.listener import Listener, channel_of
+from outlast.store.postgres.schema import lock_of, migrate, moving_of, schema_of
+from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
+from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
+from outlast.store.statements import migrations, newest_version
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+T = TypeVar("T")
+READERS = 4
+_ALONE = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresStore:
+    """A tenant's ledger in a schema of its own. See contract.Store."""
+
+    read_only = ""
+    _memo: dict[Any, Any] | None = None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tenant: str = "default",
+        patience_seconds: float = PATIENCE_SECONDS,
+        busy_seconds: float = PATIENCE_SECONDS,
+        is_moving: bool = False,
+    ) -> None:
+        """`busy_seconds`: no longer than that is waited for a server that is away; `is_moving`: it has no name yet."""
+        patience_seconds = min(patience_seconds, busy_seconds)
+        self._url, self._tenant, self._schema, self._pid = url, tenant, schema_of(tenant), os.getpid()
+        if is_moving:
+            self._tenant, self._schema = "", moving_of(self._schema)
+        self.place = place_of(url, self._schema)
+        self.live = 0  # runs being executed on this store; an event loop commits inline only while it is one
+        self._sql, self._lock, self._closed = named_statements(), threading.Lock(), False
+        self._tells: tuple[Callable[[], None], ...] = ()
+        self._tell: Callable[[str], None] | None = None
+        self._told: set[str] = set()
+        self._seen, self._version = "", 0
+        self._listener: Listener | None = None
+        self._gaps: dict[int, int] = {}  # entries before which one is missing, and the transactions to wait for
+        with self._translated():
+            self._writer = PostgresWriter(self._connect_writer, self.translate, patience_seconds)
+        self._readers: ConnectionPool[Link] = ConnectionPool(
+            url,
+            kwargs={"autocommit": True, "cursor_factory": RawCursor, "client_encoding": "utf8"},
+            configure=lambda connection: set_up(connection, self._schema),
+            check=ConnectionPool.check_connection,
+            min_size=0,
+            max_size=READERS,
+            num_workers=1,
+            timeout=patience_seconds,
+            open=True,
+        )
+
+    # -- the contract ----------------------------------------------------------------------------
+
+    def put(self, hold: Hold, entries: Sequence[JournalEntry]) -> Item:
+        self._refuse_forked()
+        return self._writer.put(Item(hold, entries))
+
+    def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
+        self._refuse_forked()
+        return self._writer.append_if_free(hold, entry)
+
+    def put_work(self, work: Callable[[Writing], Any]) -> Item:
+        self._refuse_forked()
+        return self._writer.put(Item(None, (), work))
+
+    def finish(self, ticket: Item) -> Any:
+        self._writer.commit(ticket)
+        return ticket.result
+
+    def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
+        if self.live <= 1 and self._writer.commit_if_free(ticket):
+            return None
+        future: Future[None] = sys.modules["asyncio"].get_running_loop().create_future()  # on a loop: it is loaded
+        self._writer.commit_later(ticket, future)
+        return future
+
+    def write(self, work: Callable[[Writing], T]) -> T:
+        result: T = self.finish(self.put_work(work))
+        self._tell_all()
+        return result
+
+    def write_soon(self, work: Callable[[Writing], Any]) -> None:
+        self._writer.commit_soon(self.put_work(work))
+
+    def read(self, look: Callable[[Reading], T]) -> T:
+        self._refuse_forked()
+        with self._translated(), self._readers.connection() as connection:
+            reader = PostgresReader(connection, self._sql)
+            reader.tell, reader._told, reader.gaps = self._tell, self._told, self._gaps
+            reader.entries_after, reader.memo = self.entries_after, self._memo
+            reader.execute(_ALONE)
+            try:
+                return look(reader)
+            finally:
+                if not connection.closed:
+                    reader.execute("ROLLBACK")
+
+    def content(self, name: str) -> bytes | None:
+        return self.read(lambda look: look.content_of(name))
+
+    def remember(self) -> None:
+        self._memo = {}
+
+    def entries_after(self, chain: int, after: int, limit: int) -> list[Row]:
+        return self.read(lambda look: look.journal_of(chain, after, limit))
+
+    def version(self) -> int:
+        """What is visible changes with every commit, of whatever process: so does the snapshot of those that are."""
+        with self._translated(), self._readers.connection() as connection:
+            ((seen,),) = connection.execute(self._sql["snapshot"])
+        with self._lock:
+            if seen != self._seen:
+                self._seen, self._version = seen, self._version + 1
+            return self._version
+
+    def when_written(self, tell: Callable[[], None]) -> Callable[[], None]:
+        self._refuse_forked()
+        with self._lock:
+            self._tells = (*self._tells, tell)
+            if self._listener is None and not self._closed:
+                self._listener = Listener(self._url, self._schema, self._tell_all)
+
+        def end() -> None:
+            with self._lock:
+                self._tells = tuple(each for each in self._tells if each is not tell)
+
+        return end
+
+    def _tell_all(self) -> None:
+        for tell in self._tells:
+            tell()
+
+    def wakes(self) -> bool:
+        return self._listener is not None and self._listener.hears
+
+    def listen(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def ahead(self) -> int:
+        """As it was at the last piece of work, which a process does with every sign of life."""
+        return self._writer.ahead_us
+
+    def still_there(self) -> None:
+        """A schema that is gone is told by every statement."""
+
+    def facts(self) -> dict[str, Any]:
+        self._refuse_forked()
+        with self._translated(), self._readers.connection() as connection:
+            server = connection.info.parameter_status("server_version")
+            ((fsync, pages),) = connection.execute(self._sql["durability_of_server"])
+        return {
+            "path": self.place,
+            "postgresql": server,
+            "schema": newest_version("postgres"),
+            "fsync": fsync,
+            "full_page_writes": pages,
+            "read_only": "",
+            "size_bytes": self.room().size_bytes,
+        }
+
+    def check(self) -> list[str]:
+        """What is wrong with the tables; the pages under them are the server's."""
+        self._refuse_forked()
+        with self._translated(), self._readers.connection() as connection:
+            found = {table for table, _ in connection.execute(self._sql["columns_of_schema"], (self._schema,))}
+        return [f"table {table} is missing" for table in _tables() if table not in found]
+
+    def room(self) -> DatabaseRoom:
+        self._refuse_forked()
+        with self._translated(), self._readers.connection() as connection:
+            ((size,),) = connection.execute(self._sql["size_of_schema"], (self._schema,))
+        return DatabaseRoom(int(size), 0)
+
+    def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        raise Invalid(detail="a database of PostgreSQL is copied by its own tools: pg_dump, or a backup of the server")
+
+    def vacuum(self) -> None:
+        self._refuse_forked()
+        with self._translated():
+            self._writer.vacuum(_tables())
+
+    def close(self) -> None:
+        if os.getpid() != self._pid:
+            return  # the parent's handles are not ours to close
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if not closed:
+            if self._listener is not None:
+                self._listener.close()
+            self._writer.close()
+            self._readers.close()
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _refuse_forked(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreForked(self.place)
+
+    def _connect_writer(self) -> PostgresTransaction:
+        connection = driver.connect(self._url, self._schema)
+        try:
+            migrate(connection, self._schema, self.place, tenant=self._tenant)
+            return self._ready(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _ready(self, connection: Link) -> PostgresTransaction:
+        tx = PostgresTransaction(connection, self._sql, lock_of(self._schema), self.place, channel_of(self._schema))
+        tx.entries_after = self.entries_after
+        _, _, encoding, synced, _ = tx._one("about_connection")
+        if encoding != "UTF8":
+            raise StoreForeign(self.place, f"its encoding is {encoding}, not UTF8")
+        if synced == "off":
+            tx.do("SET synchronous_commit = on")  # what is told is on the disk
+        return tx
+
+    def translate(self, error: DriverError) -> OutlastError:
+        return driver.translate(error, self.place)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except PoolTimeout as error:
+            raise StoreBusy(self.place, BUSY_SECONDS) from error
+        except DriverError as error:
+            raise self.translate(error) from error
+
+
+def _tables() -> list[str]:
+    lines = "\n".join(text for _, text in migrations("postgres")).splitlines()
+    return [line.split()[2] for line in lines if line.startswith("CREATE TABLE ")]

@@ -1,0 +1,213 @@
+"""Every noun of the store on one connection to PostgreSQL, the appends that lengthen journals, and proofs of rows.
+
+The database tells which rows a piece of work touched, in a setting of the transaction that triggers fill; each is
+proven again before the commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg.sql import SQL, Identifier
+
+from outlast.errors import LeaseLost, StoreNewer
+from outlast.ledger.journal import JournalEntry, Later, link
+from outlast.store.contract.runs import Hold
+from outlast.store.nouns.handoffs import (
+    HandoffReader,
+    HandoffWriter,
+    SessionReader,
+    SessionWriter,
+    TaskReader,
+    TaskWriter,
+)
+from outlast.store.nouns.proofs import Proofs, proof_of
+from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter
+from outlast.store.nouns.runs import RunReader, RunWriter
+from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
+from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
+from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
+from outlast.store.statements import newest_version
+
+NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+Append = tuple[Hold, Sequence[JournalEntry]]
+
+
+class PostgresReader(
+    PostgresRows,
+    RunReader,
+    QueueReader,
+    LimitReader,
+    ScheduleReader,
+    HandoffReader,
+    SessionReader,
+    TaskReader,
+    WorkspaceReader,
+    Proofs,
+):
+    """Lookups on a connection."""
+
+    gaps: dict[int, int]  # the store's: see `settled_entry`
+
+    def settled_entry(self, after: int, limit: int) -> int:
+        """Up to which number, of the next so many after one, no entry can come in any more.
+
+        Numbers are given before the commit, so that a lower one may be committed later. Where one is missing, whoever
+        was given it is waited for: until all transactions that were under way when that was first seen are over. What
+        is missing then was rolled back, or removed.
+        """
+        begun, unbegun = self._one("snapshot_ends")
+        settled = after
+        for (number,) in self._all("entry_numbers", after, limit):
+            if number != settled + 1 and self.gaps.setdefault(number, unbegun) > begun:
+                break
+            settled = number
+        return settled
+
+
+class PostgresTransaction(
+    PostgresWrites,
+    RunWriter,
+    QueueWriter,
+    LimitWriter,
+    ScheduleWriter,
+    HandoffWriter,
+    SessionWriter,
+    TaskWriter,
+    WorkspaceWriter,
+    PostgresReader,
+):
+    """Lookups and writes inside one open transaction."""
+
+    def __init__(self, connection: Link, sql: dict[str, str], lock: int, place: str, channel: str = "") -> None:
+        super().__init__(connection, sql)
+        self._notify = SQL("NOTIFY {}; COMMIT").format(Identifier(channel)).as_string(connection) if channel else ""
+        self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
+        self.xid = ""  # of the transaction that is open, or was last
+        self._lock, self._place = lock, place
+        self._about = self._one("about_connection")
+        self.ahead_us: int = self._about[-1] - time.time_ns() // 1000  # the server's clock, of this one
+
+    @property
+    def backend(self) -> tuple[int, str]:
+        """Who serves this connection, and since when."""
+        pid, since, *_ = self._about
+        return pid, since
+
+    def begin(self, *, synced: bool) -> None:
+        """Begin a transaction that nobody else writes beside, in one way to the server and back.
+
+        Raises StoreNewer when another process has brought the schema to a newer version meanwhile.
+        """
+        how = "" if synced else "SET LOCAL synchronous_commit = off;"
+        ask = f"SELECT pg_current_xact_id()::text, version, {NOW} FROM schema_version"  # sees what the lock waited for
+        cursor = self.connection.execute(f"BEGIN; {how} SELECT pg_advisory_xact_lock({self._lock}); {ask}")
+        while cursor.nextset():
+            pass
+        ((self.xid, version, now),) = cursor.fetchall()
+        self.ahead_us = now - time.time_ns() // 1000
+        if version != newest_version("postgres"):
+            raise StoreNewer(self._place, version, newest_version("postgres"))
+
+    def later(self, chain: int) -> Later | None:
+        """Of a journal that this transaction has lengthened nobody else can read everything yet."""
+        return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
+
+    def commit(self, *, tells: bool) -> None:
+        """Commit; `tells` those who listen, in the same way to the server and back."""
+        if tells and self._notify:
+            self.connection.execute(self._notify)
+        else:
+            self.do("COMMIT")
+
+    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
+        if self.append_all([(hold, entries)]):
+            raise LeaseLost(hold.run_id, hold.epoch)
+
+    def append_all(self, appends: Sequence[Append]) -> set[Hold]:
+        """Chain entries to the journals of many runs, each guarded by its epoch and head; those that are stale.
+
+        Nothing of a stale one is written, and its head is as it was.
+        """
+        groups = _grouped(appends)
+        if len(groups) == 1 and _is_plain(groups[0][1]):
+            return self._append_alone(groups[0][0], groups[0][1][0])
+        ends: list[tuple[Any, ...]] = []
+        rows: list[tuple[Any, ...]] = []
+        blobs: list[tuple[Any, ...]] = []
+        for number, (hold, entries) in enumerate(groups):
+            head, before = hold.head, hold.hash
+            self.moved.append((hold, head, before))
+            for seq, (header, payload, names) in enumerate(entries, head + 1):
+                before = link(before, header)
+                rows.append((number, hold.run_key, seq, header, before, payload))
+                blobs += [(number, name, hold.run_key, seq) for name in names]
+            ends.append((number, hold.lease_key, hold.epoch, head, head + len(entries), before))
+            hold.head, hold.hash = head + len(entries), before
+        given = [self._lock, *_columns(ends, 6), *_columns(rows, 6), *_columns(blobs, 4)]
+        moved = {number for (number,) in self.execute(self.sql["append_entries"], given, prepare=True)}
+        stale = {hold for number, (hold, _) in enumerate(groups) if number not in moved}
+        self.put_back(only=stale)
+        return stale
+
+    def _append_alone(self, hold: Hold, entry: JournalEntry) -> set[Hold]:
+        head, before = hold.head, hold.hash
+        hash_ = link(before, entry.header)
+        self.moved.append((hold, head, before))
+        hold.head, hold.hash = head + 1, hash_
+        where = (hold.lease_key, hold.epoch, head, hold.run_key, head + 1)
+        given = (self._lock, hash_, *where, entry.header, entry.payload)
+        self.do(self.sql["append_entry"], given, prepare=True)
+        stale = set() if self.changes() else {hold}
+        self.put_back(only=stale)
+        return stale
+
+    def put_back(self, to: int = 0, only: set[Hold] | None = None) -> None:
+        """Forget heads that were moved since: what moved them was undone, or never done."""
+        kept = [each for each in self.moved[to:] if only is not None and each[0] not in only]
+        for hold, head, before in reversed(self.moved[to:]):
+            if only is None or hold in only:
+                hold.head, hold.hash = head, before
+        self.moved[to:] = kept
+
+    def prove(self) -> None:
+        """Prove what was touched since the last time, as it is now."""
+        told = (self._one("take_touched")[0] or "").split()
+        touched = sorted({(table, int(key)) for table, key in zip(told[::2], told[1::2], strict=True)})
+        found = self._rows_now(touched)
+        put = [(table, key, proof_of(table, row)) for (table, key), row in zip(touched, found, strict=True) if row]
+        gone = [each for each, row in zip(touched, found, strict=True) if not row]
+        if put:
+            self._one("put_proofs", *_columns(put, 3))
+        if gone:
+            self._one("drop_proofs", *_columns(gone, 2))
+
+    def _rows_now(self, touched: Sequence[tuple[str, int]]) -> list[Any]:
+        """What is to be proven of each row, asked all at once; None for one that is gone."""
+        with self.connection.pipeline():
+            asked = [
+                self.connection.cursor(binary=True).execute(self.sql[f"rows_of_{table}"], (key - 1, 1))
+                for table, key in touched
+            ]
+        rows = [cursor.fetchone() for cursor in asked]
+        return [row if row and row[0] == key else None for (_, key), row in zip(touched, rows, strict=True)]
+
+
+def _is_plain(entries: Sequence[JournalEntry]) -> bool:
+    """Whether it is one entry, which refers to no blob."""
+    return len(entries) == 1 and not entries[0].blobs
+
+
+def _grouped(appends: Sequence[Append]) -> list[Append]:
+    """All entries of a hold together, in their order: a row can be moved once by a statement."""
+    groups: dict[Hold, list[JournalEntry]] = {}
+    for hold, entries in appends:
+        groups.setdefault(hold, []).extend(entries)
+    return list(groups.items())
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

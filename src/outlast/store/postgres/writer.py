@@ -1,0 +1,248 @@
+"""The commit path on PostgreSQL: one write connection for each process, behind the queue that all stores have.
+
+A batch of appends is one statement, which is a transaction of its own. A batch with any other work is BEGIN, what each
+item does, COMMIT, under the tenant's lock. Nobody is told before the server has said that it is committed.
+
+A connection that is lost at a commit is neither yes nor no. Another one is made, what served the old one is ended, so
+that nothing comes later, and the database is asked: what it says is the answer. What did not land is done again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from psycopg import Error as DriverError
+from psycopg.pq import TransactionStatus
+
+from outlast import failpoints
+from outlast.errors import LeaseLost, OutlastError
+from outlast.ids import chance
+from outlast.ledger.journal import JournalEntry
+from outlast.store.commits import CommitQueue, Item
+from outlast.store.contract import Hold
+from outlast.store.postgres.transaction import PostgresTransaction
+
+PATIENCE_SECONDS = 30.0  # with a server that is away
+
+Expected = dict[Hold, tuple[int, bytes]]
+
+
+class Unreachable(Exception):
+    """The server is away, and for how long nobody knows: whatever was to be committed is not known to be."""
+
+    def __init__(self, why: OutlastError) -> None:
+        super().__init__(str(why))
+        self.why = why
+
+
+class PostgresWriter(CommitQueue):
+    """Commits what is queued, many items at a time."""
+
+    def __init__(
+        self,
+        connect: Callable[[], PostgresTransaction],
+        translate: Callable[[DriverError], OutlastError],
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        super().__init__()
+        self._connect, self._translate, self._patience = connect, translate, patience_seconds
+        self._tx = connect()
+
+    def append_if_free(self, hold: Hold, entry: JournalEntry) -> bool:
+        """Commit one entry if nobody else is writing or waits to; False, and nothing done, otherwise."""
+        if self._unheard or self._queue or not self._mutex.acquire(blocking=False):
+            return False
+        item = self.put(Item(hold, (entry,)))
+        self._lead(item)
+        if item.error is not None:
+            raise item.error
+        return True
+
+    def vacuum(self, tables: Sequence[str]) -> None:
+        """Rewrite the tables without what is free in them. Everyone else waits."""
+        with self._mutex:
+            self._tx.do(f"VACUUM FULL {', '.join(tables)}")
+        if self._queue:
+            self._hand_over()
+
+    @property
+    def ahead_us(self) -> int:
+        return self._tx.ahead_us
+
+    def close(self) -> None:
+        self.end_thread()
+        with self._mutex:
+            self._tx.connection.close()
+
+    # -- committing, under the mutex -------------------------------------------------------------
+
+    def _commit_together(self, batch: list[Item]) -> None:
+        try:
+            self._commit_surely(batch)
+        except Unreachable as error:
+            raise error.why from error
+        except Exception:
+            for item in batch:  # one of them is at fault: each alone, so that only that one fails
+                self._commit_alone(item)
+
+    def _commit_alone(self, item: Item) -> None:
+        item.error = None
+        try:
+            self._commit_surely([item])
+        except DriverError as error:
+            item.error = self._translate(error)
+        except Unreachable as error:
+            item.error = error.why
+        except Exception as error:
+            item.error = error
+
+    def _commit_surely(self, batch: list[Item]) -> None:
+        """Commit a batch, again if its connection is lost and it did not land. Raises Unreachable."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                self._commit(batch)
+                return
+            except DriverError as error:
+                if not self._tx.connection.closed:
+                    raise
+                lost = error
+            if self._landed(batch, until):
+                return
+            if time.monotonic() > until:
+                raise Unreachable(self._translate(lost))
+
+    def _commit(self, batch: list[Item]) -> None:
+        tx = self._tx
+        tx.moved.clear()
+        tx.xid, self._durable = "", False
+        if failpoints.armed:
+            failpoints.armed("commit.begin")
+        try:
+            if failpoints.armed or any(item.hold is None for item in batch):
+                self._do_all(batch)
+            else:
+                _append(batch, tx)
+        except Exception:
+            self._undo()
+            raise
+        except BaseException:  # Ctrl-C in this thread: what the server was doing is done or not
+            self._durable = self._is_done()
+            raise
+        self._durable = True
+        if failpoints.armed:
+            failpoints.armed("commit.done")
+
+    def _do_all(self, batch: list[Item]) -> None:
+        """In the order of the queue; entries that stand next to each other go in together.
+
+        Also appends alone, where a test is told of the moment before COMMIT: in one statement there is none.
+        """
+        tx, appends = self._tx, list[Item]()
+        tx.begin(synced=not all(item.unsynced for item in batch))
+        for item in batch:
+            if item.hold is not None:
+                appends.append(item)
+                continue
+            _append(appends, tx)
+            appends = []
+            _do_work(item, tx)
+        _append(appends, tx)
+        if failpoints.armed:
+            failpoints.armed("commit.applied")
+        tx.commit(tells=any(item.hold is None for item in batch))
+
+    def _undo(self) -> None:
+        """Nothing of the batch stays. Of a connection that is lost nobody knows yet."""
+        if self._tx.connection.closed:
+            return
+        self._tx.put_back()
+        if self._tx.connection.info.transaction_status != TransactionStatus.IDLE:
+            self._tx.do("ROLLBACK")
+
+    # -- commits of which nobody has told us -----------------------------------------------------
+
+    def _is_done(self) -> bool:
+        """Whether a batch that was interrupted is in the database; if not, nothing of it will be."""
+        if self._tx.connection.closed:
+            return self._landed([], time.monotonic() + self._patience)
+        if self._tx.connection.info.transaction_status != TransactionStatus.IDLE:
+            self._undo()
+            return False
+        return self._found(_expected(self._tx), self._tx.xid)
+
+    def _landed(self, batch: Sequence[Item], until: float) -> bool:
+        """Whether a batch whose connection was lost is in the database after all."""
+        expected, xid = _expected(self._tx), self._tx.xid
+        self._reconnect(until)
+        if not self._found(expected, xid):
+            return False
+        for item in batch:  # what is there is there whole; an append that is not was stale
+            if item.hold in expected and not self._is_there(item.hold, *expected[item.hold]):
+                item.error = LeaseLost(item.hold.run_id, item.hold.epoch)
+        self._durable = True
+        return True
+
+    def _found(self, expected: Expected, xid: str) -> bool:
+        """Look for a batch by its transaction or its entries, and set the heads of its holds by that."""
+        found = {hold for hold, end in expected.items() if self._is_there(hold, *end)}
+        done = self._tx._one("status_of_transaction", xid)[0] == "committed" if xid else bool(found)
+        self._tx.put_back(only=set(expected) - found if done else None)
+        self._tx.moved.clear()
+        return done
+
+    def _is_there(self, hold: Hold, head: int, hash_: bytes) -> bool:
+        return self._tx.hash_at(hold.run_key, head) == hash_
+
+    def _reconnect(self, until: float) -> None:
+        """A new connection, and the end of the old one at the server too. Raises Unreachable."""
+        old = self._tx
+        while True:
+            try:
+                self._tx = self._connect()
+                self._tx._one("end_backend", *old.backend)
+                self._tx.moved, self._tx.ahead_us = old.moved, old.ahead_us
+                return
+            except DriverError as error:
+                if time.monotonic() > until:
+                    old.put_back()
+                    raise Unreachable(self._translate(error)) from error
+            time.sleep(0.01 + chance() * 0.1)  # it is away: it comes back when it does
+
+
+def _expected(tx: PostgresTransaction) -> Expected:
+    return {hold: (hold.head, hold.hash) for hold, head, _ in tx.moved if hold.head != head}
+
+
+def _append(items: Sequence[Item], tx: PostgresTransaction) -> None:
+    """What is stale beside others is tried once more alone: two holds of one chain cannot be moved by one statement."""
+    if not items:
+        return
+    appends = [(item.hold, item.entries) for item in items if item.hold is not None]
+    stale = tx.append_all(appends)
+    if stale and len(appends) > 1:
+        stale = {hold for hold in stale if tx.append_all([(hold, _entries(hold, items))])}
+    for item in items:
+        item.error = LeaseLost(item.hold.run_id, item.hold.epoch) if item.hold in stale and item.hold else None
+
+
+def _entries(hold: Hold, items: Sequence[Item]) -> list[JournalEntry]:
+    return [entry for item in items if item.hold is hold for entry in item.entries]
+
+
+def _do_work(item: Item, tx: PostgresTransaction) -> None:
+    """A piece of work inside a batch: undone alone if it raises."""
+    assert item.work is not None
+    moved = len(tx.moved)
+    tx.do("SAVEPOINT work")
+    try:
+        item.result = item.work(tx)
+        tx.prove()
+    except DriverError:
+        raise
+    except BaseException as error:
+        item.error = error
+        tx.do("ROLLBACK TO work")
+        tx.put_back(moved)
+    tx.do("RELEASE work")

@@ -1,0 +1,159 @@
+-- Statements that are asked in another way of PostgreSQL, and those that only it has.
+
+-- Every commit that appends holds the tenant's lock together with others, and every piece of work holds it alone: what work
+-- has read is so until it is committed, as in SQLite, where there is one writer.
+
+-- name: append_entries
+-- The whole commit of many appends in one statement. The chain of each is moved where its epoch and head are as they were,
+-- and only then its entries go in; the numbers of those that were moved are given.
+WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
+ends AS (
+  SELECT given.* FROM locked, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[])
+    AS given (number, chain, epoch, head, upto, hash)),
+moved AS (
+  UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
+  WHERE chains.key = ends.chain AND chains.epoch = ends.epoch AND chains.head = ends.head
+  RETURNING ends.number),
+added AS (
+  INSERT INTO journal (chain, seq, header, hash, payload)
+  SELECT given.chain, given.seq, given.header, given.hash, given.payload
+  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+    AS given (number, chain, seq, header, hash, payload) JOIN moved USING (number)),
+referred AS (
+  INSERT INTO blob_refs (digest, chain, seq)
+  SELECT given.digest, given.chain, given.seq
+  FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[]) AS given (number, digest, chain, seq)
+  JOIN moved USING (number) ON CONFLICT DO NOTHING)
+SELECT number FROM moved
+
+-- name: append_entry
+-- The same for one entry without blobs: no list is made or read.
+WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
+moved AS (
+  UPDATE chains SET head = head + 1, hash = ? FROM locked WHERE key = ? AND epoch = ? AND head = ? RETURNING hash)
+INSERT INTO journal (chain, seq, header, hash, payload) SELECT ?, ?, ?, moved.hash, ? FROM moved
+
+-- name: comments_of_schemas
+SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace
+WHERE starts_with(nspname, 'outlast') AND obj_description(oid, 'pg_namespace') IS NOT NULL
+
+-- name: snapshot
+-- Another text once anybody has committed something.
+SELECT pg_current_snapshot()::text
+
+-- name: snapshot_ends
+-- The oldest transaction that is under way, and the first that was not begun, as this transaction sees them.
+SELECT pg_snapshot_xmin(seen)::text::bigint, pg_snapshot_xmax(seen)::text::bigint FROM pg_current_snapshot() AS seen
+
+-- name: entry_numbers
+SELECT key FROM journal WHERE key > ? ORDER BY key LIMIT ?
+
+-- name: status_of_transaction
+SELECT pg_xact_status(?::text::xid8)
+
+-- name: end_backend
+-- Of a connection that was lost: what it was about to do is done or not, and nothing comes later. True once it is gone.
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?
+
+-- name: about_connection
+SELECT pg_backend_pid(), (SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()),
+       current_setting('server_encoding'), current_setting('synchronous_commit'),
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+
+-- name: durability_of_server
+SELECT current_setting('fsync'), current_setting('full_page_writes')
+
+-- name: version_of_schema
+SELECT version FROM schema_version
+
+-- name: set_version_of_schema
+UPDATE schema_version SET version = ?
+
+-- name: columns_of_schema
+SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ? ORDER BY table_name, column_name
+
+-- name: size_of_schema
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ? AND c.relkind = 'r'
+
+-- A list is one parameter, and unnest makes rows of it.
+
+-- name: leases_of_runs
+SELECT chains.key, epoch, head, hash, holder
+FROM unnest(?::text[]) WITH ORDINALITY AS wanted (id, place) LEFT JOIN chains ON subject = 'run:' || wanted.id
+ORDER BY wanted.place
+
+-- name: linked_among
+SELECT asked.ref FROM unnest(?::text[]) AS asked (ref)
+WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.ref AND pending = 0)
+   OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.ref AND pending = 0)
+
+-- SQLite is told which index to use for these. PostgreSQL keeps statistics and finds it.
+
+-- name: found_by_tag
+SELECT one.* FROM run_tags AS tagged JOIN runs AS one ON one.key = tagged.run
+WHERE tagged.tag = ? AND tagged.run < ? ORDER BY tagged.run DESC LIMIT ?
+
+-- name: found_by_time
+SELECT * FROM runs WHERE created_at >= ? AND created_at < ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: found_by_flow
+-- By what follows the file or the module: an index of that expression.
+SELECT * FROM runs WHERE substr(flow, strpos(flow, ':') + 1) = ? AND key < ? ORDER BY key DESC LIMIT ?
+
+-- name: artifacts_of_scope
+SELECT one.* FROM artifact_names AS named JOIN artifacts AS one ON one.key = named.newest
+WHERE named.scope = ? AND named.newest < ? AND named.newest > 0 ORDER BY named.newest DESC LIMIT ?
+
+-- name: artifacts_of_prefix
+SELECT one.* FROM artifact_names AS named JOIN artifacts AS one ON one.key = named.newest
+WHERE named.scope = ? AND named.name >= ? AND named.name < ? AND named.newest < ? ORDER BY named.newest DESC LIMIT ?
+
+-- name: artifacts_of_tag
+SELECT one.* FROM artifact_tags AS tagged JOIN artifacts AS one ON one.key = tagged.artifact
+JOIN artifact_names AS named ON named.scope = one.scope AND named.name = one.name AND named.newest = one.key
+WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.artifact < ? ORDER BY tagged.artifact DESC LIMIT ?
+
+-- name: count_artifacts
+SELECT (SELECT count(*) FROM artifacts), (SELECT count(*) FROM artifacts WHERE run_id > '' AND pending > 0)
+
+-- name: count_checkpoints
+SELECT count(*) FROM checkpoints
+
+-- name: claimed_anchors
+SELECT a.key, a.id, a.scope, a.anchor, a.status, a.outcome, a.revision, a.newest, a.branch, a.root, a.symbol, a.score,
+       a.stored_at, a.expires_at, a.arrived
+FROM chains l JOIN anchors a ON a.id = substr(l.subject, 9)
+WHERE l.holder > '' AND l.subject > 'handoff:' AND l.subject < 'handoff;' AND a.scope = ?
+ORDER BY a.newest DESC LIMIT ?
+
+-- name: links_from
+SELECT * FROM links WHERE source = ? AND relation = ? AND pending = 0 AND key > ? ORDER BY key LIMIT ?
+
+-- name: refs_under_way
+-- What records and links of steps under way name: nobody sees these yet, and they may come to stay.
+SELECT ref FROM records JOIN record_refs ON record = records.key WHERE run_id > '' AND pending > 0
+UNION SELECT source FROM links WHERE run_id > '' AND pending > 0
+UNION SELECT target FROM links WHERE run_id > '' AND pending > 0
+
+-- name: records_of_tag
+SELECT one.* FROM record_tags AS tagged JOIN records AS one ON one.key = tagged.record
+WHERE tagged.scope = ? AND tagged.tag = ? AND tagged.record < ? AND one.pending = 0 ORDER BY tagged.record DESC LIMIT ?
+
+-- name: records_of_ref
+SELECT one.* FROM record_refs AS named JOIN records AS one ON one.key = named.record
+WHERE named.ref = ? AND named.record < ? AND one.pending = 0 ORDER BY named.record DESC LIMIT ?
+
+-- name: count_records
+SELECT (SELECT count(*) FROM records WHERE pending = 0), (SELECT count(*) FROM links WHERE pending = 0)
+
+-- Numbers without holes are counted in a table: a sequence is not undone with its transaction.
+
+-- name: add_shown
+WITH given AS (
+  INSERT INTO counters (name, last) VALUES ('workspace_shown', 1)
+  ON CONFLICT (name) DO UPDATE SET last = counters.last + 1 RETURNING last)
+INSERT INTO workspace_shown (number, noun, scope, row) SELECT last, ?, ?, ? FROM given
+
+-- name: highest_shown
+SELECT last FROM counters WHERE name = 'workspace_shown'

@@ -1,0 +1,74 @@
+"""Flows whose runs the pages of the tests show."""
+
+import os
+import time
+from pathlib import Path
+
+from outlast import Run, effect, flow, step
+
+
+@step
+def find(topic: str) -> list[str]:
+    return [topic, topic.upper()]
+
+
+@effect
+def publish(words: list[str]) -> str:
+    return "published " + " ".join(words)
+
+
+@flow(name="report")
+def report(run: Run, topic: str, shown: dict | None = None) -> str:
+    words = find(topic)
+    answer = run.pause_for("approval", payload={"question": f"Publish {topic}?"} | (shown or {}))
+    return publish(words) if answer["approved"] else "not published"
+
+
+@flow(name="survey")
+def survey(run: Run) -> dict:
+    schema = {
+        "type": "object",
+        "properties": {
+            "rooms": {"type": "integer", "description": "how many"},
+            "size": {"enum": ["small", "large"]},
+            "note": {"type": "string"},
+            "urgent": {"type": "boolean"},
+        },
+        "required": ["rooms", "size"],
+    }
+    return run.pause_for("survey", payload={"question": "How many rooms?"}, schema=schema)
+
+
+@step
+def stumble(path: str) -> str:
+    return Path(path).read_text()
+
+
+@flow(name="stumbling")
+def stumbling(run: Run, path: str) -> str:
+    return stumble(path)
+
+
+@step
+def tick(number: int) -> int:
+    return number
+
+
+@flow(name="counting")
+def counting(run: Run, upto: int) -> int:
+    return sum(tick(number) for number in range(upto))
+
+
+@step
+def until_there(path: str) -> str:
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return "there"
+
+
+@flow(name="watching")
+def watching(run: Run, path: str) -> str:
+    run.phase = "looking"
+    found = until_there(path)
+    run.phase = "found it"
+    return found

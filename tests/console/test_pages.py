@@ -1,0 +1,423 @@
+"""The console without a browser: what each page says, who may see and do what, and what a page of others cannot do."""
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast import Outlast
+from outlast.doors.console.screens import SCREENS
+from outlast.python.named_flows import find_flow
+from outlast.worker.notify import Notifier
+from outlast.worker.targets import Target, Targets, answer_token
+
+from . import flows
+from .pages import Place, Visitor, opened
+
+STATIC = Path(__file__).parents[2] / "src/outlast/doors/console/static"
+VENDORED = {  # as the npm registry has them: htmx.org 2.0.11 and htmx-ext-sse 2.2.4, both 0BSD
+    "htmx-2.0.11.min.js": "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
+    "htmx-sse-2.2.4.min.js": "98a46496de0c3605fbffdce9167ba427bdd9553184f83f149c261891a92c0136",
+}
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202egnp.exe"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    home = Path(tmp_path_factory.mktemp("home")) / "home"
+    with Outlast(home) as outlast:
+        _fill(outlast)
+    with opened(home) as found:
+        yield found
+
+
+def _fill(outlast: Outlast) -> None:
+    outlast.run(flows.report, "kelp", task="report-kelp")
+    outlast.run(flows.survey)
+    assert outlast.run(flows.stumbling, "/nowhere").status == "failed"
+    outlast.with_options(tags=["nightly"]).run(flows.counting, 3)
+    saved = outlast.workspace.save("report.md", "# Kelp", summary="the report")
+    evidence = outlast.workspace.record("evidence", "it grows", refs=[saved.ref])
+    decision = outlast.workspace.record("decision", "publish", refs=[evidence.ref])
+    outlast.workspace.link(evidence.ref, "supports", decision.ref)
+    for summary in ("Stopped at the header", "Stopped at the quotes"):
+        outlast.handoff.store(anchor="task:repair", summary=summary, handoff_text="Open a.py.", bind=False)
+    outlast.tasks.open("repair")
+    outlast.sessions.append("chat", "user", "hello")
+
+
+@pytest.fixture
+def visitor(place: Place) -> Visitor:
+    return place.visitor()
+
+
+def outlast_of(place: Place) -> Outlast:
+    return Outlast(place.home)
+
+
+def paths(place: Place) -> dict[str, str]:
+    """Every screen's path, about something that is there."""
+    with outlast_of(place) as outlast:
+        run, wait = outlast.runs(flow="stumbling")[0].id, outlast.interrupts()[0].id
+        record = next(each.ref for each in outlast.workspace.records() if each.kind == "decision")
+    known = {"run_id": run, "interrupt_id": wait, "task_id:path": "repair", "session_id:path": "chat"}
+    query = {
+        "/handoff": "?anchor=task%3Arepair",
+        "/workspace/why": f"?ref={record}",
+        "/workspace/recall": "?goal=publish",
+        "/workspace/artifact": "?ref=report.md",
+        "/runs/{run_id}/choose": "?do=rewind&step=stumble",
+        "/system": "?verify=yes",
+    }
+    made = {}
+    for screen in SCREENS:
+        path = re.sub(r"\{([^}]+)\}", lambda found: known[found[1]], screen.path)
+        made[screen.path] = path + query.get(screen.path, "")
+    return made
+
+
+def test_every_screen_is_shown_and_says_the_same_as_a_command(place: Place, visitor: Visitor) -> None:
+    for screen, path in paths(place).items():
+        shown = visitor.get(path)
+        assert shown.status == 200, (path, shown.text)
+        assert "The same as a command: <code>outlast" in shown.text, screen
+        assert "{" not in shown.text.partition("The same as a command")[2].partition("</code>")[0], screen
+    assert not [line for line in place.lines if b'"level":"error"' in line and b"outlast.runs" not in line]
+
+
+def test_every_link_to_json_leads_to_it(place: Place, visitor: Visitor) -> None:
+    for path in paths(place).values():
+        found = re.search(r'<a href="(/v1/[^"]*)">JSON</a>', visitor.get(path).text)
+        if found:
+            answer = visitor.get(found[1])
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), found[1]
+
+
+def test_no_page_has_a_script_or_a_style_of_its_own(place: Place, visitor: Visitor) -> None:
+    for path in paths(place).values():
+        shown = visitor.get(path)
+        policy = shown.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert re.findall(r"<script(?![^>]* src=\"/static/)", shown.text) == []
+        assert re.findall(r"\son\w+=|<style|\sstyle=|javascript:", shown.text) == [], path
+
+
+def test_the_first_page_is_small_on_the_wire(visitor: Visitor) -> None:
+    size = len(visitor.get("/").text)
+    for name in re.findall(r'(?:src|href)="(/static/[^"]+)"', visitor.get("/").text):
+        connection = visitor.ask("HEAD", name, **{"accept-encoding": "gzip"})
+        size += int(connection.headers["content-length"])
+    assert size < 60_000
+
+
+def test_the_vendored_files_are_those_of_their_makers() -> None:
+    found = {name: hashlib.sha256((STATIC / name).read_bytes()).hexdigest() for name in VENDORED}
+    assert found == VENDORED
+
+
+def test_what_agents_write_is_text(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        outlast.run(flows.report, HOSTILE, {"draft": HOSTILE, HOSTILE: {"deep": [HOSTILE]}}, task=HOSTILE[:20])
+        wait, run = outlast.interrupts()[0].id, outlast.runs()[0].id
+        outlast.workspace.record("note", HOSTILE)
+        outlast.sessions.append("chat", "user", {"said": HOSTILE})
+        outlast.handoff.store(anchor="a<b>", summary=HOSTILE, handoff_text=f"# {HOSTILE}\n`{HOSTILE}`", bind=False)
+    with opened(tmp_path / "home") as place:
+        for path in (
+            "/",
+            "/runs",
+            f"/runs/{run}",
+            f"/inbox/{wait}",
+            "/workspace",
+            "/sessions/chat",
+            "/handoffs",
+            "/handoff?anchor=a%3Cb%3E",
+        ):
+            text = place.visitor().get(path).text
+            assert "<img" not in text, path
+            assert "<script>" not in text, path
+            assert not set(text) & {"\x1b", "\u202e"}, path
+
+
+def test_an_answer_is_taken_and_the_run_goes_on(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        run = outlast.run(flows.report, "otters").run_id
+        wait = outlast.interrupts(run)[0].id
+        page = visitor.get(f"/inbox/{wait}")
+        form = {name: page.hidden(name) for name in ("token", "shown", "operation")} | {"do": "approve", "why": "fine"}
+        after = visitor.follow(visitor.post(f"/inbox/{wait}", form))
+        assert "Answered; its run goes on." in after.text
+        again = visitor.follow(visitor.post(f"/inbox/{wait}", form))  # the same form, sent twice
+        assert "Answered; its run goes on." in again.text or "run_finished" in again.text
+        assert outlast.wait(run, timeout=30).result == "published otters OTTERS"
+        assert outlast.interrupt(wait).answer == {"approved": True, "comment": "fine"}
+
+
+def test_of_two_people_the_second_is_told_who_was_first(place: Place) -> None:
+    ann, bob = place.visitor(), place.visitor()
+    with outlast_of(place) as outlast:
+        wait = outlast.interrupts(outlast.run(flows.report, "urchins").run_id)[0].id
+    forms = []
+    for each in (ann, bob):
+        page = each.get(f"/inbox/{wait}")
+        forms.append({name: page.hidden(name) for name in ("token", "shown", "operation")})
+    ann.post(f"/inbox/{wait}", forms[0] | {"do": "decline", "why": "no"})
+    after = bob.follow(bob.post(f"/inbox/{wait}", forms[1] | {"do": "approve"}))
+    assert "answered already" in after.text or "already" in after.text
+    with outlast_of(place) as outlast:
+        assert outlast.interrupt(wait).answer["approved"] is False
+
+
+def test_an_answer_to_what_was_not_shown_is_refused(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        wait = outlast.interrupts(outlast.run(flows.report, "crabs").run_id)[0].id
+    page = visitor.get(f"/inbox/{wait}")
+    form = {"token": page.hidden("token"), "operation": "x", "do": "approve", "shown": "0" * 64}
+    visitor.post(f"/inbox/{wait}", form)
+    with outlast_of(place) as outlast:
+        assert outlast.interrupt(wait).status == "open"
+
+
+def test_a_form_from_a_schema_gives_the_answer_that_the_schema_wants(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        run = outlast.with_options(operation_id="one more").run(flows.survey, task="second").run_id
+        wait = outlast.interrupts(run)[0].id
+        page = visitor.get(f"/inbox/{wait}")
+        form = {name: page.hidden(name) for name in ("token", "shown", "operation")} | {"do": "answer"}
+        wrong = visitor.follow(visitor.post(f"/inbox/{wait}", form | {"answer.rooms": "many", "answer.size": "small"}))
+        assert "JSON" in wrong.text
+        assert outlast.interrupt(wait).status == "open"
+        visitor.post(f"/inbox/{wait}", form | {"answer.rooms": "3", "answer.size": "large", "answer.note": ""})
+        assert outlast.interrupt(wait).answer == {"rooms": 3, "size": "large", "urgent": False}
+
+
+@pytest.mark.parametrize(
+    ("headers", "change"),
+    [
+        ({"origin": "https://evil.example"}, {}),
+        ({"origin": ""}, {}),
+        ({"sec-fetch-site": "cross-site"}, {}),
+        ({}, {"token": "0" * 40}),
+        ({}, {"token": ""}),
+        ({"host": "evil.example"}, {}),
+        ({"content-type": "text/plain"}, {}),
+    ],
+    ids=["another origin", "no origin", "cross-site", "another token", "no token", "rebinding", "no form"],
+)
+def test_a_post_that_no_page_of_ours_sent_does_nothing(
+    place: Place, visitor: Visitor, headers: dict[str, str], change: dict[str, str]
+) -> None:
+    with outlast_of(place) as outlast:
+        wait = outlast.interrupts(outlast.run(flows.report, "gulls").run_id)[0].id
+    form: dict[str, Any] = {"token": visitor.get(f"/inbox/{wait}").hidden("token"), "do": "approve"} | change
+    assert visitor.post(f"/inbox/{wait}", form, **headers).status in (400, 403, 415)
+    with outlast_of(place) as outlast:
+        assert outlast.interrupt(wait).status == "open"
+
+
+def test_a_rewind_shows_first_what_runs_again(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        failed = outlast.run(flows.stumbling, str(place.home / "made.txt"))
+        run, _ = failed.run_id, failed.status
+        shown = visitor.get(f"/runs/{run}/choose?do=rewind&step=stumble")
+        assert "What would happen" in shown.text
+        assert "stumble" in shown.text
+        (place.home / "made.txt").write_text("made")
+        form = {name: shown.hidden(name) for name in ("token", "operation", "step")} | {"do": "rewind", "go": "yes"}
+        after = visitor.follow(visitor.post(f"/runs/{run}", form))
+        assert "it goes on" in after.text
+        assert outlast.wait(run, timeout=30).result == "made"
+
+
+def test_many_runs_are_given_up_at_once(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        chosen = [outlast.run(flows.report, topic).run_id for topic in ("one", "two")]
+        token = visitor.get("/runs").hidden("token")
+        visitor.post("/runs", {"token": token, "run": chosen, "do": "abort", "why": "no more", "query": ""})
+        assert [outlast.get(run).status for run in chosen] == ["aborted", "aborted"]
+
+
+def test_filters_stand_in_the_address(place: Place, visitor: Visitor) -> None:
+    assert "counting" in visitor.get("/runs?tag=nightly").text
+    assert "stumbling" not in visitor.get("/runs?tag=nightly").text
+    assert "No run is all of that" in visitor.get("/runs?text=nothing-like-it").text
+    assert "give a datetime" in visitor.get("/runs?since=soon").text
+
+
+def test_a_long_run_is_shown_a_window_at_a_time(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        run = outlast.run(flows.counting, 250).run_id
+    first, last = visitor.get(f"/runs/{run}"), visitor.get(f"/runs/{run}?from=end")
+    assert first.text.count("<li class=") == last.text.count("<li class=") == 100
+    assert "run</span> succeeded" in last.text
+    assert "run</span> succeeded" not in first.text
+
+
+# -- keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Iterator[Place]:
+    with Outlast(tmp_path / "home") as outlast:
+        outlast.run(flows.report, "kelp")
+    with opened(tmp_path / "home", require_key=True) as found:
+        yield found
+
+
+def wait_of(place: Place) -> str:
+    with outlast_of(place) as outlast:
+        return outlast.interrupts()[0].id
+
+
+def test_without_a_key_there_is_only_the_way_in(keyed: Place) -> None:
+    visitor = keyed.visitor()
+    for path in paths_of(keyed):
+        assert visitor.get(path).headers["location"].startswith("/sign-in?back=")
+    assert visitor.get("/v1/runs").status == 401
+    assert visitor.sign_in("ol_nonsense").status == 401
+
+
+def paths_of(place: Place) -> list[str]:
+    return ["/", "/runs", f"/inbox/{wait_of(place)}", "/live", "/content/artifact?ref=x"]
+
+
+def test_who_signs_in_is_who_answers_and_the_cookie_is_no_key(keyed: Place) -> None:
+    visitor, key = keyed.visitor(), keyed.key("ann", "approve")
+    signed = visitor.sign_in(key)
+    cookie = next(each for each in signed.cookies if each.startswith("outlast_session="))
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert key.rpartition("_")[2] not in cookie
+    wait = wait_of(keyed)
+    page = visitor.get(f"/inbox/{wait}")
+    form = {name: page.hidden(name) for name in ("token", "shown", "operation")} | {"do": "approve"}
+    assert "its run goes on" in visitor.follow(visitor.post(f"/inbox/{wait}", form)).text  # without a second role
+    with outlast_of(keyed) as outlast:
+        assert outlast.interrupt(wait).answered_by == "ann"
+        assert outlast.wait(outlast.runs()[0].id, timeout=30).status == "succeeded"
+
+
+def test_who_may_only_read_sees_no_buttons_and_can_do_nothing(keyed: Place) -> None:
+    visitor, wait = keyed.visitor(), wait_of(keyed)
+    visitor.sign_in(keyed.key("bob", "read"))
+    shown = visitor.get(f"/inbox/{wait}")
+    assert 'value="approve"' not in shown.text
+    assert 'type="checkbox"' not in visitor.get("/runs").text
+    token = visitor.get("/runs").hidden("token")
+    visitor.post(f"/inbox/{wait}", {"token": token, "do": "approve"})
+    with outlast_of(keyed) as outlast:
+        assert outlast.interrupt(wait).status == "open"
+    assert visitor.get("/keys").status == 403
+
+
+def test_the_keys_of_the_tenant_are_for_admins(keyed: Place) -> None:
+    visitor = keyed.visitor()
+    visitor.sign_in(keyed.key("root", "admin"))
+    keyed.key("other", "read", tenant="elsewhere")
+    text = visitor.get("/keys").text
+    assert "root" in text
+    assert "other" not in text
+
+
+def test_a_key_that_ends_is_signed_out(keyed: Place) -> None:
+    visitor, key = keyed.visitor(), keyed.key("ann", "read")
+    visitor.sign_in(key)
+    assert visitor.get("/runs").status == 200
+    keyed.server.state.keys.revoke(key.split("_")[1])
+    assert visitor.get("/runs").status == 303
+
+
+def test_a_cookie_reads_the_same_calls_as_json_and_changes_nothing_there(keyed: Place) -> None:
+    visitor = keyed.visitor()
+    visitor.sign_in(keyed.key("ann", "admin"))
+    assert visitor.get("/v1/runs").status == 200
+    sent = visitor.ask("POST", f"/v1/interrupts/{wait_of(keyed)}/answer", {}, **{"content-type": "application/json"})
+    assert sent.status == 401
+
+
+def test_who_signs_out_is_out(keyed: Place) -> None:
+    visitor = keyed.visitor()
+    visitor.sign_in(keyed.key("ann", "read"))
+    visitor.post("/sign-out", {"token": visitor.get("/").hidden("token")})
+    assert visitor.get("/").status == 303
+
+
+def test_a_tenant_sees_nothing_of_another(keyed: Place) -> None:
+    visitor, wait = keyed.visitor(), wait_of(keyed)
+    visitor.sign_in(keyed.key("eve", "admin", tenant="elsewhere"))
+    assert visitor.get(f"/inbox/{wait}").status == 404
+    assert "Nothing waits for you" in visitor.get("/").text
+    assert "kelp" not in visitor.get("/runs").text
+
+
+def test_an_artifact_is_a_file_to_save_and_no_page(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        ref = outlast.workspace.save("page.html", "<script>alert(1)</script>").ref
+    with opened(tmp_path / "home") as place:
+        got = place.visitor().get(f"/content/artifact?ref={ref}")
+        assert got.status == 200
+        assert got.headers["content-disposition"].startswith("attachment")
+        assert "sandbox" in got.headers["content-security-policy"]
+        assert "<script>" not in place.visitor().get(f"/workspace/artifact?ref={ref}").text
+
+
+def test_a_link_in_a_message_opens_one_wait_and_looking_answers_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast:
+        run = outlast.run(flows.report, "kelp").run_id
+        wait = outlast.interrupts(run)[0].id
+    target = Targets(home).add(Target("ops", "webhook", "https://x", answers="ann", link="https://c"))
+    with opened(home, require_key=True) as place, Outlast(home) as outlast:
+        visitor, path = place.visitor(), f"/answer/{answer_token(target, wait, int(time.time()))}"
+        page = visitor.get(path)
+        assert "Publish kelp?" in page.text
+        assert visitor.ask("HEAD", path).status == 200
+        assert outlast.interrupt(wait).status == "open"
+        form = {name: page.hidden(name) for name in ("token", "shown", "operation")} | {"do": "approve"}
+        assert "Answered; its run goes on." in visitor.follow(visitor.post(path, form)).text
+        assert outlast.interrupt(wait).answered_by == "ann"
+        assert visitor.get(f"/inbox/{wait}").status == 303  # it opens nothing else
+        assert visitor.get("/answer/nonsense").status == 403
+
+
+def test_the_pictures_of_the_docs_are_there_and_small() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    found = re.findall(r"\(images/(console-[a-z]+\.png)\)", (docs / "console.md").read_text())
+    assert len(found) == 4
+    assert all(0 < (docs / "images" / name).stat().st_size < 200_000 for name in found)
+
+
+def test_a_server_tells_by_itself_what_waits(tmp_path: Path) -> None:
+    home, told = tmp_path / "home", tmp_path / "told.jsonl"
+    target = Targets(home).add(Target("log", "command", f"cat >> {told}", on=("opened",)))
+    with Outlast(home) as outlast:
+        Notifier(outlast, home, "default").begin(target)
+        run = outlast.run(flows.report, "kelp").run_id  # before there is a server
+        with opened(home):
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline and not (told.exists() and told.read_text()):
+                time.sleep(0.02)
+    assert run in told.read_text()
+
+
+def test_the_console_of_ones_own_home_goes_on_with_flows_where_they_lie(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "from outlast import Run, flow\n\n\n@flow\ndef selling(run: Run) -> bool:\n"
+        '    return run.pause_for("approval", payload={"question": "Sell?"})["approved"]\n'
+    )
+    home = tmp_path / ".outlast"
+    with Outlast(home) as outlast:
+        run = outlast.run(find_flow(f"{file}:selling", str(home))).run_id
+        wait = outlast.interrupts(run)[0].id
+    with opened(home, flows=(), looks_here=True) as place, Outlast(home) as outlast:
+        visitor = place.visitor()
+        page = visitor.get(f"/inbox/{wait}")
+        form = {name: page.hidden(name) for name in ("token", "shown", "operation")} | {"do": "approve"}
+        assert "Answered; its run goes on." in visitor.follow(visitor.post(f"/inbox/{wait}", form)).text
+        assert outlast.wait(run, timeout=30).result is True

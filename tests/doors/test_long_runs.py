@@ -1,0 +1,113 @@
+"""A long run is read in a stream: what a look at it takes in memory does not grow with what its steps returned."""
+
+import os
+import shutil
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from outlast import Outlast, Run, flow, step
+from outlast.doors.cli.group import cli
+from outlast.ledger.journal import Row
+from outlast.store.nouns.runs import AHEAD, ENTRIES
+from outlast.store.sqlite.transaction import StoreReader
+
+FEW, OFTEN, SIZE = 300, 4, 30_000  # steps, times as many, bytes of each result
+MOST_BYTES = (ENTRIES + AHEAD) * SIZE + (4 << 20)  # what may come on top: a page, and less than a kilobyte for a step
+
+
+@step
+def write(n: int) -> str:
+    return f"{n:09d}" + "x" * (SIZE - 9)
+
+
+@flow(name="long")
+def long(run: Run, steps: int) -> int:
+    for n in range(steps):
+        write(n)
+    raise RuntimeError("not yet")
+
+
+def made(home: Path, steps: int) -> str:
+    """A run of so many steps that did not come to its end."""
+    with Outlast(home) as outlast:
+        outcome = outlast.run(long, steps)
+        assert outcome.status == "failed"
+        return outcome.run_id
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Path, str]]]:
+    folder = tmp_path_factory.mktemp("long")
+    yield [(folder / f"{steps}", made(folder / f"{steps}", steps)) for steps in (FEW, FEW * OFTEN)]
+    shutil.rmtree(folder)
+
+
+def command(*words: str) -> Callable[[Path, str], None]:
+    def look(home: Path, run_id: str) -> None:
+        told = [word.replace("RUN", run_id).replace("FILE", str(home / "out.outlast")) for word in words]
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            cli.main([*told, "--home", str(home)], standalone_mode=False)
+
+    return look
+
+
+def resume(home: Path, run_id: str) -> None:
+    """To where it failed before, once more: every result is given again, one after the other."""
+    with Outlast(home) as outlast:
+        outcome = outlast.resume(run_id)
+        assert (outcome.status, outcome.replayed_steps) == ("failed", outlast.get(run_id).inputs["steps"])
+
+
+LOOKS = {
+    "show": command("show", "RUN"),
+    "show --json": command("show", "RUN", "--json"),
+    "receipts": command("receipts", "RUN"),
+    "receipts --json": command("receipts", "RUN", "--json"),
+    "events": command("events", "RUN"),
+    "verify": command("verify", "RUN"),
+    "audit": command("audit", "RUN"),
+    "export": command("export", "RUN", "FILE", "--force"),
+    "the mirror": command("export", "RUN", "--mirror"),
+    "resume": resume,
+}
+
+
+def peak(work: Callable[[], None]) -> int:
+    tracemalloc.start(1)
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_look_at_a_long_run_takes_no_more_memory_for_longer_results(name: str, homes: list[tuple[Path, str]]) -> None:
+    look = LOOKS[name]
+    for home, run_id in homes[:1]:
+        look(home, run_id)  # what is loaded once is not counted
+    few, many = (peak(lambda home=home, run_id=run_id: look(home, run_id)) for home, run_id in homes)
+    assert many - few < MOST_BYTES, (few, many)
+
+
+def test_show_reads_the_journal_of_a_failed_run_twice(
+    homes: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run_id = homes[0]
+    read, journal_of = list[int](), StoreReader.journal_of
+
+    def counted(self: StoreReader, *asked: int) -> list[Row]:
+        rows = journal_of(self, *asked)
+        read.extend(row.seq for row in rows)
+        return rows
+
+    monkeypatch.setattr(StoreReader, "journal_of", counted)
+    LOOKS["show"](home, run_id)
+    again = [seq for seq, times in Counter(read).items() if times > 2]  # once for the chain, once for runs it began
+    assert len(set(read)) >= FEW
+    assert len(again) <= AHEAD  # the results of the newest ones, which are shown, were left in the store

@@ -1,0 +1,170 @@
+"""A connection that is lost at a commit: what became of it is found out, and nothing is done twice or not at all."""
+
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from outlast.store import open as open_by_url
+from outlast.store.contract import Store, Writing
+
+from ...kit.postgres import Server, server
+from ..support import begin, broken, new_run, some, start_of
+
+SOCKET = ".s.PGSQL.5432"
+
+
+class Wire:
+    """Stands between a store and the server, and cuts a connection when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cut, self.cuts = folder, "", 0
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(folder / SOCKET))
+        self._listening.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def url(self) -> str:
+        return f"postgresql:///postgres?host={quote(str(self.folder), safe='')}&user=outlast"
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            there = socket.socket(socket.AF_UNIX)
+            there.connect(str(server().folder / SOCKET))
+            for pair in ((client, there, True), (there, client, False)):
+                threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, asks: bool) -> None:
+        try:
+            while piece := source.recv(1 << 16):
+                if self._is_cut(piece, asks):
+                    break
+                target.sendall(piece)
+        except OSError:
+            pass
+        for end in (source, target):
+            _shut(end)
+
+    def _is_cut(self, piece: bytes, asks: bool) -> bool:
+        """`before`: what is asked with the marked word never arrives. `after`: its answer never does."""
+        if asks and self.cut and self.word in piece:
+            if self.cut == "before":
+                self.cut, self.cuts = "", self.cuts + 1
+                return True
+            self._answer_is_lost = True
+        elif not asks and self.cut == "after" and self._answer_is_lost:
+            self.cut, self.cuts, self._answer_is_lost = "", self.cuts + 1, False
+            return True
+        return False
+
+    word = b""
+    _answer_is_lost = False
+
+
+def _shut(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    folder = Path(tempfile.mkdtemp(prefix="outlast-wire-", dir="/tmp"))
+    wire = Wire(folder)
+    yield wire
+    wire.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def store(wire: Wire, backend: object, tmp_path: Path) -> Iterator[Store]:
+    opened = open_by_url(wire.url(), tenant=backend.tenant, blobs=tmp_path).store  # type: ignore[attr-defined]
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_an_append_is_there_once_whether_the_line_broke_before_or_after_it(store: Store, wire: Wire, cut: str) -> None:
+    hold = begin(store, "run1")
+    store.finish(store.put(hold, [some(1)]))
+    wire.word, wire.cut = b"-marked-", cut
+    store.finish(store.put(hold, [some(2, text="-marked-")]))
+    assert wire.cuts == 1
+    assert hold.head == 2
+    store.finish(store.put(hold, [some(3)]))
+    assert broken(store, "run1", 3) is None
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_work_is_done_once_whether_the_line_broke_before_or_after_its_commit(
+    store: Store, wire: Wire, cut: str
+) -> None:
+    hold = begin(store, "run1")
+
+    def work(tx: Writing) -> str:
+        tx.send(hold.run_key, "pause", "{}", "ann", 1)
+        tx.append(hold, [some(1)])
+        return "done"
+
+    wire.word, wire.cut = b"COMMIT", cut
+    assert store.write(work) == "done"
+    assert wire.cuts == 1
+    assert len(store.read(lambda look: look.untaken(hold.run_key))) == 1
+    assert broken(store, "run1", 1) is None
+
+
+def test_work_whose_line_breaks_in_its_midst_is_done_again_from_its_beginning(store: Store, wire: Wire) -> None:
+    hold, calls = begin(store, "run1"), []
+
+    def work(tx: Writing) -> None:
+        calls.append(hold.head)
+        tx.append(hold, [some(1)])
+        tx.add_run(new_run("run2"), start_of("run2"), "-marked-")
+
+    wire.word, wire.cut = b"-marked-", "before"
+    store.write(work)
+    assert calls == [0, 0]
+    assert broken(store, "run1", 1) is None
+
+
+def test_a_reader_whose_line_broke_is_replaced(store: Store, wire: Wire) -> None:
+    begin(store, "run1")
+    for _ in range(2):
+        assert store.read(lambda look: look.run_by_id("run1")) is not None
+        for connection in list(store._readers._pool):  # type: ignore[attr-defined]
+            os.close(os.dup(connection.fileno()))
+            connection.close()
+
+
+def test_what_was_told_survives_a_crash_of_the_server_and_the_store_goes_on(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    own = Server(folder)
+    try:
+        store = open_by_url(own.url("postgres"), blobs=tmp_path).store
+        hold = begin(store, "run1")
+        store.finish(store.put(hold, [some(1)]))
+        own.stop(signal.SIGQUIT)
+        again = threading.Thread(target=own.start)
+        again.start()
+        store.finish(store.put(hold, [some(2)]))  # the server is away: it is waited for
+        again.join()
+        assert broken(store, "run1", 2) is None
+        store.close()
+    finally:
+        own.stop()
+        shutil.rmtree(folder)
