@@ -1,6 +1,7 @@
 """gc: finished runs go by age, count and size; an unfinished one and what it needs never does."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -430,6 +431,38 @@ def test_no_blob_goes_while_an_owner_that_may_live_is_silent(place: Place, busy:
     assert "has been silent" in swept.troubles[0]
     beats.write(lambda tx: tx.do("UPDATE processes SET boot_us = ?", (place.clock.boot(),)))  # type: ignore[attr-defined]
     assert gc(place).blobs == 1
+
+
+def elsewhere(place: Place, change: str, *values: object) -> None:
+    """The holder is a process of another machine, of which only its signs of life are known."""
+    sql = f"UPDATE processes SET boot_id = 'another', pid_namespace = '', machine_id = 'another', {change}"
+    place.outlast._executor.home.store.write(lambda tx: tx.do(sql, values))  # type: ignore[attr-defined]
+
+
+def test_nothing_is_vacuumed_while_a_process_of_another_machine_is_heard_of(
+    place: Place, busy: "subprocess.Popen[str]"
+) -> None:
+    busy.send_signal(signal.SIGSTOP)  # its next sign of life would say where it is
+    try:
+        elsewhere(place, "wall_us = ?", place.clock.now())
+        assert "not vacuumed" in gc(place, vacuum=True).troubles[0]
+        elsewhere(place, "wall_us = ?", place.clock.now() - 2 * HOUR)
+        assert gc(place, vacuum=True).vacuumed
+    finally:
+        busy.send_signal(signal.SIGCONT)
+
+
+def test_no_blob_goes_while_an_owner_on_another_machine_is_silent(place: Place, busy: "subprocess.Popen[str]") -> None:
+    place.outlast._executor.home.blobs.put(b"x" * 1000)
+    age_blobs(place.outlast)
+    busy.send_signal(signal.SIGSTOP)
+    try:
+        elsewhere(place, "wall_us = ?", place.clock.now() - 2 * HOUR)
+        assert (gc(place).blobs, blobs(place)) == (0, 1)
+        elsewhere(place, "wall_us = ?", place.clock.now())
+        assert gc(place).blobs == 1
+    finally:
+        busy.send_signal(signal.SIGCONT)
 
 
 def test_one_gc_at_a_time(place: Place) -> None:

@@ -67,9 +67,13 @@ def is_over(
     looked = can_be_probed(beat.process, me)
     if looked and alive is False:
         return True
-    silent_us = boot_us - beat.boot_us if _on_my_boot(beat.process, me) else wall_us - beat.wall_us
     patience = leases if looked and alive and not stopped else 1
-    return silent_us > patience * beat.lease_seconds * 1_000_000
+    return silent_us(beat, me, boot_us=boot_us, wall_us=wall_us) > patience * beat.lease_seconds * 1_000_000
+
+
+def silent_us(beat: Beat, me: Process, *, boot_us: int, wall_us: int) -> int:
+    """How long a process has not been heard of: by boot time on one boot, else by the wall clock."""
+    return boot_us - beat.boot_us if _on_my_boot(beat.process, me) else wall_us - beat.wall_us
 
 
 def _on_my_boot(holder: Process, me: Process) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld
+from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, Unavailable
 from outlast.python.named_flows import find_flow
 from outlast.runs import find, same_flow
 from outlast.runs.live import Executor
@@ -30,6 +30,8 @@ SPARED = 250  # after a look that took so long, such a multiple passes before th
 SPARED_SOON = 4  # and before one that something rang for
 REFUSED_SECONDS = 60.0  # before a run that was refused is tried again; doubles
 REFUSED_MOST = 600.0
+AWAY_SECONDS, AWAY_MOST = 1.0, 60.0  # the same, of one that only the store has kept from going on
+FAILED_SECONDS = 0.5  # before a store that failed is asked again
 
 
 class WorkPlace:
@@ -58,6 +60,10 @@ class WorkPlace:
         """Something was written here."""
         self._rung = True
         self._ring()
+
+    def failed(self) -> None:
+        """The store did not answer: whatever was to be seen is looked for after a while."""
+        self._rung, self._spared_until = True, time.monotonic() + FAILED_SECONDS
 
     def enlist(self, concurrency: int) -> None:
         """Let others know that a worker is here, with its flows."""
@@ -183,7 +189,8 @@ class WorkPlace:
         if isinstance(error, RunHeld | RunFinished):
             return False
         _, before = self._refused.get(run_id, (0.0, 0.0))
-        seconds = min(max(2 * before, REFUSED_SECONDS), REFUSED_MOST)
+        least, most = (AWAY_SECONDS, AWAY_MOST) if isinstance(error, Unavailable) else (REFUSED_SECONDS, REFUSED_MOST)
+        seconds = min(max(2 * before, least), most)
         self._refused[run_id] = (time.monotonic() + seconds, seconds)
         return not isinstance(error, NoFlows)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from msgspec import Struct
 
-from outlast.errors import ValueRefused
+from outlast.errors import OutlastError, ValueRefused
 from outlast.python.awaited import Started, to_its_end
 from outlast.runs.find import Due
 from outlast.runs.start import claim_run, given_back, go_on, go_on_async
@@ -168,7 +168,6 @@ class Worker:
         while not self._ending:
             places = list(self._places.values())
             for place in places:
-                place.sign()
                 self._attend(place)
             if not self._ending:
                 self._rest(places)
@@ -183,9 +182,15 @@ class Worker:
             return
         over = time.monotonic() + min((place.seconds_left() for place in places), default=LOOK_SECONDS)
         while (left := over - time.monotonic()) > 0 and not self._bell.wait(min(left, self._look_seconds())):
-            for place in places:
-                if place.has_news():
-                    return
+            if any(self._has_news(place) for place in places):
+                return
+
+    def _has_news(self, place: WorkPlace) -> bool:
+        """Where it cannot be asked the next look says why."""
+        try:
+            return place.has_news()
+        except OutlastError:
+            return False
 
     def _look_seconds(self) -> float:
         """How long until it asks whether others have written: seldom, where all its stores tell that by themselves."""
@@ -196,18 +201,23 @@ class Worker:
         return len(self._under_way) < self._concurrency
 
     def _attend(self, place: WorkPlace) -> None:
-        if not self._has_room():
-            return
+        """Take what is to be taken. Whatever the store says, the worker lives: the next look may fare better."""
         try:
-            for one in place.due():
-                if self._ending or not self._has_room():
-                    place.rung()  # the rest, once there is room
-                    return
-                self._take(place, one)
-            while self._has_room() and not self._ending and (claimed := place.next_queued()) is not None:
-                self._go_on(place, Due(claimed.run.id, "queued"), claimed)
-        except Exception as error:  # of the disk, say: the next look may fare better, and other homes do not wait
+            place.sign()
+            if self._has_room():
+                self._take_all(place)
+        except Exception as error:  # of the disk, say: other homes do not wait for it
+            place.failed()
             self._say("refused", place, "", error=told_of(error))
+
+    def _take_all(self, place: WorkPlace) -> None:
+        for one in place.due():
+            if self._ending or not self._has_room():
+                place.rung()  # the rest, once there is room
+                return
+            self._take(place, one)
+        while self._has_room() and not self._ending and (claimed := place.next_queued()) is not None:
+            self._go_on(place, Due(claimed.run.id, "queued"), claimed)
 
     # -- taking ----------------------------------------------------------------------------------
 

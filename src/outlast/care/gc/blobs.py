@@ -26,7 +26,7 @@ from outlast.care.gc.runs import remove_folder, tenant_folder
 from outlast.errors import OutlastError
 from outlast.home.process import is_alive
 from outlast.ledger.journal import Row
-from outlast.ledger.lease import Beat
+from outlast.ledger.lease import Beat, is_over, silent_us, was_rebooted
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import HandoffRow, Reading, Writing, below, every_row
 from outlast.store.contract.blobs import BlobFile
@@ -298,13 +298,21 @@ def silent_owner(home: Home, seconds: float) -> str:
     Between storing a blob and committing its reference a process may be stopped for hours. It sends no sign of life
     meanwhile, and what it relies on must not go.
     """
-    now = home.clock.boot()
+    clock, me = home.clock, home.process
     for beat in home.store.read(lambda look: look.holders()):
-        if now - beat.boot_us > seconds * 1_000_000 and may_live(home, beat):
+        silent = silent_us(beat, me, boot_us=clock.boot(), wall_us=clock.now())
+        if silent > seconds * 1_000_000 and may_live(home, beat):
             return str(beat.process)
     return ""
 
 
 def may_live(home: Home, beat: Beat) -> bool:
-    """Whether a process is not known to be dead. Nobody outlives a boot."""
-    return beat.process.boot_id == home.process.boot_id and is_alive(beat.process, home.process) is not False
+    """Whether a process is not known to be dead. Of one on another machine only its silence is known from here."""
+    return not was_rebooted(beat.process, home.process) and is_alive(beat.process, home.process) is not False
+
+
+def is_at_work(home: Home, beat: Beat) -> bool:
+    """Whether a process lives, or was heard of within its lease where that cannot be seen from here."""
+    alive, clock = is_alive(beat.process, home.process), home.clock
+    over = is_over(beat, home.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now())
+    return alive is True or (alive is None and not over)

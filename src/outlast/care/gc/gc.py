@@ -302,7 +302,7 @@ def _swept(
 def _vacuum(home: Home) -> str:
     """Give free pages back to the disk, unless somebody is at work; then, why not."""
     holders = home.store.read(lambda look: look.holders())
-    if home.held.executing or any(litter.may_live(home, beat) for beat in holders):
+    if home.held.executing or any(litter.is_at_work(home, beat) for beat in holders):
         return "the database was not vacuumed: runs are being executed now; try again when none is"
     home.store.vacuum()
     return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
 from outlast.store.postgres import connection as driver
-from outlast.store.postgres.connection import BUSY_SECONDS, Link, named_statements, place_of, set_up
+from outlast.store.postgres.connection import Link, named_statements, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
 from outlast.store.postgres.schema import lock_of, migrate, moving_of, schema_of
 from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 READERS = 4
 _ALONE = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class _Look(threading.local):
+    """The connection of the look that a thread is in."""
+
+    connection: Link | None = None
 
 
 class PostgresStore:
@@ -65,6 +72,7 @@ class PostgresStore:
         self._tell: Callable[[str], None] | None = None
         self._told: set[str] = set()
         self._seen, self._version = "", 0
+        self._look = _Look()
         self._listener: Listener | None = None
         self._gaps: dict[int, int] = {}  # entries before which one is missing, and the transactions to wait for
         with self._translated():
@@ -115,31 +123,58 @@ class PostgresStore:
         self._writer.commit_soon(self.put_work(work))
 
     def read(self, look: Callable[[Reading], T]) -> T:
+        """A look whose connection is lost is done again, from its beginning."""
         self._refuse_forked()
-        with self._translated(), self._readers.connection() as connection:
-            reader = PostgresReader(connection, self._sql)
-            reader.tell, reader._told, reader.gaps = self._tell, self._told, self._gaps
-            reader.entries_after, reader.memo = self.entries_after, self._memo
-            reader.execute(_ALONE)
-            try:
-                return look(reader)
-            finally:
-                if not connection.closed:
-                    reader.execute("ROLLBACK")
+        with self._translated():
+            return self._on_reader(lambda connection: self._look_on(connection, look))
+
+    def _look_on(self, connection: Link, look: Callable[[Reading], T]) -> T:
+        reader = self._reader(connection)
+        reader.execute(_ALONE)
+        outer, self._look.connection = self._look.connection, connection
+        try:
+            return look(reader)
+        finally:
+            self._look.connection = outer
+            if not connection.closed:
+                reader.execute("ROLLBACK")
+
+    def _on_reader(self, ask: Callable[[Link], T]) -> T:
+        """Ask on a connection that reads; on another one when it is lost, for as long as a server is waited for."""
+        until = time.monotonic() + self._readers.timeout
+        while True:
+            with self._readers.connection() as connection:
+                try:
+                    return ask(connection)
+                except DriverError:
+                    if not connection.closed or time.monotonic() > until:
+                        raise
+
+    def _reader(self, connection: Link) -> PostgresReader:
+        reader = PostgresReader(connection, self._sql)
+        reader.tell, reader._told, reader.gaps = self._tell, self._told, self._gaps
+        reader.entries_after, reader.memo = self.entries_after, self._memo
+        return reader
+
+    def _read_within(self, look: Callable[[Reading], T]) -> T:
+        """On the connection of the look that this thread is in, if it is in one: who waits for another while he has
+        one may wait for others who do the same."""
+        connection = self._look.connection
+        return self.read(look) if connection is None else look(self._reader(connection))
 
     def content(self, name: str) -> bytes | None:
-        return self.read(lambda look: look.content_of(name))
+        return self._read_within(lambda look: look.content_of(name))
 
     def remember(self) -> None:
         self._memo = {}
 
     def entries_after(self, chain: int, after: int, limit: int) -> list[Row]:
-        return self.read(lambda look: look.journal_of(chain, after, limit))
+        return self._read_within(lambda look: look.journal_of(chain, after, limit))
 
     def version(self) -> int:
         """What is visible changes with every commit, of whatever process: so does the snapshot of those that are."""
-        with self._translated(), self._readers.connection() as connection:
-            ((seen,),) = connection.execute(self._sql["snapshot"])
+        with self._translated():
+            ((seen,),) = self._on_reader(lambda connection: list(connection.execute(self._sql["snapshot"])))
         with self._lock:
             if seen != self._seen:
                 self._seen, self._version = seen, self._version + 1
@@ -255,7 +290,7 @@ class PostgresStore:
         try:
             yield
         except PoolTimeout as error:
-            raise StoreBusy(self.place, BUSY_SECONDS) from error
+            raise StoreBusy(self.place, self._readers.timeout) from error
         except DriverError as error:
             raise self.translate(error) from error
 

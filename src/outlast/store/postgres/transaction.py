@@ -128,7 +128,7 @@ class PostgresTransaction(
             raise LeaseLost(hold.run_id, hold.epoch)
 
     def append_all(self, appends: Sequence[Append]) -> set[Hold]:
-        """Chain entries to the journals of many runs, each guarded by its epoch and head; those that are stale.
+        """Chain entries to the journals of many runs, each guarded by its epoch, head and hash; those that are stale.
 
         Nothing of a stale one is written, and its head is as it was.
         """
@@ -145,9 +145,9 @@ class PostgresTransaction(
                 before = link(before, header)
                 rows.append((number, hold.run_key, seq, header, before, payload))
                 blobs += [(number, name, hold.run_key, seq) for name in names]
-            ends.append((number, hold.lease_key, hold.epoch, head, head + len(entries), before))
+            ends.append((number, hold.lease_key, hold.epoch, head, head + len(entries), before, hold.hash))
             hold.head, hold.hash = head + len(entries), before
-        given = [self._lock, *_columns(ends, 6), *_columns(rows, 6), *_columns(blobs, 4)]
+        given = [self._lock, *_columns(ends, 7), *_columns(rows, 6), *_columns(blobs, 4)]
         moved = {number for (number,) in self.execute(self.sql["append_entries"], given, prepare=True)}
         stale = {hold for number, (hold, _) in enumerate(groups) if number not in moved}
         self.put_back(only=stale)
@@ -158,7 +158,7 @@ class PostgresTransaction(
         hash_ = link(before, entry.header)
         self.moved.append((hold, head, before))
         hold.head, hold.hash = head + 1, hash_
-        where = (hold.lease_key, hold.epoch, head, hold.run_key, head + 1)
+        where = (hold.lease_key, hold.epoch, head, before, hold.run_key, head + 1)
         given = (self._lock, hash_, *where, entry.header, entry.payload)
         self.do(self.sql["append_entry"], given, prepare=True)
         stale = set() if self.changes() else {hold}

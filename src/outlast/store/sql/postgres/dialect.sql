@@ -4,15 +4,17 @@
 -- has read is so until it is committed, as in SQLite, where there is one writer.
 
 -- name: append_entries
--- The whole commit of many appends in one statement. The chain of each is moved where its epoch and head are as they were,
--- and only then its entries go in; the numbers of those that were moved are given.
+-- The whole commit of many appends in one statement. The chain of each is moved where its epoch, head and hash are as they
+-- were, and only then its entries go in; the numbers of those that were moved are given. The hash tells apart what epoch and
+-- head do not: a database that was put back to an earlier state gives the same numbers again.
 WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
 ends AS (
-  SELECT given.* FROM locked, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[])
-    AS given (number, chain, epoch, head, upto, hash)),
+  SELECT given.* FROM locked, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[])
+    AS given (number, chain, epoch, head, upto, hash, before)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
   WHERE chains.key = ends.chain AND chains.epoch = ends.epoch AND chains.head = ends.head
+    AND chains.hash = ends.before
   RETURNING ends.number),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
@@ -30,7 +32,8 @@ SELECT number FROM moved
 -- The same for one entry without blobs: no list is made or read.
 WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
 moved AS (
-  UPDATE chains SET head = head + 1, hash = ? FROM locked WHERE key = ? AND epoch = ? AND head = ? RETURNING hash)
+  UPDATE chains SET head = head + 1, hash = ? FROM locked
+  WHERE key = ? AND epoch = ? AND head = ? AND chains.hash = ? RETURNING hash)
 INSERT INTO journal (chain, seq, header, hash, payload) SELECT ?, ?, ?, moved.hash, ? FROM moved
 
 -- name: comments_of_schemas
