@@ -51,6 +51,12 @@ APPLY_POINTS = (
 )
 UNDO_POINTS = ("apply.undone",)  # one file is as it was before an apply that was interrupted, before the next
 
+# The same of telling people.
+NOTIFY_POINTS = (
+    "notify.held",  # a target is held, before it is told anything
+    "notify.sent",  # it took a message, before that is noted
+)
+
 # The same of moving a home to another place.
 MOVE_POINTS = (
     "move.files",  # what lies beside the ledger is copied

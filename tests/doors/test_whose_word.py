@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from outlast import Outlast
+from outlast.python.handoffs import JUDGED
 
 from .repository import Repository
 from .server import Served, served
@@ -85,6 +86,15 @@ def test_the_inbox_of_python_http_and_client_has_what_is_contested(keyed: Served
         (mine,) = outlast.inbox().contested
         assert mine.verdict is not None
         assert [reason.code for reason in mine.verdict.contesting] == ["rival"]
+
+
+def test_what_the_inbox_judges_does_not_grow(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home", store_options={"synchronous": "OFF"}) as outlast:
+        for number in range(JUDGED + 5):
+            for who, risk in (("ann", "low"), ("ben", "high")):
+                outlast.handoff.store(f"a{number}", "Stopped", "Open it.", risk=risk, actor=who, bind=False)
+        assert [one.anchor for one in outlast.inbox().contested] == [f"a{number}" for number in range(29, 4, -1)]
+        assert len(outlast.handoff.list("contested")) == JUDGED + 5
 
 
 # -- who said it -------------------------------------------------------------------------------------

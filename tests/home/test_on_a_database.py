@@ -20,6 +20,8 @@ from outlast.errors import Unauthenticated
 from outlast.flows.loading import load_module
 from outlast.home.keys import Keys
 from outlast.home.place import FoundHome, folder_beside, tenants_of
+from outlast.worker.notify import Notifier
+from outlast.worker.targets import Target
 
 from ..kit.postgres import server
 
@@ -260,3 +262,20 @@ def test_a_password_is_in_no_command_that_is_shown(url: str, folder: Path) -> No
     said = command(with_password, "runs")
     shown = command(with_password, "show", told(with_password, "runs")["runs"][0]["id"])
     assert "hidden" not in said.stdout + said.stderr + shown.stdout + shown.stderr
+
+
+def test_of_two_machines_that_work_on_it_one_tells_and_the_other_knows(url: str, folder: Path) -> None:
+    told = folder / "told.jsonl"
+    target = Target("log", "command", f"cat >> {told}; echo >> {told}", on=("finished",))
+    flow = load_module("flows.py", folder).report
+    with Outlast(url) as outlast, Outlast(url) as another:
+        tellers = [
+            Notifier(each, folder / f"machine{number}", "default") for number, each in enumerate((outlast, another))
+        ]
+        for each in tellers:
+            each.begin(each.targets.add(target))
+        runs = [outlast.run(flow, "kelp", task=f"{number}").run_id for number in range(3)]
+        assert [each.send_all() for each in tellers] == [3, 0]
+        runs.append(outlast.run(flow, "kelp", task="last").run_id)
+        assert [each.send_all() for each in reversed(tellers)] == [1, 0]
+    assert [json.loads(line)["run_id"] for line in told.read_text().splitlines()] == runs

@@ -48,6 +48,17 @@ def list_handoffs(
         return [*wanted]
 
 
+def contested_ones(executor: Executor, scope: str, judged: int) -> list[Listed]:
+    """Of so many runs that began last, and so many handoffs that were stored last, those that something contests.
+
+    What it costs does not grow with what there is: to judge all is what a list of contested ones does.
+    """
+    runs, stored = _runs(executor, scope, True, None), _stored(executor, scope, "contested", True, None)
+    with one_look():
+        found = [*islice(runs, judged), *islice(stored, judged)]
+    return [one for one in found if one.standing == "contested"]
+
+
 def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> Iterator[Listed]:
     """What unfinished runs left, those that began last first, unless somebody handed the task over since."""
     last = unfinished.run_of(before)

@@ -34,7 +34,7 @@ from outlast.handoffs.handoff import (
     Settlement,
     Standing,
 )
-from outlast.handoffs.list import list_handoffs
+from outlast.handoffs.list import contested_ones, list_handoffs
 from outlast.handoffs.musts import is_pattern
 from outlast.handoffs.observer import observer_of, refused, root_of
 from outlast.handoffs.recover import claim, recover, renew
@@ -332,6 +332,10 @@ class Handoffs:
         """All that a check printed and that was kept; nothing when it printed nothing. Raises IntegrityBroken."""
         return self._executor.home.blobs.get(evidence.output) if evidence.output else b""
 
+    def _contested(self, judged: int) -> list[Listed]:
+        """Of the newest handoffs those that something contests here and now."""
+        return contested_ones(self._executor, self._scope(None, None), judged)
+
     def list(
         self,
         standing: Standing | None = None,
@@ -522,7 +526,7 @@ def _refuse_two(**names: Any) -> None:
         raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
 
 
-MOST = 50  # so many of the newest handoffs are judged
+JUDGED = 25  # of what runs left, and of what was stored, so many of the newest are judged for the inbox
 
 
 class Inbox(list[InboxItem]):
@@ -536,7 +540,8 @@ class Inbox(list[InboxItem]):
     def contested(self) -> list[Listed]:
         """Of the newest handoffs those that something contests here and now: checks, files, rivals.
 
-        They are judged when this is read first; none where only some waits were asked for.
+        Judged are, when this is read first, 25 of what unfinished runs left and 25 of what was stored: what that costs
+        does not grow. `handoff.list("contested")` judges all. None where only some waits were asked for.
         """
         return self._look()
 
@@ -545,7 +550,7 @@ def inbox_of(waits: Iterable[InboxItem], handoffs: Handoffs, *asked_for: str | N
     """The waits, with what is contested unless only some of them were asked for."""
 
     def look() -> list[Listed]:
-        return [*handoffs.list("contested", limit=MOST)]
+        return handoffs._contested(JUDGED)
 
     return Inbox(waits) if any(each is not None for each in asked_for) else Inbox(waits, look)
 

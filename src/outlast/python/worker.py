@@ -51,7 +51,7 @@ def make_worker(
     **more: Any,
 ) -> Worker:
     """A worker on one home. Raises ValueRefused."""
-    given = {"drain_seconds": _seconds("drain", drain), "only_given": bool(flows), **more}
+    given = {"drain_seconds": _seconds("drain", drain), "only_given": bool(flows), "notifies": True, **more}
     if concurrency is not None:
         given["concurrency"] = concurrency
     if flows:

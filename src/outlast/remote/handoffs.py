@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -177,6 +178,10 @@ class RemoteHandoffs(Handoffs):
             if len(found) >= limit:
                 break
         return found
+
+    def _contested(self, judged: int) -> Any:
+        newest = islice(self._judged(None, None), 2 * judged)
+        return [one for one in newest if one.standing == "contested"]
 
     def _judged(self, scope: str | None, before: str | None) -> Iterator[Listed]:
         """Every handoff, judged by what its files are here."""

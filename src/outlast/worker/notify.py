@@ -1,70 +1,86 @@
 """Telling people: what is to be told is read from the ledger itself, so that a crash loses nothing of it.
 
-The journal is the outbox. Of each target only the number is kept up to which it was told, and it is written after the
-message was taken: whoever dies between the two tells it again, under the same id. A target that takes nothing is tried
-again, later and later, and what comes meanwhile waits behind. What is in no journal (a deadline that comes near, a
-process that died, a handoff that something contests) is looked for, and told once.
+The journal is the outbox. Of each target the ledger keeps the number up to which it was told, written after the message
+was taken: whoever dies between the two leaves it to be told again, under the same id. Of all processes on a ledger, on
+whatever machine, one at a time tells a target: it holds that target in the ledger, until it is done or found dead. A
+target that takes nothing is tried again, later and later, and what comes meanwhile waits behind.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from outlast import failpoints
 from outlast.errors import OutlastError
-from outlast.python.outlast import Outlast
-from outlast.runs.home_events import HomeEvent
-from outlast.runs.waits.interrupt import is_for_people
+from outlast.runs.holder import is_dead
 from outlast.values.codec import decode, encode
+from outlast.worker.notices import found, kind_of, of_event
 from outlast.worker.send import Notice, NotTaken, send
-from outlast.worker.targets import Target, Targets, answer_token, write_private
+from outlast.worker.targets import Target, Targets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outlast.python.outlast import Outlast
+    from outlast.runs.home_events import HomeEvents
+    from outlast.store.contract import ToldRow, Writing
 
 LOOK_SECONDS = 1.0
 SEARCH_SECONDS = 15.0  # between two looks for what is in no journal
-NEAR_SECONDS = 3600.0
+SPARED = 250  # and such a multiple of what the last one took
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 300.0  # before a message is sent again
-KEPT = 2000  # ids of what was told that has no number
-DOUBTS = ("in_doubt", "crash_loop", "inputs_changed", "partial")
+KEPT = 2000  # ids of what was told that has no number, besides those that are still so
+SKIPPED = 5000  # entries of no interest, after which it is noted that they were passed
+PAGE = 200
 Tell = Callable[[str], None]
 
 
 class Told(Struct):
     """How far a target was told."""
 
-    upto: int | None = None  # None: it is new, and is told what comes from now on
+    upto: int = 0  # the number of the last event that it was told, or that is of no interest to it
     told: list[str] = []
     tries: int = 0
     next_at: float = 0.0
     error: str = ""
 
 
+class TakenOver(Exception):
+    """Another process tells this target now: this one was taken for dead."""
+
+
 class Notifier:
-    """Tells the targets of one tenant. Of several processes on one home one does it."""
+    """Tells the targets of one tenant. Of several processes on one ledger one at a time tells each of them."""
 
     def __init__(self, outlast: Outlast, home: Path, tenant: str, *, tell: Tell = lambda line: None) -> None:
         self._outlast, self._tenant, self._tell = outlast, tenant, tell
+        self._home = outlast._executor.home
         self.targets = Targets(home)
-        self._place = home / "notify" / tenant
-        self._searched = 0.0
+        self._passed: dict[str, int] = {}  # up to where nothing is of interest to a target
+        self._search_at: dict[str, float] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, target: Target) -> None:
         """From now on it is told what comes; one that was told before goes on where it was."""
-        state = self.told(target.name)
-        if state.upto is None:
-            state.upto = self._outlast.all_events().upto
-            self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._keep(target, state)
+        if self._row(target) is None:
+            state = encode(Told(self._outlast.all_events().upto)).decode()
+            self._home.store.write(lambda tx: tx.add_told(target.name, state))
+
+    def told(self, target: Target) -> Told:
+        """How far a target was told."""
+        row = self._row(target)
+        return Told() if row is None else msgspec.convert(decode(row.state), Told)
+
+    def _row(self, target: Target) -> ToldRow | None:
+        return self._home.store.read(lambda look: look.told(target.name))
 
     # -- as a thread -----------------------------------------------------------------------------
 
@@ -88,146 +104,145 @@ class Notifier:
     # -- one round -------------------------------------------------------------------------------
 
     def send_all(self, now: float | None = None) -> int:
-        """Tell every target what it was not told yet; how many messages were taken. Nothing while another one does."""
-        self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = [each for each in self.targets.all() if each.tenant == self._tenant]
-            return sum(self._send_to(target, time.time() if now is None else now) for target in mine)
-        except BlockingIOError:
-            return 0
-        finally:
-            os.close(handle)
+        """Tell every target what it was not told yet; how many messages were taken. None that another one tells."""
+        at = time.time() if now is None else now
+        return sum(self._send_to(target, at) for target in self.targets.all() if target.tenant == self._tenant)
 
     def _send_to(self, target: Target, now: float) -> int:
-        state, sent = self.told(target.name), 0
-        if state.next_at > now:
+        self.begin(target)
+        if self.told(target).next_at > now or not self._has_news(target, now):
             return 0
-        if state.upto is None:
-            state.upto = self._outlast.all_events().upto
-            self._keep(target, state)
+        sent = _Sent()
         try:
-            sent += self._send_events(target, state)
-            if now - self._searched >= SEARCH_SECONDS or not self._searched:
-                sent += self._send_found(target, state)
+            with self._held(target) as state:
+                if state is not None:
+                    self._send_news(target, state, now, sent)
+        except TakenOver:
+            self._tell(f"{target.name} is told by another process now")
+        return sent.count
+
+    def _send_news(self, target: Target, state: Told, now: float, sent: _Sent) -> None:
+        try:
+            for message, upto in self._news(target, state, now):
+                self._beat()
+                send(target, message)
+                _reached("notify.sent")
+                sent.count += 1
+                state.tries, state.next_at, state.error = 0, 0.0, ""
+                state.upto = max(state.upto, upto)
+                state.told += [message.id] if not upto else []
+                self._keep(target, state)
         except NotTaken as error:
             state.tries += 1
             state.next_at = now + min(FIRST_SECONDS * 2 ** (state.tries - 1), LONGEST_SECONDS)
             state.error = str(error)
             self._keep(target, state)
             self._tell(f"{target.name} was not told (try {state.tries}): {error}")
-        return sent
 
-    def _send_events(self, target: Target, state: Told) -> int:
-        sent, more = 0, True
+    # -- what there is to tell -------------------------------------------------------------------
+
+    def _has_news(self, target: Target, now: float) -> bool:
+        """Whether to take the target up: nothing is written for what is of no interest to it."""
+        if now >= self._search_at.get(target.name, 0.0):
+            return True
+        upto, more = self.told(target).upto, True
+        passed = max(upto, self._passed.get(target.name, 0))
+        while more:
+            page = self._page(passed)
+            if any(kind_of(event) in target.on for event in page.items):
+                return True
+            passed, more = page.upto, page.more
+        self._passed[target.name] = passed
+        return passed - upto > SKIPPED
+
+    def _news(self, target: Target, state: Told, now: float) -> Iterator[tuple[Notice, int]]:
+        """Each message, with the number of its event; 0 where it has none."""
+        more = True
         while more and not self._stop.is_set():
-            page = self._outlast.all_events(after=state.upto, limit=200)
+            page = self._page(state.upto)
             for event in page.items:
-                sent += self._send_event(target, state, event)
-            moved, state.upto, more = state.upto != page.upto, page.upto, page.more
-            if moved:
-                self._keep(target, state)
-        return sent
+                if (kind := kind_of(event)) in target.on:
+                    yield of_event(target, event, kind), event.number
+            state.upto, more = page.upto, page.more
+        if now >= self._search_at.get(target.name, 0.0):
+            yield from ((message, 0) for message in self._found(target, state, now))
 
-    def _send_event(self, target: Target, state: Told, event: HomeEvent) -> int:
-        kind = kind_of(event)
-        if kind not in target.on:
-            return 0
-        send(target, _of_event(target, event, kind))
-        state.upto, state.tries, state.next_at, state.error = event.number, 0, 0.0, ""
-        self._keep(target, state)
-        return 1
+    def _page(self, after: int) -> HomeEvents:
+        return self._outlast.all_events(after=after, limit=PAGE)
 
-    def _send_found(self, target: Target, state: Told) -> int:
-        self._searched, sent = time.time(), 0
-        for message in self._found(target):
-            if message.id not in state.told:
-                send(target, message)
-                state.told, state.tries, state.error = [*state.told, message.id][-KEPT:], 0, ""
-                self._keep(target, state)
-                sent += 1
-        return sent
+    def _found(self, target: Target, state: Told, now: float) -> list[Notice]:
+        """What is in no journal and was not told yet. It is told once, as long as it is so."""
+        before = time.thread_time()
+        standing = list(found(self._outlast, target, now))
+        self._search_at[target.name] = now + max(SEARCH_SECONDS, (time.thread_time() - before) * SPARED)
+        ids = {message.id for message in standing}
+        over = [id for id in state.told if id not in ids]
+        state.told = [*over[-KEPT:], *(id for id in state.told if id in ids)]
+        return [message for message in standing if message.id not in state.told]
 
-    def _found(self, target: Target) -> Iterator[Notice]:
-        """What is in no journal."""
-        now = datetime.now(UTC)
-        if "deadline" in target.on:
-            for wait in self._outlast.interrupts():
-                if wait.due_at and wait.is_for_people and now < wait.due_at <= now + timedelta(seconds=NEAR_SECONDS):
-                    text = f"{wait.says} (until {wait.due_at:%H:%M} UTC)"
-                    yield _of_wait(target, f"{wait.id}:deadline", "deadline", text, wait.run_id, wait.id)
-        if "crashed" in target.on:
-            for run in self._outlast.runs(status="crashed", limit=100):
-                text = f"{run.flow.rpartition(':')[2]} stopped: the process that ran it died"
-                yield _message(target, f"{run.id}:crashed:{run.epoch}", "crashed", text, run.id, flow=run.flow)
-        if "contested" in target.on:
-            for one in self._outlast.inbox().contested:
-                text = f"handoff {one.anchor} is contested: {one.summary}"
-                yield Notice(f"{one.handoff_id}:contested", "contested", _now(), text, f"{target.link}/handoffs")
+    # -- whose turn it is ------------------------------------------------------------------------
 
-    # -- how far each was told -------------------------------------------------------------------
-
-    def told(self, name: str) -> Told:
-        """How far a target was told."""
+    @contextmanager
+    def _held(self, target: Target) -> Iterator[Told | None]:
+        """How far it was told, held until the block ends; None while somebody else tells it."""
+        me = self._home.process.id
+        if not _TELLING.add_new((me, target.name)):
+            yield None
+            return
         try:
-            return msgspec.convert(decode((self._place / f"{_file(name)}.json").read_bytes()), Told)
-        except (OSError, ValueError, TypeError, msgspec.ValidationError):
-            return Told()
+            row = self._home.store.write(lambda tx: self._take(tx, target.name, me))
+            if row is None:
+                yield None
+                return
+            _reached("notify.held")
+            state = msgspec.convert(decode(row.state), Told)
+            try:
+                yield state
+                self._keep(target, state)
+            finally:
+                self._home.store.write(lambda tx: tx.take_told(target.name, "", me))
+        finally:
+            _TELLING.discard((me, target.name))
+
+    def _take(self, tx: Writing, name: str, me: str) -> ToldRow | None:
+        tx.beat(self._home.beat())
+        row = tx.told(name)
+        if row is None or (row.holder not in ("", me) and not is_dead(self._home, tx, row.holder)):
+            return None
+        return row if tx.take_told(name, me, row.holder) else None
 
     def _keep(self, target: Target, state: Told) -> None:
-        write_private(self._place / f"{_file(target.name)}.json", encode(state))
+        said, me = encode(state).decode(), self._home.process.id
+        if not self._home.store.write(lambda tx: tx.keep_told(target.name, said, me)):
+            raise TakenOver
+
+    def _beat(self) -> None:
+        """Its process lives, however long a target takes to take a message."""
+        self._home.store.write_soon(lambda tx: tx.beat(self._home.beat()))
 
 
-def _file(name: str) -> str:
-    return name.encode().hex()
+class _Telling(set[tuple[str, str]]):
+    """What threads of this process are at: in the ledger they have one name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def add_new(self, what: tuple[str, str]) -> bool:
+        with self._lock:
+            known = what in self
+            self.add(what)
+            return not known
 
 
-def kind_of(event: HomeEvent) -> str:
-    """For what of `ON` an event stands; empty for none."""
-    body = event.event.body if isinstance(event.event.body, dict) else {}
-    match event.event.name:
-        case "interrupt.opened" if body.get("type") in DOUBTS:
-            return "doubt"
-        case "interrupt.opened" if is_for_people(str(body.get("type"))):
-            return "opened"
-        case "run.failed":
-            return "failed"
-        case "run.succeeded" | "run.aborted":
-            return "finished"
-        case _:
-            return ""
+_TELLING = _Telling()
 
 
-def _of_event(target: Target, event: HomeEvent, kind: str) -> Notice:
-    told, body = event.event, event.event.body if isinstance(event.event.body, dict) else {}
-    known: dict[str, Any] = {"flow": event.flow, "task": event.task, "scope": event.scope}
-    number, name = f"{told.run_id}:{told.seq}", event.flow.rpartition(":")[2]
-    if kind in ("opened", "doubt"):
-        wait = str(body.get("id", ""))
-        return _of_wait(target, number, kind, str(body.get("says") or told.name), told.run_id, wait, **known)
-    error = body.get("error") if isinstance(body.get("error"), dict) else {}
-    text = f"{name} {told.name.partition('.')[2]}" + (f": {error.get('message', '')}" if error else "")
-    return _message(target, number, kind, text, told.run_id, at=told.at.isoformat(), **known)
+class _Sent:
+    """How many messages were taken."""
+
+    count = 0
 
 
-def _of_wait(target: Target, id: str, kind: str, text: str, run_id: str, wait: str, **known: Any) -> Notice:
-    answer = ""
-    if target.answers and kind in ("opened", "deadline"):
-        answer = f"{target.link}/answer/{answer_token(target, wait, int(time.time()))}"
-    link = f"{target.link}/inbox/{wait}" if target.link else ""
-    return Notice(id, kind, _now(), text, link, answer, run_id, interrupt=wait, **known)
-
-
-def _message(target: Target, id: str, kind: str, text: str, run_id: str, at: str = "", **known: Any) -> Notice:
-    link = f"{target.link}/runs/{run_id}" if target.link else ""
-    return Notice(id, kind, at or _now(), text, link, "", run_id, **known)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()
-
-
-def trial(target: Target) -> Notice:
-    """A message that only shows that it arrives."""
-    return Notice(f"test:{int(time.time())}", "opened", _now(), "This is a test of the notifications.", target.link)
+def _reached(point: str) -> None:
+    if failpoints.armed:
+        failpoints.armed(point)

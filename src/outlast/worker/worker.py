@@ -23,6 +23,7 @@ from outlast.runs.find import Due
 from outlast.runs.start import claim_run, given_back, go_on, go_on_async
 from outlast.runs.stops import SHUTDOWN
 from outlast.values.ambient import begin
+from outlast.worker.notify import Notifier
 from outlast.worker.place import WorkPlace, told_of
 
 if TYPE_CHECKING:
@@ -93,10 +94,11 @@ class Worker:
         drain_seconds: float | None = None,
         tell: Tell = nobody,
         loop: asyncio.AbstractEventLoop | None = None,
+        notifies: bool = False,
     ) -> None:
         """`only_given`: leave runs of flows alone that no home was given; `queues`: and other queues than these.
 
-        On a `loop` async flows run there.
+        `notifies`: also tell whoever is to be told of what happens there. On a `loop` async flows run there.
         """
         if type(concurrency) is not int or concurrency < 1:
             raise ValueRefused(
@@ -104,6 +106,7 @@ class Worker:
             )
         self._concurrency, self._only_given, self._drain_seconds = concurrency, only_given, drain_seconds
         self._tell, self._loop, self._queues = tell, loop, frozenset(queues)
+        self._notifies, self._notifiers = notifies, list[Notifier]()
         self._bell, self._lock = Bell(), threading.Condition()
         self._under_way: dict[tuple[str, str], WorkPlace] = {}
         self._ending = False
@@ -134,7 +137,16 @@ class Worker:
                 place.enlist(self._concurrency)
             thread = threading.Thread(target=self._live, name="outlast-worker", daemon=True)
             self._thread = begin(thread, "a worker")
+            self._notifiers = [self._notifier(place) for place in self._places.values() if self._notifies]
+            for notifier in self._notifiers:
+                notifier.start()
         return self
+
+    def _notifier(self, place: WorkPlace) -> Notifier:
+        home = place.executor.home
+        return Notifier(
+            place.outlast, home.path, home.tenant, tell=lambda line: self._say("refused", place, "", error=line)
+        )
 
     def stop(self) -> None:
         """Take nothing any more; runs under way end their steps, and go on where somebody works next."""
@@ -143,6 +155,8 @@ class Worker:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join()
+        for notifier in self._notifiers:
+            notifier.stop()
         for place in self._places.values():
             place.unhook()
             place.leave()

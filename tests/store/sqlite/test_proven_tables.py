@@ -23,6 +23,7 @@ NOT_PROVEN = {
     "limits": "they say when steps begin, and nothing of what these do",
     "limit_slots": "as limits",
     "workers": "who is at work, for who looks",
+    "told": "it says when a message is sent again, and nothing of what happened",
     "record_refs": "derived from records, and compared with them",
 }
 

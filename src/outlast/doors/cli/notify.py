@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import emit, note, say, table
 from outlast.errors import NameInvalid
+
+if TYPE_CHECKING:
+    from outlast.worker.targets import Target
 
 SECTIONS: Sections = {
     "Notifications": {
@@ -47,8 +50,9 @@ def notify() -> None:
 def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **given: Any) -> int:
     """Tell TO by a webhook, a chat that takes Slack's form, an e-mail, or a command that gets the message as JSON.
 
-    A new target is told what comes from now on. `outlast serve` tells, or `outlast notify send`. The secret by which a
-    webhook is signed is made unless it is given, and shown once; it is kept in notify.json, which only you can read.
+    A new target is told what comes from now on, by every `outlast work` and `outlast serve` of this home. The secret by
+    which a webhook is signed is made unless it is given, and shown once; it is kept in notify.json, which only you can
+    read.
     """
     home = late.backups.folder_of(call.home, note)
     secret = os.environ.get(secret_env, "") if secret_env else ""
@@ -72,15 +76,25 @@ def list_(call: Invocation) -> int:
     """Everybody who is told, of what, and whether that works."""
     home = late.backups.folder_of(call.home, note)
     found = late.targets.Targets(home).all()
-    if call.json:
-        emit({"targets": [each.shown() for each in found]})
-    elif found:
-        table(
-            ("TARGET", "KIND", "TO", "TENANT", "OF"), [(t.name, t.kind, t.to, t.tenant, ", ".join(t.on)) for t in found]
-        )
-    else:
+    if not found and not call.json:
         say("nobody is told; add somebody: outlast notify add NAME webhook URL")
+        return 0
+    standing = _standing(call, found) if found else {}
+    if call.json:
+        emit({"targets": [each.shown() | {"not_taken": standing.get(each.name, "")} for each in found]})
+        return 0
+    rows = [(t.name, t.kind, t.to, t.tenant, ", ".join(t.on), standing.get(t.name) or "-") for t in found]
+    table(("TARGET", "KIND", "TO", "TENANT", "OF", "NOT TAKEN"), rows)
     return 0
+
+
+def _standing(call: Invocation, targets: list[Target]) -> dict[str, str]:
+    """Why the targets of this tenant do not take what they are told; nothing of those that do."""
+    with call.open(make=True) as outlast:
+        notifier = late.notify.Notifier(outlast, late.backups.folder_of(call.home), call.tenant or "default")
+        mine = [target for target in targets if target.tenant == (call.tenant or "default")]
+        told = {target.name: notifier.told(target) for target in mine}
+    return {name: f"{each.error} (try {each.tries})" for name, each in told.items() if each.tries}
 
 
 @command("remove")
@@ -98,7 +112,7 @@ def test(call: Invocation, name: str) -> int:
     """Send a message that only shows that it arrives."""
     target = late.targets.Targets(late.backups.folder_of(call.home, note)).named(name)
     try:
-        late.send.send(target, late.notify.trial(target))
+        late.send.send(target, late.notices.trial(target))
     except late.send.NotTaken as error:
         raise NameInvalid("target", name, f"it did not take the message: {error}") from error
     emit({"sent": True}) if call.json else say(f"{name} took it")
@@ -107,7 +121,7 @@ def test(call: Invocation, name: str) -> int:
 
 @command("send")
 def send(call: Invocation) -> int:
-    """Tell everybody what they were not told yet, and end; for cron, where no server does it."""
+    """Tell everybody what they were not told yet, and end; for cron, where nobody works and no server runs."""
     home = late.backups.folder_of(call.home, note)
     with call.open() as outlast:
         sent = late.notify.Notifier(outlast, home, call.tenant or "default", tell=note).send_all()

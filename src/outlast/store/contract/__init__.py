@@ -38,6 +38,9 @@ from outlast.store.contract.queues import (
     QueueRow,
     QueueWriting,
     SlotRow,
+    ToldReading,
+    ToldRow,
+    ToldWriting,
     WorkerRow,
 )
 from outlast.store.contract.runs import (
@@ -101,6 +104,7 @@ __all__ = [
     "TaskEventRow",
     "TaskRow",
     "Ticket",
+    "ToldRow",
     "Tombstone",
     "Weight",
     "WorkerRow",
@@ -158,6 +162,7 @@ class Reading(
     QueueReading,
     LimitReading,
     ScheduleReading,
+    ToldReading,
     HandoffReading,
     SessionReading,
     TaskReading,
@@ -179,6 +184,7 @@ class Writing(
     QueueWriting,
     LimitWriting,
     ScheduleWriting,
+    ToldWriting,
     HandoffWriting,
     SessionWriting,
     TaskWriting,

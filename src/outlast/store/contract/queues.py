@@ -121,3 +121,26 @@ class LimitWriting(LimitReading, Protocol):
     def drop_slot(self, number: int) -> None: ...
     def put_worker(self, worker: WorkerRow) -> None: ...
     def drop_worker(self, worker_id: str) -> None: ...
+
+
+# -- how far each target of notifications was told, and who is at it ----------------------------------
+
+
+class ToldRow(NamedTuple):
+    target: str
+    state: str  # JSON, of whoever tells
+    holder: str  # the process that tells it now; empty: none
+
+
+class ToldReading(Protocol):
+    """Lookups, each by an index."""
+
+    def told(self, target: str) -> ToldRow | None: ...
+
+
+class ToldWriting(ToldReading, Protocol):
+    """Writes inside a transaction."""
+
+    def add_told(self, target: str, state: str) -> None: ...
+    def take_told(self, target: str, holder: str, before: str) -> bool: ...
+    def keep_told(self, target: str, state: str, holder: str) -> bool: ...

@@ -1,8 +1,8 @@
-"""Queues, limits with their slots, and workers on one connection."""
+"""Queues, limits with their slots, workers, and how far targets of notifications were told, on one connection."""
 
 from __future__ import annotations
 
-from outlast.store.contract.queues import LimitRow, QueueEntry, QueueRow, SlotRow, WorkerRow
+from outlast.store.contract.queues import LimitRow, QueueEntry, QueueRow, SlotRow, ToldRow, WorkerRow
 from outlast.store.contract.runs import RunRow
 from outlast.store.nouns.rows import Rows, WrittenRows
 
@@ -153,3 +153,31 @@ class LimitWriter(WrittenRows, LimitReader):
 
     def drop_worker(self, worker_id: str) -> None:
         self._one("drop_worker", worker_id)
+
+
+# -- notifications -------------------------------------------------------------------------------------
+
+
+class ToldReader(Rows):
+    """Lookups."""
+
+    def told(self, target: str) -> ToldRow | None:
+        return self._row(ToldRow, "told_of", target)
+
+
+class ToldWriter(WrittenRows, ToldReader):
+    """Writes inside a transaction."""
+
+    def add_told(self, target: str, state: str) -> None:
+        """A new target; one that is there stays as it is."""
+        self._one("add_told", target, state)
+
+    def take_told(self, target: str, holder: str, before: str) -> bool:
+        """Whether it was still held by the one who was seen to hold it, and is now by another; empty: by nobody."""
+        self._one("take_told", holder, target, before)
+        return self.changes() == 1
+
+    def keep_told(self, target: str, state: str, holder: str) -> bool:
+        """Whether it is still held by this one: only then is anything kept."""
+        self._one("keep_told", state, target, holder)
+        return self.changes() == 1

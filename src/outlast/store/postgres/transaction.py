@@ -24,7 +24,7 @@ from outlast.store.nouns.handoffs import (
     TaskWriter,
 )
 from outlast.store.nouns.proofs import Proofs, proof_of
-from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter
+from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter, ToldReader, ToldWriter
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
@@ -41,6 +41,7 @@ class PostgresReader(
     QueueReader,
     LimitReader,
     ScheduleReader,
+    ToldReader,
     HandoffReader,
     SessionReader,
     TaskReader,
@@ -73,6 +74,7 @@ class PostgresTransaction(
     QueueWriter,
     LimitWriter,
     ScheduleWriter,
+    ToldWriter,
     HandoffWriter,
     SessionWriter,
     TaskWriter,

@@ -23,7 +23,7 @@ from outlast.store.nouns.handoffs import (
     TaskWriter,
 )
 from outlast.store.nouns.proofs import NAMES, Proofs, proof_of
-from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter
+from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter, ToldReader, ToldWriter
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
@@ -71,6 +71,7 @@ class StoreReader(
     QueueReader,
     LimitReader,
     ScheduleReader,
+    ToldReader,
     HandoffReader,
     SessionReader,
     TaskReader,
@@ -86,6 +87,7 @@ class Transaction(
     QueueWriter,
     LimitWriter,
     ScheduleWriter,
+    ToldWriter,
     HandoffWriter,
     SessionWriter,
     TaskWriter,
