@@ -3,12 +3,10 @@
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -16,79 +14,15 @@ from outlast.store import open as open_by_url
 from outlast.store.contract import Store, Writing
 
 from ...kit.postgres import Server, server
+from ...kit.wire import Wire
 from ..support import begin, broken, new_run, some, start_of
-
-SOCKET = ".s.PGSQL.5432"
-
-
-class Wire:
-    """Stands between a store and the server, and cuts a connection when it is told to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.cut, self.cuts = folder, "", 0
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / SOCKET))
-        self._listening.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def url(self) -> str:
-        return f"postgresql:///postgres?host={quote(str(self.folder), safe='')}&user=outlast"
-
-    def close(self) -> None:
-        self._listening.close()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                client, _ = self._listening.accept()
-            except OSError:
-                return
-            there = socket.socket(socket.AF_UNIX)
-            there.connect(str(server().folder / SOCKET))
-            for pair in ((client, there, True), (there, client, False)):
-                threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket, asks: bool) -> None:
-        try:
-            while piece := source.recv(1 << 16):
-                if self._is_cut(piece, asks):
-                    break
-                target.sendall(piece)
-        except OSError:
-            pass
-        for end in (source, target):
-            _shut(end)
-
-    def _is_cut(self, piece: bytes, asks: bool) -> bool:
-        """`before`: what is asked with the marked word never arrives. `after`: its answer never does."""
-        if asks and self.cut and self.word in piece:
-            if self.cut == "before":
-                self.cut, self.cuts = "", self.cuts + 1
-                return True
-            self._answer_is_lost = True
-        elif not asks and self.cut == "after" and self._answer_is_lost:
-            self.cut, self.cuts, self._answer_is_lost = "", self.cuts + 1, False
-            return True
-        return False
-
-    word = b""
-    _answer_is_lost = False
-
-
-def _shut(end: socket.socket) -> None:
-    try:
-        end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
 
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    folder = Path(tempfile.mkdtemp(prefix="outlast-wire-", dir="/tmp"))
-    wire = Wire(folder)
+    wire = Wire(server().folder)
     yield wire
     wire.close()
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

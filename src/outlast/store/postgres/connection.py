@@ -6,12 +6,14 @@ that texts keep their order. Numbers are always of eight bytes, so that a statem
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from struct import Struct
 from typing import Any, TypeVar
 
-from psycopg import Connection, RawCursor, errors
+from psycopg import Connection, OperationalError, RawCursor, errors
 from psycopg import Error as DriverError
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict
@@ -25,11 +27,13 @@ from outlast.errors import DiskFull, OutlastError, StoreBusy, StoreFailed, Store
 from outlast.store.nouns.rows import Rows, WrittenRows
 from outlast.store.statements import statements
 
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # what it says is ours to say
 R = TypeVar("R", bound=tuple[Any, ...])
 Link = Connection[tuple[Any, ...]]
 
 BUSY_SECONDS = 60
 STOPPED_SECONDS = 15  # so long a process that was stopped within a transaction keeps others from writing
+_COMING = ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")
 _ODD = re.compile("[\0\1]")
 _KEPT = re.compile("\1([\1\2])")
 
@@ -57,6 +61,42 @@ class TextLoader(Loader):
 
 class BinaryTextLoader(TextLoader):
     format = Format.BINARY
+
+
+class Numbers(list[int]):
+    """A column of numbers, given as one parameter. The driver looks at each value of a list; here all are of a kind."""
+
+
+class Pieces(list["bytes | None"]):
+    """A column of bytes."""
+
+
+class NumbersDumper(Dumper):
+    format, oid = Format.BINARY, 1016
+
+    def dump(self, obj: Numbers) -> Buffer:
+        count = len(obj)
+        row = [8] * (2 * count)
+        row[1::2] = obj
+        return _ARRAY.pack(1 if count else 0, 0, 20) + (_SIZE.pack(count, 1) if count else b"") + _numbers(count)(*row)
+
+
+class PiecesDumper(Dumper):
+    format, oid = Format.BINARY, 1001
+
+    def dump(self, obj: Pieces) -> Buffer:
+        head = _ARRAY.pack(1 if obj else 0, None in obj, 17) + (_SIZE.pack(len(obj), 1) if obj else b"")
+        return head + b"".join([_GONE if each is None else _LENGTH(len(each)) + each for each in obj])
+
+
+@cache
+def _numbers(count: int) -> Callable[..., bytes]:
+    return Struct(f"!{'iq' * count}").pack
+
+
+_ARRAY, _SIZE = Struct("!iii"), Struct("!ii")  # dimensions, whether there are nulls, the kind; how many, the first
+_LENGTH = Struct("!i").pack
+_GONE = _LENGTH(-1)
 
 
 def _is_odd(text: str) -> bool:
@@ -91,6 +131,8 @@ def set_up(connection: Link, schema: str) -> None:
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(bytes, BytesBinaryDumper)
     adapters.register_dumper(list, ListBinaryDumper)
+    adapters.register_dumper(Numbers, NumbersDumper)
+    adapters.register_dumper(Pieces, PiecesDumper)
     for loader in (TextLoader, BinaryTextLoader):
         adapters.register_loader("text", loader)
     connection.execute(
@@ -153,6 +195,12 @@ def translate(error: DriverError, place: str) -> OutlastError:
             return StoreFailed(place, f"UNIQUE constraint: {_said(error)}")
         case _:
             return StoreFailed(place, f"{type(error).__name__}: {_said(error)}")
+
+
+def is_away(error: OperationalError) -> bool:
+    """Whether a connection was not made because there is no server now, and not because it refused us."""
+    said = str(error)
+    return "FATAL:" not in said or any(word in said for word in _COMING)
 
 
 def place_of(url: str, schema: str) -> str:

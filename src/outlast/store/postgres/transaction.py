@@ -7,7 +7,7 @@ proven again before the commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from psycopg.sql import SQL, Identifier
@@ -28,7 +28,7 @@ from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, Qu
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
-from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
+from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites
 from outlast.store.statements import newest_version
 
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -145,12 +145,18 @@ class PostgresTransaction(
             self.moved.append((hold, head, before))
             for seq, (header, payload, names) in enumerate(entries, head + 1):
                 before = link(before, header)
-                rows.append((number, hold.run_key, seq, header, before, payload))
-                blobs += [(number, name, hold.run_key, seq) for name in names]
-            ends.append((number, hold.lease_key, hold.epoch, head, head + len(entries), before, hold.hash))
+                rows.append((number, seq, header, before, payload))
+                if names:
+                    blobs += [(number, name, seq) for name in names]
+            ends.append(
+                (number, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before, hold.run_key)
+            )
             hold.head, hold.hash = head + len(entries), before
-        given = [self._lock, *_columns(ends, 7), *_columns(rows, 6), *_columns(blobs, 4)]
-        moved = {number for (number,) in self.execute(self.sql["append_entries"], given, prepare=True)}
+        given = [self._lock, *_typed(ends, _ENDS), *_typed(rows, _ROWS)]
+        name = "append_entries"
+        if blobs:
+            name, given = "append_entries_with_blobs", [*given, *_columns(blobs, 3)]
+        moved = {number for (number,) in self.execute(self.sql[name], given, prepare=True)}
         stale = {hold for number, (hold, _) in enumerate(groups) if number not in moved}
         self.put_back(only=stale)
         return stale
@@ -209,6 +215,14 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     for hold, entries in appends:
         groups.setdefault(hold, []).extend(entries)
     return list(groups.items())
+
+
+_ENDS = (Numbers, Numbers, Numbers, Numbers, Pieces, Numbers, Pieces, Numbers)
+_ROWS = (Numbers, Numbers, Pieces, Pieces, Pieces)
+
+
+def _typed(rows: Sequence[tuple[Any, ...]], kinds: Sequence[Callable[[Any], list[Any]]]) -> list[list[Any]]:
+    return [kind(column) for kind, column in zip(kinds, _columns(rows, len(kinds)), strict=True)]
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

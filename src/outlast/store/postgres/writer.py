@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from psycopg import Error as DriverError
+from psycopg import OperationalError
 from psycopg.pq import TransactionStatus
 
 from outlast import failpoints
@@ -21,9 +22,11 @@ from outlast.ids import chance
 from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
+from outlast.store.postgres.connection import is_away
 from outlast.store.postgres.transaction import PostgresTransaction
 
 PATIENCE_SECONDS = 30.0  # with a server that is away
+OPENING_SECONDS = 3.0  # the same for the first connection: it may have been named wrongly
 
 Expected = dict[Hold, tuple[int, bytes]]
 
@@ -47,7 +50,17 @@ class PostgresWriter(CommitQueue):
     ) -> None:
         super().__init__()
         self._connect, self._translate, self._patience = connect, translate, patience_seconds
-        self._tx = connect()
+        self._tx = self._first(time.monotonic() + min(OPENING_SECONDS, patience_seconds))
+
+    def _first(self, until: float) -> PostgresTransaction:
+        """The first connection; a server that is just away or comes back is waited for a little."""
+        while True:
+            try:
+                return self._connect()
+            except OperationalError as error:
+                if time.monotonic() > until or not is_away(error):
+                    raise
+            time.sleep(0.01 + chance() * 0.1)
 
     def append_if_free(self, hold: Hold, entry: JournalEntry) -> bool:
         """Commit one entry if nobody else is writing or waits to; False, and nothing done, otherwise."""

@@ -9,22 +9,40 @@
 -- head do not: a database that was put back to an earlier state gives the same numbers again.
 WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
 ends AS (
-  SELECT given.* FROM locked, unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[])
-    AS given (number, chain, epoch, head, upto, hash, before)),
+  SELECT given.* FROM locked,
+    unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bigint[], ?::bytea[], ?::bigint[])
+    AS given (number, lease, epoch, head, before, upto, hash, chain)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
-  WHERE chains.key = ends.chain AND chains.epoch = ends.epoch AND chains.head = ends.head
-    AND chains.hash = ends.before
-  RETURNING ends.number),
+  WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
+  RETURNING ends.number, ends.chain),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT given.chain, given.seq, given.header, given.hash, given.payload
-  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
-    AS given (number, chain, seq, header, hash, payload) JOIN moved USING (number)),
+  SELECT moved.chain, given.seq, given.header, given.hash, given.payload
+  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+    AS given (number, seq, header, hash, payload) JOIN moved USING (number))
+SELECT number FROM moved
+
+-- name: append_entries_with_blobs
+-- The same where entries refer to blobs.
+WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
+ends AS (
+  SELECT given.* FROM locked,
+    unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bigint[], ?::bytea[], ?::bigint[])
+    AS given (number, lease, epoch, head, before, upto, hash, chain)),
+moved AS (
+  UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
+  WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
+  RETURNING ends.number, ends.chain),
+added AS (
+  INSERT INTO journal (chain, seq, header, hash, payload)
+  SELECT moved.chain, given.seq, given.header, given.hash, given.payload
+  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+    AS given (number, seq, header, hash, payload) JOIN moved USING (number)),
 referred AS (
   INSERT INTO blob_refs (digest, chain, seq)
-  SELECT given.digest, given.chain, given.seq
-  FROM unnest(?::bigint[], ?::text[], ?::bigint[], ?::bigint[]) AS given (number, digest, chain, seq)
+  SELECT given.digest, moved.chain, given.seq
+  FROM unnest(?::bigint[], ?::text[], ?::bigint[]) AS given (number, digest, seq)
   JOIN moved USING (number) ON CONFLICT DO NOTHING)
 SELECT number FROM moved
 
