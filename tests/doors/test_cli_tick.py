@@ -301,3 +301,16 @@ def test_a_run_that_another_process_was_quicker_with_is_told_as_it_stands(cli: "
 
         outcome, signal = until_done(outlast, (first, 0), too_late, quiet=True)
     assert (first.status, outcome.status, outcome.result, signal) == ("waiting", "succeeded", "rested", 0)
+
+
+def test_a_queued_run_that_nobody_took_in_time_ends_and_others_stay_in_their_queue(cli: "Cli", ticked: Ticked) -> None:
+    with cli.opened() as outlast:
+        flow = find_flow(str(cli.folder / "flows.py:sleeper"))
+        late = outlast.with_options(queue="q", queue_timeout=0.001).start(flow, task="late").run_id
+        left = outlast.with_options(queue="q").start(flow, task="left").run_id
+        assert ticked(0, "--dry-run") == [(late, "not_taken", None)]
+        assert outlast.get(late).status == "queued"
+        assert ticked(0, "--scope", "elsewhere") == []
+        assert ticked(0) == [(late, "not_taken", "aborted")]
+        assert (outlast.get(late).error["type"], outlast.get(left).status) == ("queue_timed_out", "queued")  # type: ignore[index]
+        assert cli("tick").out == "nothing is due\n"

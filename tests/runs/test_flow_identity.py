@@ -67,6 +67,19 @@ def test_a_name_a_module_a_file_and_a_flow_file_are_told_apart(releases: Deploys
         (("module:m:f", "m:f"), ("module:m:f", "m:f"), "same"),
         (("module:m:f", "m:f"), ("module:n:f", "n:f"), "other"),
         (("module:m:f", "m:f"), ("file:flow.py:f", "r1/flow.py:f"), "other"),
+        (("module:flow:f", "flow:f"), ("file:flow.py:f", "r1/flow.py:f"), "same"),
+        (("module:r1.flow:f", "r1.flow:f"), ("file:flow.py:f", "r1/flow.py:f"), "same"),
+        (("module:r2.flow:f", "r2.flow:f"), ("file:flow.py:f", "r1/flow.py:f"), "other"),
+        (("module:flow:f", "flow:f"), ("file:flow.py:g", "r1/flow.py:g"), "other"),
+        (("module:pack:f", "pack:f"), ("file:__init__.py:f", "pack/__init__.py:f"), "same"),
+        (("name:a", "flow:f"), ("file:flow.py:f", "r1/flow.py:f"), "same"),
+        (("name:a", "flow:f"), ("name:b", "r1/flow.py:f"), "other"),
+        (("file:flow.py:f", "r1/flow.py:f"), ("module:r1.flow:f", "r1.flow:f"), "same"),
+        (("file:flow.py:f", "link/flow.py:f"), ("module:link.flow:f", "link.flow:f"), "same"),
+        (("file:flow.py:f", "r1/flow.py:f"), ("module:nowhere.flow:f", "nowhere.flow:f"), "other"),
+        (("file:top.py:f", "r1/top.py:f"), ("module:top:f", "top:f"), "same"),
+        (("file:top.py:f", "r2/top.py:f"), ("module:top:f", "top:f"), "other"),
+        (("script:flow", "script:flow"), ("file:script.py:flow", "r1/script.py:flow"), "other"),
         (("file:flow.py:f", "r1/flow.py:f"), ("file:flow.py:f", "r1/flow.py:f"), "same"),
         (("file:flow.py:f", "r1/flow.py:f"), ("file:flow.py:f", "twin/flow.py:f"), "same"),
         (("file:flow.py:f", "r1/flow.py:f"), ("file:flow.py:f", "r2/flow.py:f"), "other_code"),
@@ -84,6 +97,8 @@ def test_the_rule(tmp_path: Path, recorded: tuple[str, str], asked: tuple[str, s
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "flow.py").write_text(text)
     (tmp_path / "r1" / "twin.py").write_text("x = 1")
+    for file, text in {"top.py": "x = 3", "r1/top.py": "x = 3  # equal", "r2/top.py": "x = 4"}.items():
+        (tmp_path / file).write_text(text)
     (tmp_path / "link").symlink_to("r2")
     before, now = FlowFacts(*recorded, ""), FlowFacts(*asked, "")
     assert compared(tmp_path, before, now) == answer

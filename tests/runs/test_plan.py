@@ -180,7 +180,7 @@ def test_what_contests_can_be_accepted_with_a_reason_on_the_record(contested: Pl
 
 
 @pytest.mark.parametrize(
-    "accept", [["resource_missing:search"], "resource_missing", ["effect_in_doubt", "resource_missing"]]
+    "accept", [["resource_missing:search"], "resource_missing", ["resource_missing", "resource_missing:search"]]
 )
 def test_an_acceptance_names_the_code_and_may_name_the_subject(contested: Place, accept: Any) -> None:
     assert contested.outlast.resume(contested.run_id, accept=accept, why="fine").status == "succeeded"
@@ -191,6 +191,27 @@ def test_an_acceptance_of_something_else_does_not_help(contested: Place, accept:
     with pytest.raises(Contested):
         contested.outlast.resume(contested.run_id, accept=accept, why="fine")
     assert contested.outlast.get(contested.run_id).status == "failed"
+
+
+@pytest.mark.parametrize("word", ["integrity_broken", "resource_missing:other", "resource_mising"])
+def test_what_does_not_stand_is_not_accepted_in_silence(contested: Place, word: str) -> None:
+    accept = ["resource_missing", word]
+    plan = contested.outlast.plan(contested.run_id, accept=accept)
+    assert plan.refused is not None
+    assert plan.refused.code == "name_invalid"
+    with pytest.raises(NameInvalid, match=f"accept '{word}' .* there is resource_missing:search"):
+        contested.outlast.resume(contested.run_id, accept=accept, why="fine")
+    assert contested.outlast.get(contested.run_id).status == "failed"
+    assert contested.events("run.accepted") == []
+
+
+def test_what_was_accepted_before_may_be_said_again(contested: Place) -> None:
+    said = {"accept": ["resource_missing"], "why": "fine"}
+    del KNOBS["smooth"]
+    assert contested.outlast.resume(contested.run_id, **said).status == "failed"
+    KNOBS["smooth"] = True
+    contested.outlast.resource("search", "engine")  # nothing contests it any more
+    assert contested.outlast.resume(contested.run_id, **said).status == "succeeded"
 
 
 @pytest.mark.parametrize("why", ["", "  "])

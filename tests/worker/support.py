@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from outlast import AsyncRun, Run, current, flow, step
+from outlast.python.decorators import Flow
 
 from ..kit.place import KNOBS, ran, reach
 
 T = TypeVar("T")
+Spoken = tuple[Flow[..., str], Flow[..., str]]  # one flow: by its module, and by its file
 PATIENCE_SECONDS = 100.0  # more than a run that was refused is left alone
 
 
@@ -70,4 +72,16 @@ async def on_a_loop(run: AsyncRun) -> str:
     return str(answer["approved"])
 
 
-__all__ = ["asks", "current", "fails_first", "hears", "on_a_loop", "parent", "sleeps", "until", "work", "works"]
+__all__ = [
+    "Spoken",
+    "asks",
+    "current",
+    "fails_first",
+    "hears",
+    "on_a_loop",
+    "parent",
+    "sleeps",
+    "until",
+    "work",
+    "works",
+]

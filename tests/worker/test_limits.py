@@ -209,7 +209,9 @@ def test_other_numbers_count_from_the_next_step_on_and_one_can_be_removed(place:
         place.outlast.remove_limit("api")
 
 
-@pytest.mark.parametrize("wrong", [{"concurrency": -1}, {"rate": "many"}, {"rate": "0/m"}, {"concurrency": True}])
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": -1}, {"concurrency": 0}, {"rate": "many"}, {"rate": "0/m"}, {"concurrency": True}]
+)
 def test_numbers_that_cannot_be_are_refused(place: Place, wrong: dict[str, object]) -> None:
     with pytest.raises(NameInvalid):
         place.outlast.set_limit("api", **wrong)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from outlast.flows.cron import shown, times_after
 from outlast.runs.queues import schedule
 
 from ..kit.place import Place
-from .support import until, work
+from .support import Spoken, until, work
 
 HOUR = 3600
 
@@ -224,3 +224,34 @@ def test_a_trigger_is_repeated_by_its_operation_id_alone(place: Place) -> None:
     place.clock.advance(1)
     assert place.outlast.schedules.trigger("s", operation_id="once").id == first.id
     assert (place.outlast.schedules.trigger("s").id != first.id, first.schedule) == (True, "s")
+
+
+# -- whose flow it is ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [(0, 1), (1, 0)], ids=["by its file", "by its module"])
+def test_a_schedule_of_a_module_is_fired_by_who_has_its_file_and_the_other_way_round(
+    place: Place, spoken: Spoken, way: tuple[int, int]
+) -> None:
+    made, given = spoken[way[0]], spoken[way[1]]
+    first = place.outlast.schedules.add("s", made, "0 * * * *")
+    assert place.outlast.schedules.add("s", given, "0 * * * *") == first  # the same flow: nothing changes
+    with place.outlast.worker(given), opened(place) as other, other.worker(made):
+        assert place.outlast.schedules.list()[0].held_up == ""
+        place.clock.advance(HOUR)
+        until(lambda: [run.status for run in place.outlast.runs()] == ["waiting"])
+        place.clock.advance(HOUR)
+        until(lambda: [run.status for run in place.outlast.runs()] == ["waiting", "waiting"])
+    assert len({*fired(place)}) == 2
+
+
+def test_a_schedule_whose_flow_no_worker_has_says_so(place: Place) -> None:
+    assert place.outlast.schedules.add("s", report, "0 7 * * *").held_up == "no_worker"
+    with place.outlast.worker(hourly):
+        found = {one.name: one.held_up for one in place.outlast.schedules.list()}
+        assert found == {"hourly": "", "s": "no_worker"}
+    with place.outlast.worker(report):
+        assert place.outlast.schedules.list()[1].held_up == ""
+    with place.outlast.worker():  # it looks for every flow where it lies
+        assert place.outlast.schedules.list()[1].held_up == ""
+    assert place.outlast.schedules.pause("s").held_up == ""

@@ -1,6 +1,7 @@
 """`outlast work`, in processes that are stopped and killed: what one leaves, the next goes on with."""
 
 import json
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -74,3 +75,25 @@ def test_a_flow_that_is_not_there_is_refused_before_anything(work: Work) -> None
     process = work.command("work", "nowhere.yaml")
     assert work.code(process) == 5
     assert "nowhere.yaml" in work.err
+
+
+@pytest.mark.parametrize("named", ["spoken:bill", "spoken.py:bill"])
+def test_the_command_that_a_run_without_a_worker_names_takes_it(work: Work, named: str) -> None:
+    body = "from outlast import Run, flow\n\n@flow\ndef bill(run: Run) -> str:\n    return 'done'\n\n"
+    (work.folder / "spoken.py").write_text(body + "@flow\ndef other(run: Run) -> None:\n    return None\n")
+    asked = work.command("run", named, "--queue", "q")
+    assert work.code(asked) == 3
+    (told,) = [line for line in work.out.splitlines() if line.startswith("no worker has its flow; start one: outlast ")]
+    words = shlex.split(told.partition("outlast ")[2])
+    process = work.command(*words)
+    wait_until(lambda: "now succeeded" in work.out, work.out + work.err)
+    assert "for bill; stop" in work.out
+    process.send_signal(TERM)
+    assert work.code(process) == 0
+
+
+def test_what_is_no_flow_after_a_colon_is_refused(work: Work) -> None:
+    (work.folder / "spoken.py").write_text("def bill(run: object) -> None: ...\n")
+    process = work.command("work", "spoken.py:bill")
+    assert work.code(process) == 5
+    assert "it is not a flow (decorate it with @flow)" in work.err

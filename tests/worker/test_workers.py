@@ -12,9 +12,10 @@ import pytest
 
 from outlast import AsyncOutlast, Run, flow
 from outlast.errors import FlowInvalid, OptionInvalid, TaskAborted
+from outlast.worker.worker import Worker, WorkNote
 
 from ..kit.place import KNOBS, Place
-from .support import until, work, works
+from .support import Spoken, asks, until, work, works
 
 
 @flow(queue="agents", queue_timeout="10m")
@@ -107,6 +108,52 @@ def test_a_queued_run_whose_flow_no_worker_has_says_so(place: Place) -> None:
         place.outlast.resume_queue("agents")
         until(lambda: place.outlast.get(run_id).finished)
     assert held_up(place, run_id) == ""
+
+
+def test_a_run_that_could_go_on_and_whose_flow_no_worker_has_says_so(place: Place) -> None:
+    place.crash(works, "b", at="work b again")
+    crashed = place.outlast.runs()[0].id
+    answered = place.outlast.run(asks)
+    with place.outlast.worker(patient):
+        assert held_up(place, answered.run_id) == ""  # nobody has answered it
+        place.outlast.answer(answered.interrupts[0].id, {"approved": True})
+        assert (held_up(place, answered.run_id), held_up(place, crashed)) == ("no_worker", "no_worker")
+    assert held_up(place, answered.run_id) == ""  # where nobody works it goes on by hand
+    with place.outlast.worker(asks, works, queues=["others"]):
+        until(lambda: place.outlast.get(answered.run_id).finished and place.outlast.get(crashed).finished)
+
+
+def test_one_that_came_through_a_queue_says_so_wherever_nobody_works(place: Place) -> None:
+    told: list[WorkNote] = []
+    with Worker([place.outlast], tell=told.append):
+        run_id = place.outlast.with_options(queue="agents").start(asks).run_id
+        until(lambda: place.outlast.get(run_id).status == "waiting")
+    place.outlast.answer(place.outlast.interrupts(run_id)[0].id, {"approved": True})
+    assert held_up(place, run_id) == "no_worker"
+    with Worker([place.outlast], tell=told.append):
+        until(lambda: place.outlast.get(run_id).finished)
+    took = [(note.reason, note.run_id) for note in told if note.kind == "took"]
+    assert took == [("queued", run_id), ("answered", run_id)]
+
+
+# -- a module, and the file that it is -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [(0, 1), (1, 0)], ids=["by its file", "by its module"])
+def test_a_worker_takes_the_runs_of_a_module_by_its_file_and_the_other_way_round(
+    place: Place, spoken: Spoken, way: tuple[int, int]
+) -> None:
+    started, given = spoken[way[0]], spoken[way[1]]
+    assert started.spec.identity != given.spec.identity
+    asked, queued = place.outlast.run(started), place.outlast.with_options(queue="q").start(started, "b").run_id
+    with place.outlast.worker(given):
+        place.outlast.answer(asked.interrupts[0].id, {"word": "kelp"})
+        until(lambda: place.outlast.get(asked.run_id).result == "kelp")
+        until(lambda: place.outlast.get(queued).status == "waiting")
+        assert held_up(place, queued) == ""
+    found = place.outlast.get(asked.run_id)
+    assert (found.source, found.identity) == ("spoken_words:spoken", spoken[0].spec.identity)  # found from anywhere
+    assert place.outlast.run(given, "b").run_id == queued  # the same call, by its other name
 
 
 def test_a_delayed_run_says_until_when(place: Place) -> None:

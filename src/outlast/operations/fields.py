@@ -138,7 +138,7 @@ QueueTimeout = Annotated[
     float | str, about("It ends unless a worker took it out of its queue within this time: seconds, or text; 0: never.")
 ]
 LimitName = Annotated[str, about("The limit, as steps name it.")]
-LimitConcurrency = Annotated[int, about("How many steps of all runs at once; 0: however many.")]
+LimitConcurrency = Annotated[int | None, about("How many steps of all runs at once; without it however many.")]
 LimitRate = Annotated[str, about("How many may begin, such as `30/m`; also `/s`, `/h`, `/d`. Empty: however many.")]
 ScheduleName = Annotated[str, about("The schedule, by its name in the scope.")]
 Cron = Annotated[str, about("A line of cron, such as `0 7 * * MON-FRI`.")]

@@ -136,7 +136,7 @@ class OfLimit(Change):
 class SetLimit(OfLimit):
     """Which limit, and its numbers."""
 
-    concurrency: f.LimitConcurrency = 0
+    concurrency: f.LimitConcurrency = None
     rate: f.LimitRate = ""
 
 

@@ -16,6 +16,7 @@ from outlast.home.caller import Door
 from outlast.home.place import FoundHome as FoundHome
 from outlast.home.place import check_name, check_tenant, look_up, refuse_lost
 from outlast.home.place import without_password as without_password
+from outlast.python import rooms
 from outlast.python.outlast import Outlast
 from outlast.python.shared import Shared, url_of
 
@@ -126,6 +127,13 @@ def seconds_to_stop(outlast: Shared, *, now: bool = False) -> float:
     """How long runs may take to stop after their steps, or at once."""
     settings = outlast._home.settings
     return settings.patience_seconds + 1 + (0 if now else settings.grace_seconds)
+
+
+def end_overdue(outlast: Shared, scope: str | None, *, dry_run: bool = False) -> list[str]:
+    """End the queued runs that nobody took in time: their ids. Those of a server are ended there."""
+    if not isinstance(outlast, Outlast) or found_home(outlast) is None:
+        return []
+    return (rooms.expiry.overdue if dry_run else rooms.expiry.expire)(outlast._caller, scope)
 
 
 def leave_runs(outlast: Shared) -> None:

@@ -19,7 +19,7 @@ from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInva
 from outlast.files import git, repository
 from outlast.files.patterns import never
 from outlast.files.place import folder_at
-from outlast.flows.loading import here, is_flow_file, lasting, load_module
+from outlast.flows.loading import here, is_flow_file, lasting, load, load_module
 from outlast.home.place import FoundHome as FoundHome
 from outlast.home.place import check_tenant as check_tenant
 from outlast.home.place import has_tenant as has_tenant
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _CONTENT = {"contains", "sha256"}  # rules that tell of content
+NOT_A_FLOW = "it is not a flow (decorate it with @flow)"
 INSIDE = "name a file of this project, or give the content itself"
 
 
@@ -141,14 +142,18 @@ class Flows:
                 self._add(flow)
 
     def _of(self, place: str) -> Iterator[Served]:
-        """Every flow of a module, a `file.py` or a `flow.yaml`. Raises FlowNotFound, RecipeInvalid."""
+        """Every flow of a module, a `file.py` or a `flow.yaml`; the one that is named after a colon.
+
+        Raises FlowNotFound, RecipeInvalid.
+        """
         folders = [here(), *([self._project] if self._project else [])]
         if is_flow_file(place):
             yield flow_file(place, *folders)
             return
-        found = [each for each in vars(load_module(place, *folders)).values() if isinstance(each, Flow)]
+        named = [load(place, *folders)] if ":" in place else vars(load_module(place, *folders)).values()
+        found = [each for each in named if isinstance(each, Flow)]
         if not found:
-            raise FlowNotFound(place, "it has no flows (decorate functions with @flow)")
+            raise FlowNotFound(place, NOT_A_FLOW if ":" in place else "it has no flows (decorate functions with @flow)")
         yield from {id(each): each for each in found}.values()
 
     def _add(self, flow: Served) -> None:

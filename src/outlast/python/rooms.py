@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import files as files
     from outlast.runs.outputs import restore as restore
     from outlast.runs.outputs import workspace as workspace
+    from outlast.runs.queues import expiry as expiry
     from outlast.runs.queues import limit as limit
     from outlast.runs.queues import queue as queue
     from outlast.runs.queues import workers as workers
@@ -70,7 +71,7 @@ _PLACES = {
         same_flow start timeline
     """,
     "outlast.runs.outputs": "files restore workspace",
-    "outlast.runs.queues": "limit queue workers",
+    "outlast.runs.queues": "expiry limit queue workers",
     "outlast.runs.replay": "replay",
     "outlast.runs.waits": "ask signal",
     "outlast.sessions": "session",

@@ -457,10 +457,12 @@ class Shared:
         """Every limit that steps share, with those that hold it and those that wait for it."""
         return rooms.limit.limits(self._home)
 
-    def set_limit(self, limit: str, *, concurrency: int = 0, rate: str = "", operation_id: str | None = None) -> Limit:
+    def set_limit(
+        self, limit: str, *, concurrency: int | None = None, rate: str = "", operation_id: str | None = None
+    ) -> Limit:
         """How many steps that name this `limit` run at once, and how many begin in a while (`30/m`), over all runs.
 
-        0 and empty: however many. One that is there has these numbers from the next step on. Raises NameInvalid.
+        What is not given is not limited. One that is there has these numbers from the next step on. Raises NameInvalid.
         """
         return rooms.limit.set_limit(self._caller, limit, concurrency, rate, operation_id)
 

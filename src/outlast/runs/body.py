@@ -156,10 +156,13 @@ def _recover(
     suspects = _count_death(found, claimed)
     outlook = planning.outlook(executor, found, spec, claimed.silent_at, partial=accept.partial)
     verdict = outlook.verdict
+    taken = _accepted(found, outlook.standing, accept)
+    if refused := planning.unmatched(found, verdict, accept):
+        raise refused
     execution = Execution(executor, hold, found.ledger, claimed.run.trace_id, resumed=True)
     execution.suspects = suspects
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
-    for reason in _accepted(found, outlook.standing, accept):
+    for reason in taken:
         facts = {
             "fingerprint": reason.fingerprint,
             "why": accept.why,

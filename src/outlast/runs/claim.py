@@ -56,6 +56,7 @@ class RunClaim(NamedTuple):
     death: str = ""  # of one that was found crashed: why that is no step's doing alone (`heartbeat.py`)
     taken_from: str = ""  # who held it, and may live
     left: tuple[StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
+    reason: str = "queued"  # of one that was taken out of a queue: why it could go on
 
 
 def run_fact(name: str, facts: Any, *, epoch: int, at: int, trace_id: str = "") -> JournalEntry:

@@ -23,12 +23,11 @@ from outlast.errors import ValueRefused
 from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
-from outlast.runs import holder as holders
 from outlast.runs.look import PAGE, UNREADABLE, each_run, held_rows, listed
-from outlast.runs.run import FINISHED, STATUSES, RunRecord
-from outlast.runs.stops import SHUTDOWN, who_stopped
-from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below, every_row
-from outlast.values.codec import decode, encode
+from outlast.runs.queues.reason import is_of_its_own, reason_of
+from outlast.runs.run import STATUSES, RunRecord
+from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
+from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import duration
 
@@ -220,7 +219,7 @@ def _looked_at(caller: Caller, rows: Iterable[RunRow], all: bool) -> list[Due]:
 
 def _is_looked_at(home: Home, row: RunRow, all: bool) -> bool:
     """Whether a run may be due at all: its own row is enough to rule out most that were stopped long ago."""
-    if row.parent or row.seal or row.flow.startswith("script:"):
+    if not is_of_its_own(row):
         return False
     return all or row.status != "interrupted" or home.clock.now() - row.updated_at <= OLD_US
 
@@ -231,25 +230,11 @@ def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
     One whose records cannot be read is not due: who resumes it, or verifies, is told why.
     """
     try:
-        reason = _reason(caller, row.id, look)
+        reason = reason_of(caller, look, row.id)
         lease = look.lease_of(row.id) if reason in ("crashed", "stopped") else None
         return Due(row.id, reason, row.scope, lease is not None and _is_old(caller.home, look, row, lease))
     except UNREADABLE:
         return Due(row.id, "", row.scope)
-
-
-def _reason(caller: Caller, run_id: str, look: Reading) -> str:
-    """Why a run can go on now; empty when it cannot."""
-    row, lease = look.run_by_id(run_id), look.lease_of(run_id)
-    if row is None or lease is None or holders.holder_of(caller, look, run_id, lease):
-        return ""
-    if row.status == "waiting":
-        return _over(caller, look, row)
-    if any(kind == "pause" for _, kind, _, _ in look.untaken(row.key)):
-        return ""  # a person stopped it, and its owner was gone before it heard
-    if row.status in ("running", "crashed"):
-        return "crashed"
-    return "stopped" if row.status == "interrupted" and who_stopped(look, row, lease) == SHUTDOWN else ""
 
 
 def _is_old(home: Home, look: Reading, row: RunRow, lease: LeaseRow) -> bool:
@@ -258,23 +243,3 @@ def _is_old(home: Home, look: Reading, row: RunRow, lease: LeaseRow) -> bool:
     ended = [read_header(entry.header).ended_at for entry in look.entries_of(row.key, [lease.head])]
     last = max(row.updated_at, beat.wall_us if beat else 0, *ended, 0)
     return home.clock.now() - last > OLD_US
-
-
-def _over(caller: Caller, look: Reading, row: RunRow) -> str:
-    """Which of a waiting run's waits is over."""
-    if any(kind != "pause" for _, kind, _, _ in look.untaken(row.key)):
-        return "asked"
-    for wait in look.waits_of(row.key):
-        if wait.status == "answered":
-            return "answered"
-        if wait.due_at is not None and wait.due_at <= caller.home.clock.now():
-            return "over"
-        if wait.type == "child" and _child_is_over(caller, look, wait):
-            return "over"
-    return ""
-
-
-def _child_is_over(caller: Caller, look: Reading, wait: InterruptRow) -> bool:
-    """Whether a child that is waited for has finished, or could itself go on."""
-    child = look.run_by_id(str(decode(wait.payload).get("child", "")))
-    return child is not None and (child.status in FINISHED or bool(_reason(caller, child.id, look)))

@@ -86,7 +86,7 @@ def record_in(caller: Caller, look: Reading, run_id: str) -> RunRecord:
     if row is None or lease is None:
         raise RunNotFound(run_id)
     holder, tags = holder_of(caller, look, run_id, lease), tuple(look.tags_of(row.key))
-    place = place_of_run(look, row, AtWork(caller.home, look))
+    place = place_of_run(look, row, AtWork(caller, look))
     return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row), tags, place)
 
 
@@ -206,7 +206,7 @@ class ListedRun(NamedTuple):
 def held_rows(caller: Caller, look: Reading, rows: list[RunRow]) -> list[ListedRun]:
     """Runs of a list with what is read beside their rows, in as few statements as can be."""
     leases = look.leases_of([row.id for row in rows if not damage_of(row)])
-    at_work = AtWork(caller.home, look)
+    at_work = AtWork(caller, look)
     return [_held(caller, look, row, leases.get(row.id), at_work) for row in rows]
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from outlast.errors import Contested, IntegrityBroken, OutlastError, RunFinished
+from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_flow_file
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
@@ -101,6 +101,21 @@ def contested(run_id: str, standing: Iterable[Reason]) -> Contested:
     return Contested(run_id, "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing))
 
 
+def unmatched(found: FoundRun, verdict: Verdict, accept: Acceptance) -> NameInvalid | None:
+    """That something is accepted which does not stand here: it may be meant for another state of the run.
+
+    What was accepted before may be said again: the same command may be repeated.
+    """
+    before = [(each.get("code", ""), each.get("subject", "")) for each in found.ledger.accepted]
+    there = [(reason.code, reason.subject) for reason in verdict.reasons]
+    known = {word for code, subject in (*before, *there) for word in (code, f"{code}:{subject}")}
+    word = next((word for word in accept.codes if word not in known), None)
+    if word is None:
+        return None
+    named = ", ".join(f"{code}:{subject}" for code, subject in there) or "no reason at all: resume it without"
+    return NameInvalid("accept", word, f"it is no reason that run {found.run.id} has now; there is {named}")
+
+
 # -- the plan ----------------------------------------------------------------------------------------
 
 
@@ -133,6 +148,7 @@ def plan(
     refused = seen.refused or refused
     if refused is None and not all(accept.takes(reason.code, reason.subject) for reason in view.standing):
         refused = contested(row.id, view.standing)
+    refused = refused or unmatched(found, view.verdict, accept)
     waits = [
         wait for wait in waits_now(executor.home, row.key) if not from_step or not wait.by_flow
     ]  # it is asked again

@@ -2,7 +2,8 @@
 
 A flow that was given a name, and one of a module, is the same wherever its code lies. One that is known only by the
 name of its file is the same in another place if its file is gone from the old one, or if the code is equal in both.
-Else a person has to say so, and for a run of another work tree of git's always.
+Else a person has to say so, and for a run of another work tree of git's always. A file and the module that it is are
+one flow, whichever of them was named.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from outlast.errors import FlowElsewhere, FlowNotFound, NameInvalid
 from outlast.files import repository
 from outlast.flows.code import is_equal_code
 from outlast.flows.loading import (
+    file_of_module,
     found_in,
     here,
     is_file,
@@ -173,6 +175,8 @@ def _compared(project: Path | None, recorded: Located, asked: Located) -> Answer
         return "other"
     if is_gone(recorded.source, project):  # it was moved, which changes nothing
         return "same"
+    if is_file(recorded.source) != is_file(asked.source):
+        return "same" if is_module_and_file(project, recorded.source, asked.source) else "other"
     if os.path.basename(recorded.source) != os.path.basename(asked.source):
         return "other"
     return "same" if _has_equal_code(project, recorded, asked) else "other_code"
@@ -193,7 +197,48 @@ def is_same_place(project: Path | None, one: str, other: str) -> bool:
         return True
     if not (is_file(one) and is_file(other) and _is_named_alike(one, other)):
         return False
-    return os.path.realpath(path_of(one, project)) == os.path.realpath(path_of(other, project))
+    return _is_one(path_of(one, project), path_of(other, project))
+
+
+def is_same_source(project: Path | None, recorded: str, asked: str) -> bool:
+    """Whether two sources name one flow, where nothing else is known of either: as a schedule has it."""
+    return is_same_place(project, recorded, asked) or is_module_and_file(project, recorded, asked)
+
+
+def is_module_and_file(project: Path | None, recorded: str, asked: str) -> bool:
+    """Whether of two sources one names a module, and the other the file that it is.
+
+    A recorded module is the same wherever its file lies. A recorded file lies where it does: the module that is asked
+    for has to be that very file, or one with equal code.
+    """
+    module, file = (recorded, asked) if is_file(asked) else (asked, recorded)
+    if is_file(module) or not is_file(file) or not _is_named_alike(module, file) or module.startswith("script:"):
+        return False
+    name, path = module.rpartition(":")[0], path_of(file, project)
+    if not _is_called(name, path):
+        return False
+    found = None if file == asked else file_of_module(name, project or here())
+    return file == asked or (found is not None and (_is_one(str(found), path) or is_equal_code(str(found), path)))
+
+
+def _is_called(module: str, path: str) -> bool:
+    """Whether a file is the one that a module of this name has, from some folder on."""
+    parts = module.split(".")
+    whole = Path(path).with_suffix("").parts
+    return any(ends[-len(parts) :] == tuple(parts) for ends in (whole, whole[:-1] if whole[-1] == "__init__" else ()))
+
+
+def _is_one(file: str, other: str) -> bool:
+    return os.path.realpath(file) == os.path.realpath(other)
+
+
+def stays(project: Path | None, run: Located, now: FlowFacts) -> FlowFacts:
+    """A flow that a run goes on with, by the words that the run has for it where they still name the same."""
+    if is_same_place(project, run.source, now.source):
+        return now._replace(source=run.source)
+    if _by_file(now) and is_module_and_file(project, run.source, now.source):  # the module is known in more places
+        return now._replace(source=run.source, identity=run.identity)
+    return now
 
 
 def _has_equal_code(project: Path | None, recorded: Located, asked: Located) -> bool:

@@ -246,9 +246,8 @@ def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     """From now on the run is found where it goes on: on the record, and once for each place."""
     if claimed.found == "new":
         return
-    run, now = claimed.run, same_flow.known(caller.home, spec)
-    if same_flow.is_same_place(caller.home.project, run.source, now.source):
-        now = now._replace(source=run.source)
+    run = claimed.run
+    now = same_flow.stays(caller.home.project, run, same_flow.known(caller.home, spec))
     if now == (run.identity, run.source, run.worktree):
         return
     facts = {"from": run.source, "to": now.source, "by": caller.actor}

@@ -231,7 +231,7 @@ class Worker:
                 return
             self._take(place, one)
         while self._has_room() and not self._ending and (claimed := place.next_queued()) is not None:
-            self._go_on(place, Due(claimed.run.id, "queued"), claimed)
+            self._go_on(place, Due(claimed.run.id, claimed.reason), claimed)
 
     # -- taking ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,6 +61,7 @@ def list_(call: Invocation) -> int:
         call.tell(found)
     elif found:
         table(("SCHEDULE", "FLOW", "TIMES", "ZONE", "MISSED", "QUEUE", "NEXT"), [_row(each) for each in found])
+        _say_unserved(call, found)
     else:
         say("no schedules; make one: outlast schedule add NAME FLOW --cron TIMES")
     return 0
@@ -112,9 +114,18 @@ def _said(call: Invocation, found: Schedule) -> int:
         call.tell(found)
     else:
         say(f"schedule {found.name} is paused" if found.next_at is None else f"{found.name} fires {at(found.next_at)}")
+        _say_unserved(call, [found])
     return 0
+
+
+def _say_unserved(call: Invocation, found: Sequence[Schedule]) -> None:
+    """That some do not fire, because nobody works on their flows."""
+    flows = list(dict.fromkeys(each.flow for each in found if each.held_up == "no_worker"))
+    if flows:
+        say(f"no worker has {', '.join(flows)} (no_worker); start one: {call.command('work', *flows)}", "yellow")
 
 
 def _row(each: Schedule) -> tuple[str, ...]:
     next_at = at(each.next_at) if each.next_at else "paused"
+    next_at += f" ({each.held_up})" if each.held_up else ""
     return each.name, each.flow, each.cron, each.timezone, each.missed, each.queue, next_at

@@ -88,7 +88,7 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
 
 
 HELD_UP = {
-    "no_worker": "no worker has its flow, so nobody takes it out of its queue; start one: {work}",
+    "no_worker": "no worker has its flow, so nobody {takes}; start one: {work}",
     "queue_paused": "its queue is paused; let runs out again: {queue}",
     "delayed": "it is delayed, and is taken when its time has come",
 }
@@ -101,7 +101,8 @@ def _say_held_up(call: Invocation, run: RunRecord) -> None:
         say(f"a step of it waits for the limit {name}; see: {call.command('limit', 'list')}")
     elif kind in HELD_UP:
         work, queue = call.command("work", run.source or run.flow), call.command("queue", "resume", run.queue)
-        say(HELD_UP[kind].format(work=work, queue=queue))
+        takes = "takes it out of its queue" if run.status == "queued" else "goes on with it by himself"
+        say(HELD_UP[kind].format(work=work, queue=queue, takes=takes))
 
 
 def _run_and_steps(outlast: Outlast, run_id: str) -> tuple[RunRecord, RunSteps]:

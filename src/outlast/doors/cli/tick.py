@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -41,6 +42,7 @@ REASONS = {
     "asked": "was decided on",
     "over": "has waited long enough",
     "queued": "was queued",
+    "not_taken": "was not taken out of its queue in time",
 }
 ENDED = {"succeeded": "succeeded", "aborted": "was given up"}
 LATE = "was not answered before its deadline"
@@ -71,9 +73,10 @@ def _seconds(context: click.Context, option: click.Parameter, given: str) -> flo
 def tick(call: Invocation, dry_run: bool, every: bool, jobs: int, probe_seconds: float, quiet: bool) -> int:
     """Continue every run that is crashed, answered, due, or was stopped by a shutdown. For cron.
 
-    Failed runs, and those that a person stopped, are left to people. One that fails, hangs or is refused does not keep
-    the others from going on; one that somebody else has just taken is theirs. Exit 0: all went on; 1: one failed; 4:
-    one was refused. Asked to stop, it stops its runs after their steps, and begins no others.
+    Failed runs, and those that a person stopped, are left to people; queued ones to workers, but one that nobody took
+    in time ends. One that fails, hangs or is refused does not keep the others from going on; one that somebody else has
+    just taken is theirs. Exit 0: all went on; 1: one failed; 4: one was refused. Asked to stop, it stops its runs after
+    their steps, and begins no others.
     """
     with call.open() as outlast:
         outlast._receive_when("never")  # whoever asked for them has not been told
@@ -84,10 +87,11 @@ def tick(call: Invocation, dry_run: bool, every: bool, jobs: int, probe_seconds:
         waking = RunWaker(call, outlast, [] if dry_run else chosen, jobs, probe_seconds)
         woken = []
         with turned_away(call.json):
-            for one in [Woken(one.run_id, one.reason) for one in chosen] if dry_run else waking:
+            ended = _ended(call, outlast, dry_run)
+            for one in chain(ended, [Woken(one.run_id, one.reason) for one in chosen] if dry_run else waking):
                 woken.append(one)
                 if not call.json and (one.code or not quiet):
-                    _say(call, outlast, one, whys[one.run_id])
+                    _say(call, outlast, one, whys.get(one.run_id, REASONS[one.reason]))
         if waking.left_behind:
             late.door.leave_runs(outlast)
     if call.json:
@@ -96,6 +100,14 @@ def tick(call: Invocation, dry_run: bool, every: bool, jobs: int, probe_seconds:
     elif not quiet:
         _say_rest(call, len(woken), len(found) - len(chosen))
     return 128 + waking.signal if waking.signal else max((one.code for one in woken), default=SUCCEEDED)
+
+
+def _ended(call: Invocation, outlast: Outlast, dry_run: bool) -> list[Woken]:
+    """The queued runs that nobody took in time: with a tick they end."""
+    found = [outlast.get(run_id) for run_id in late.door.end_overdue(outlast, call.scope, dry_run=dry_run)]
+    if dry_run:
+        return [Woken(run.id, "not_taken") for run in found]
+    return [Woken(run.id, "not_taken", run.status, run.error, (run.error or {}).get("message", "")) for run in found]
 
 
 def _say_rest(call: Invocation, woken: int, old: int) -> None:

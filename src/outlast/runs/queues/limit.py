@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.05  # between two looks of who is first in line
 SWEEP_SECONDS = 0.5  # and after which it looks although nobody has written: a holder may have died
 HELD, WAITING = "held", "waiting"
+WHOLE = "give a whole number from 1 on, or none for however many; a queue that is paused lets nothing through"
 
 
 class SlotUse(Struct, frozen=True):
@@ -59,15 +60,15 @@ class Limit(Struct, frozen=True):
 # -- setting, looking --------------------------------------------------------------------------------
 
 
-def set_limit(caller: Caller, name: str, concurrency: int, rate: str, operation_id: str | None) -> Limit:
+def set_limit(caller: Caller, name: str, concurrency: int | None, rate: str, operation_id: str | None) -> Limit:
     """Make a limit, or give one of this name other numbers: from the next step on. Raises NameInvalid."""
     check_name("limit", name)
-    if type(concurrency) is not int or not 0 <= concurrency < 1 << 31:
-        raise NameInvalid("concurrency", str(concurrency)[:100], "give a whole number; 0 is however many")
+    if concurrency is not None and (type(concurrency) is not int or not 0 < concurrency < 1 << 31):
+        raise NameInvalid("concurrency", str(concurrency)[:100], WHOLE)
     count, window = (rate_of(rate) or (0, 0)) if rate else (0, 0)
     if rate and not count:
         raise NameInvalid("rate", str(rate)[:100], "give a number a second, minute, hour or day, such as 30/m")
-    row = LimitRow(name, concurrency, count, window, caller.actor, caller.home.clock.now())
+    row = LimitRow(name, concurrency or 0, count, window, caller.actor, caller.home.clock.now())
 
     def work(tx: Writing) -> tuple[Limit, str]:
         tx.put_limit(row)

@@ -21,6 +21,7 @@ from outlast.runs import claim as claims
 from outlast.runs.claim import REFUSED_US, RunClaim
 from outlast.runs.holder import holder_of
 from outlast.runs.queues.expiry import expire
+from outlast.runs.queues.reason import reason_of
 from outlast.runs.run import FINISHED, MOST_PRIORITY
 from outlast.runs.stops import SHUTDOWN
 from outlast.store.contract import NewRun, QueueEntry, QueueRow, Reading, RunRow, Writing
@@ -154,7 +155,9 @@ def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunCl
 
 def _claimed(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunClaim | None:
     row = tx.run_by_key(entry.run)
+    reason = ""
     try:
+        reason = reason_of(caller, tx, row.id) if row is not None else ""
         claimed = claims.claim_in(caller, tx, row.id) if row is not None else None
     except RunHeld:
         claimed = None
@@ -169,7 +172,7 @@ def _claimed(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunCla
     tx.serve_lane(entry.queue, entry.lane)
     if entry.rate and claimed.found == "queued":
         tx.add_begun(entry.lane, now, now - entry.window_us)
-    return claimed
+    return claimed._replace(reason=reason) if reason else claimed
 
 
 def _worked_on(queues: list[QueueRow], wanted: Collection[str]) -> list[QueueRow]:

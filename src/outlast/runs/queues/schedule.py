@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -21,9 +22,12 @@ from outlast.home.once import Repeatable, check_id, once
 from outlast.home.place import check_name
 from outlast.runs import begin
 from outlast.runs.queues import queue
+from outlast.runs.queues.standing import NO_WORKER
+from outlast.runs.queues.workers import AtWork
 from outlast.runs.run import Options
+from outlast.runs.same_flow import is_same_source
 from outlast.runs.start import pack_inputs
-from outlast.store.contract import FinishedRow, RunRow, Writing
+from outlast.store.contract import FinishedRow, Reading, RunRow, Writing
 from outlast.store.contract.schedules import ScheduleRow
 from outlast.values.codec import decode, encode
 
@@ -53,6 +57,7 @@ class Schedule(Struct, frozen=True):
     next_at: datetime | None
     scope: str
     made_by: str
+    held_up: str = ""  # no_worker: nobody who works has its flow, so it does not fire
 
 
 def put(
@@ -82,10 +87,15 @@ def put(
 
     def work(tx: Writing) -> None:
         before = tx.schedule_of(row.scope, row.name)
-        if before is None or _said(before) != _said(row):
+        if before is None or _said(before) != _said(_spelt_as(home.project, before, row)):
             tx.put_schedule(row)
 
     return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
+
+
+def _spelt_as(project: Path | None, before: ScheduleRow, row: ScheduleRow) -> ScheduleRow:
+    """A schedule with the word that it has for its flow, if that is the same one: a file and its module are."""
+    return row._replace(flow=before.flow) if is_same_source(project, before.flow, row.flow) else row
 
 
 def _changed(caller: Caller, operation: Repeatable, name: str, work: Callable[[Writing], None]) -> Schedule:
@@ -93,7 +103,7 @@ def _changed(caller: Caller, operation: Repeatable, name: str, work: Callable[[W
 
     def changing(tx: Writing) -> tuple[Schedule, str]:
         work(tx)
-        found = _shown(_found(tx.schedule_of(caller.scope, name), name))
+        found = _shown(_found(tx.schedule_of(caller.scope, name), name), AtWork(caller, tx))
         return found, encode(found).decode()
 
     return once(caller.home, operation, changing, _read)
@@ -109,14 +119,20 @@ def _said(row: ScheduleRow) -> tuple[Any, ...]:
 
 def schedules(caller: Caller) -> list[Schedule]:
     """Every schedule, by scope and name."""
-    return [_shown(row) for row in caller.home.store.read(lambda look: look.schedules())]
+
+    def look(reading: Reading) -> list[Schedule]:
+        at_work = AtWork(caller, reading)
+        return [_shown(row, at_work) for row in reading.schedules()]
+
+    return caller.home.store.read(look)
 
 
-def _shown(row: ScheduleRow) -> Schedule:
+def _shown(row: ScheduleRow, at_work: AtWork) -> Schedule:
     next_at = None if row.paused else moment(row.next_at)
     inputs = decode(row.inputs)
     words = (row.cron, row.timezone, row.missed, row.queue, bool(row.paused))
-    return Schedule(row.name, row.flow, inputs, *words, next_at, row.scope, row.made_by)
+    held_up = "" if row.paused or at_work.has_flow(row.flow) else NO_WORKER
+    return Schedule(row.name, row.flow, inputs, *words, next_at, row.scope, row.made_by, held_up)
 
 
 def pause(caller: Caller, name: str, operation_id: str | None = None, *, paused: bool) -> Schedule:
@@ -136,7 +152,8 @@ def remove(caller: Caller, name: str, operation_id: str | None = None) -> Schedu
     def work(tx: Writing) -> tuple[Schedule, str]:
         row = _found(tx.schedule_of(caller.scope, name), name)
         tx.remove_schedule(row.scope, row.name)
-        return _shown(row), encode(_shown(row)).decode()
+        found = _shown(row, AtWork(caller, tx))
+        return found, encode(found).decode()
 
     return once(caller.home, Repeatable(operation_id, "schedule_remove", [name]), work, _read)
 
@@ -181,7 +198,9 @@ def _meant(row: ScheduleRow, now: int) -> list[int]:
 def given_spec(executor: Executor, row: ScheduleRow) -> FlowSpec | None:
     """The flow of a schedule, if it is one of those that were given here."""
     project = executor.home.project
-    return next((spec for spec in executor.live.flows if lasting(spec.source, project) == row.flow), None)
+    flows = [(spec, lasting(spec.source, project)) for spec in executor.live.flows]
+    exact = next((spec for spec, source in flows if source == row.flow), None)
+    return exact or next((spec for spec, source in flows if is_same_source(project, row.flow, source)), None)
 
 
 def trigger(executor: Executor, row: ScheduleRow, spec: FlowSpec, operation_id: str | None) -> str:

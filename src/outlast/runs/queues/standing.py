@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.clock import moment
+from outlast.runs.queues.reason import is_of_its_own, reason_of
 from outlast.runs.run import FINISHED
 from outlast.store.contract import QueueEntry, Reading, RunRow
 
@@ -35,8 +36,11 @@ def place_of_run(look: Reading, row: RunRow, at_work: AtWork) -> RunPlace:
         return NOWHERE
     entry, deadline = look.entry_of(row.key), look.deadline_of(row.key)
     if entry is None:
-        return RunPlace(deadline_at=_moment(deadline), held_up=_limits(look, row))
-    held_up = _held_up(look, row, entry, at_work) if entry.state in ("ready", "delayed") else _limits(look, row)
+        return RunPlace(deadline_at=_moment(deadline), held_up=_limits(look, row) or _unserved(look, row, at_work))
+    if entry.state in ("ready", "delayed"):
+        held_up = _held_up(look, row, entry, at_work)
+    else:
+        held_up = _limits(look, row) or _unserved(look, row, at_work, entry.queue)
     not_before = entry.due_at if entry.state == "delayed" else None
     first, last, done = (_moment(at) for at in (not_before, entry.expires_at, deadline))
     return RunPlace(entry.queue, entry.priority, first, last, done, held_up)
@@ -59,3 +63,13 @@ def _held_up(look: Reading, row: RunRow, entry: QueueEntry, at_work: AtWork) -> 
     if look.is_paused(entry.queue):
         return PAUSED
     return DELAYED if entry.state == "delayed" else ""
+
+
+def _unserved(look: Reading, row: RunRow, at_work: AtWork, queue: str = "") -> str:
+    """That a run could go on by itself, and no worker has its flow.
+
+    One that is in no queue goes on by hand as well: where nobody works at all, nothing is said of it.
+    """
+    if not is_of_its_own(row) or not (queue or at_work.is_any) or at_work.has_one_for(row, queue):
+        return ""
+    return NO_WORKER if reason_of(at_work.caller, look, row.id) else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,14 +13,19 @@ from outlast.clock import moment
 from outlast.runs.holder import is_dead
 from outlast.store.contract import Reading, RunRow, WorkerRow, Writing
 from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
     from importlib import metadata
 
     from outlast.flows.spec import FlowSpec
+    from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import same_flow
+    from outlast.runs.same_flow import FlowFacts
 else:
+    same_flow = late("outlast.runs.same_flow")
     metadata = late("importlib.metadata")
 
 
@@ -47,9 +53,10 @@ class WorkerRecord(Struct, frozen=True):
 
 def new_worker(home: Home, flows: Iterable[FlowSpec] | None, queues: Iterable[str], concurrency: int) -> WorkerRow:
     """A worker of this process."""
-    given = None if flows is None else [[flow.name, flow.identity, flow.source, flow.code] for flow in flows]
+    specs = None if flows is None else list(flows)
+    given = None if specs is None else [[flow.name, flow.identity, flow.source, flow.code] for flow in specs]
     about: dict[str, Any] = {"flows": given, "queues": sorted(queues), "concurrency": concurrency}
-    about |= {"version": metadata.version("outlast")}
+    about |= {"version": metadata.version("outlast"), "known": [same_flow.known(home, flow) for flow in specs or ()]}
     return WorkerRow(home.ids(), home.process.id, encode(about).decode(), home.clock.now())
 
 
@@ -104,22 +111,50 @@ def _shown(look: Reading, row: WorkerRow) -> WorkerRecord:
 class AtWork:
     """The workers of one moment, looked up when they are first asked for."""
 
-    def __init__(self, home: Home, look: Reading) -> None:
-        self._home, self._look = home, look
-        self._found: list[Any] | None = None
+    def __init__(self, caller: Caller, look: Reading) -> None:
+        self.caller, self._look = caller, look
+        self._found: list[WorkerOffer] | None = None
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self._all())
 
     def has_one_for(self, run: RunRow, queue: str) -> bool:
-        """Whether one of them takes runs of this flow out of this queue."""
-        return any(_takes(about, run, queue) for about in self._all())
+        """Whether one of them takes runs of this flow out of this queue; of none, without a queue."""
+        return any(each.takes_from(queue) and each.has(self.caller.home.project, run) for each in self._all())
 
-    def _all(self) -> list[Any]:
+    def has_flow(self, source: str) -> bool:
+        """Whether one of them has the flow that a schedule names."""
+        project = self.caller.home.project
+        return any(each.has_source(project, source) for each in self._all())
+
+    def _all(self) -> list[WorkerOffer]:
         if self._found is None:
-            rows = [row for row in self._look.workers_at_work() if _lives(self._home, self._look, row)]
-            self._found = [decode(row.about) for row in rows]
+            home, look = self.caller.home, self._look
+            self._found = [_offer(row) for row in look.workers_at_work() if _lives(home, look, row)]
         return self._found
 
 
-def _takes(about: Any, run: RunRow, queue: str) -> bool:
-    flows = about["flows"]
-    is_given = flows is None or any(identity == run.identity for _, identity, _, _ in flows)
-    return is_given and (not about["queues"] or queue in about["queues"])
+class WorkerOffer(NamedTuple):
+    """What a worker takes."""
+
+    known: list[FlowFacts] | None  # None: every flow that is found where its run says
+    queues: list[str]  # none: all of them
+
+    def takes_from(self, queue: str) -> bool:
+        """Out of its queues; what is in none, whatever they are."""
+        return not self.queues or not queue or queue in self.queues
+
+    def has(self, project: Path | None, run: RunRow) -> bool:
+        """Whether the flow of a run is one of its own."""
+        return self.known is None or any(same_flow.compared(project, run, flow) == "same" for flow in self.known)
+
+    def has_source(self, project: Path | None, source: str) -> bool:
+        """The same of a flow of which only that is known."""
+        return self.known is None or any(same_flow.is_same_source(project, source, flow.source) for flow in self.known)
+
+
+def _offer(row: WorkerRow) -> WorkerOffer:
+    about = decode(row.about)
+    known = None if about["flows"] is None else [same_flow.FlowFacts(*each) for each in about["known"]]
+    return WorkerOffer(known, about["queues"])
