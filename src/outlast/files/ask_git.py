@@ -208,7 +208,7 @@ def _usable(top: str) -> dict[str, str]:
     """The same, once the repository was checked. Raises Unusable."""
     found = _found(top)
     here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
-    mark = (found, *map(_mark, (top, found.own, f"{found.common}/config", f"{found.own}/config.worktree")))
+    mark = (found, *_marks(top, found.own, f"{found.common}/config", f"{found.own}/config.worktree"))
     known = _settings.get(mark)
     if known is None:
         told = _told(found, here)
@@ -223,14 +223,15 @@ def _usable(top: str) -> dict[str, str]:
     return here | known
 
 
-def _mark(path: str) -> tuple[int, ...]:
-    """What changes with a file: nobody can set the last of it. Of a folder, whose it is."""
-    try:
-        seen = os.stat(path)
-    except OSError:
-        return ()
-    kept = (seen.st_uid, seen.st_dev, seen.st_ino)
-    return kept if stat.S_ISDIR(seen.st_mode) else (*kept, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+def _marks(*paths: str) -> list[tuple[int, ...]]:
+    """What changes with each file: nobody can set the last of it. Of a folder, whose it is."""
+    marks: list[tuple[int, ...]] = [()] * len(paths)
+    for number, path in enumerate(paths):
+        with suppress(OSError):
+            seen = os.stat(path)
+            when = () if stat.S_ISDIR(seen.st_mode) else (seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+            marks[number] = (seen.st_uid, seen.st_dev, seen.st_ino, *when)
+    return marks
 
 
 def _found(top: str) -> Repository:

@@ -63,7 +63,7 @@ def _local(path: str) -> str:
     return real.removesuffix("/.git").removesuffix(".git")
 
 
-_SHARED_MEMORY = "/dev/shm"  # a file system like any other
+_SYSTEM = re.compile(r"/proc|/sys|/dev/(?!shm\Z)[^/]*")  # shared memory is a file system like any other
 _LINE_BYTES = 4096
 _ALTERNATES_BYTES = 1 << 16
 _ENTRIES = 5000  # of refs that are looked at: git reads one as a commit's id, and nothing else of it
@@ -269,8 +269,7 @@ def _plainly(path: str, flags: int) -> int:
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """What git reads of its folder, but for the objects themselves: they are known by their digests."""
     found = [entry for entry in _scanned(folder) if entry.name != _RUNS_NOT]
-    for name in ("info", "objects", "objects/info", "objects/pack"):
-        found += _scanned(os.path.join(folder, name))
+    found += _scanned(*(f"{folder}/{name}" for name in ("info", "objects", "objects/info", "objects/pack")))
     most, folders = len(found) + _ENTRIES, [os.path.join(folder, "refs")]
     while folders and len(found) < most:
         refs = _scanned(folders.pop())
@@ -279,12 +278,13 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     return found
 
 
-def _scanned(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
-        return []
+def _scanned(*folders: str) -> list[os.DirEntry[str]]:
+    """What is in the folders; nothing for one that cannot be read."""
+    found: list[os.DirEntry[str]] = []
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder) as entries:
+            found += entries
+    return found
 
 
 def _check_entries(repository: Repository, entries: Iterable[os.DirEntry[str]]) -> None:
@@ -323,17 +323,13 @@ def followed(path: str) -> str:
         if not here:
             continue
         done = os.path.join(done, here)
-        if _is_system(done) or hops > _HOPS:
+        if _SYSTEM.fullmatch(done) or hops > _HOPS:
             raise LeadsOut(path, f"leads to {done!r}", always=True)
         with suppress(OSError):  # no link, or nothing at all
             to = os.readlink(done)
             done, hops = "/" if to.startswith("/") else os.path.dirname(done), hops + 1
             left.extend(reversed(to.split("/")))
     return done
-
-
-def _is_system(path: str) -> bool:
-    return path in ("/proc", "/sys") or (os.path.dirname(path) == "/dev" and path != _SHARED_MEMORY)
 
 
 def is_below(path: str, folder: str) -> bool:

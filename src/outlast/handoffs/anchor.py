@@ -197,10 +197,11 @@ def _work(found: FoundHandoff) -> tuple[ClaimWork, ...]:
     """Who worked on it since: each claim with the files at its beginning and, once it was over, at its end."""
     handoff = found.handoff
     work = [ClaimWork(handoff.actor, handoff.binding.files)] if handoff.claim and handoff.binding else []
-    _add_work(work, [one for one in found.own if one.seq <= found.anchor.arrived])
+    own = found.own
+    _add_work(work, (one for one in own if one.seq <= found.anchor.arrived))
     if found.arrived:
         _end(work, None)  # a claim does not travel
-    _add_work(work, found.since_here)
+    _add_work(work, (one for one in own if one.seq > found.anchor.arrived))
     return tuple(work)
 
 

@@ -343,13 +343,12 @@ def _kind_and_size(path: Path) -> str:
 
 
 def _seen_now(root: Path, path: str) -> Bound:
-    return _with_end(root, path, sight(root, path).bound)
+    bound = sight(root, path).bound
+    return _with_end(root, path, bound) if bound.mode == "link" else bound
 
 
 def _with_end(root: Path, path: str, bound: Bound) -> Bound:
-    """The same; of a link with what it leads to in the end, inside of the root."""
-    if bound.mode != "link":
-        return bound
+    """A link with what it leads to in the end, inside of the root."""
     real = relpath(os.path.realpath(root / path), root)
     end = Bound("special", why="outside") if real.split("/")[0] == ".." else sight(root, real).bound
     return replace(bound, leads=f"{text(real)} {end.word}")

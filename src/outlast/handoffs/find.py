@@ -86,7 +86,7 @@ def named(caller: Caller, asked: HandoffQuery) -> HandoffQuery:
 
     if asked.handoff_id is not None and asked.handoff_id.startswith("run:"):
         return asked._replace(anchor=_of_run(caller.home, asked), handoff_id=None)
-    if is_named(asked):
+    if asked.handoff_id is not None or asked.anchor is not None:
         return asked
     anchor = _of_file(caller, asked) if asked.file_path is not None else _of_branch(caller, asked)
     return asked._replace(anchor=anchor, file_path=None, symbol=None)
@@ -101,22 +101,12 @@ def _of_run(home: Home, asked: HandoffQuery) -> str:
     return anchor_of(row.task)
 
 
-def is_named(asked: HandoffQuery) -> bool:
-    """Whether an id or an anchor says which one is meant."""
-    return asked.handoff_id is not None or asked.anchor is not None
-
-
 def named_place(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
     """Where the handoff of an id or an anchor is; None when an anchor has none. Raises as `place_of`, NameInvalid."""
     if asked.handoff_id is not None:
         return by_id(look, asked)
-    check_anchor(asked.anchor or "")
+    check_name("anchor", asked.anchor or "")
     return _by_anchor(look, asked)
-
-
-def check_anchor(anchor: str) -> str:
-    """Raises NameInvalid for an anchor that nothing can be stored under."""
-    return check_name("anchor", anchor)
 
 
 def by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:

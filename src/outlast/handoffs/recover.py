@@ -8,7 +8,7 @@ run is judged here too, and claimed in `recover_run.py`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +160,7 @@ def judge_handoff(
     caller: Caller,
     found: FoundHandoff,
     repo_root: str | None,
-    ran: Iterable[Evidence],
+    ran: tuple[Evidence, ...],
     composed: Composed | None = None,
     how: Recovering | None = None,
 ) -> Judged:
@@ -182,7 +182,7 @@ def judge_run(
     caller: Caller,
     composed: Composed,
     repo_root: str | None,
-    ran: Iterable[Evidence],
+    ran: tuple[Evidence, ...],
     given: tuple[Reason, ...],
     foreign: Reason | None = None,
 ) -> Judged:
@@ -214,7 +214,7 @@ def _place_note(caller: Caller, handoff: Handoff, root: str) -> Reason | None:
 
 
 def _look(
-    caller: Caller, handoff: Handoff, repo_root: str | None, ran: Iterable[Evidence]
+    caller: Caller, handoff: Handoff, repo_root: str | None, ran: tuple[Evidence, ...]
 ) -> tuple[str, Observed | None]:
     """Where the files were looked at, and what was seen; nothing when they are not here."""
     observer = observer_of(caller)
@@ -223,8 +223,9 @@ def _look(
         if root is None:
             return "", None
         seen = observer.observe(caller.home, handoff, root)
-    checks = {each.key: each for each in believed(caller.home, ran)}
-    return str(root), replace(seen, checks=checks) if checks else seen
+    if not ran:
+        return str(root), seen
+    return str(root), replace(seen, checks={each.key: each for each in believed(caller.home, ran)})
 
 
 def _run_checks(executor: Executor, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
@@ -279,7 +280,9 @@ def _answer(
 ) -> Recovered:
     """The answer, once what was asked for is on record: acceptances, evidence, the claim. Raises Moved."""
     refuse_unmatched(now.verdict, how)
-    asks = _asked_for(found, now, how, ran, composed)
+    accepted = anchors.accepted_since(found)
+    contesting = standing_reasons(now.verdict, accepted)
+    asks = _asked_for(contesting, how, ran, composed)
     claim: HandoffClaim | None = None
     resume: Resume = "lost" if how.claim else ""
     uses = now.holder is not None and now.holder.mine and not how.listing
@@ -298,8 +301,7 @@ def _answer(
     unseen = how.listing or caller.door == "hook"  # what a hook looks up nobody may ever see
     if not wrote and found.broken is None and not unseen:
         note_read(caller, found.handoff, how.actor)
-    accepted = (*anchors.accepted_since(found), *(one.fingerprint for one in asks.accepting))
-    contested = bool(standing_reasons(now.verdict, accepted))
+    contested = any(one.code == "claimed" or one not in asks.accepting for one in contesting)
     claimed = claim is not None or now.holder is not None
     return Recovered(
         verdict=now.verdict,
@@ -309,7 +311,7 @@ def _answer(
         evidence=ran,
         claim=claim,
         resume=resume,
-        accepted=accepted,
+        accepted=(*accepted, *(one.fingerprint for one in asks.accepting)),
         outcome=found.anchor.outcome,
         run=composed.run if composed else None,
         diff=_edits(caller, found, now),
@@ -317,12 +319,11 @@ def _answer(
 
 
 def _asked_for(
-    found: FoundHandoff, now: Judged, how: Recovering, ran: tuple[Evidence, ...], composed: Composed | None
+    contesting: tuple[Reason, ...], how: Recovering, ran: tuple[Evidence, ...], composed: Composed | None
 ) -> Asks:
     """What is to be written: what he takes upon himself, and the claim if nothing else stands against it."""
-    contesting = standing_reasons(now.verdict, anchors.accepted_since(found))
     accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
-    held = any(one.code == "claimed" for one in now.verdict.contesting)
+    held = any(one.code == "claimed" for one in contesting)
     takes = how.take and held and not runs.is_executed(composed)
     standing = tuple(one for one in contesting if one not in accepting and not (one.code == "claimed" and takes))
     return Asks(how, ran, accepting, takes, how.claim and not standing, standing)
