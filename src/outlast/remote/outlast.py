@@ -32,8 +32,7 @@ from outlast.remote.calls import Given, answer_of, ask, checked_json, embedded_o
 from outlast.remote.handoffs import RemoteHandoffs
 from outlast.remote.line import ClientPatience, Line, Who
 from outlast.remote.place import close_client, open_client
-from outlast.remote.runs import GivenReceipts, Runs
-from outlast.remote.schedules import RemoteSchedules
+from outlast.remote.runs import GivenReceipts, RemoteSchedules, Runs
 from outlast.remote.sessions import RemoteSessions
 from outlast.remote.tasks import RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace

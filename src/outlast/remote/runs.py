@@ -1,4 +1,7 @@
-"""Runs of a server: started and resumed by name, waited for. What the client does does not stop them."""
+"""Runs of a server: started and resumed by name, waited for. What the client does does not stop them.
+
+And its schedules, which start runs: the server knows the flow by its name.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import RunFinished, RunHeld
 from outlast.python.outlast import acceptance_of, taken_because
-from outlast.remote.calls import outcome_of
+from outlast.python.schedules import Schedules
+from outlast.remote.calls import Given, from_operations, outcome_of
 from outlast.remote.line import in_path
 from outlast.runs.receipt import Attempts, Receipt
 from outlast.runs.run import Options, Outcome
@@ -162,3 +166,17 @@ def _goes_on(run_id: str) -> Iterator[None]:
         stop = f"outlast.pause({run_id!r})" if run_id else "outlast.pause(RUN)"
         error.add_note(f"the run {run_id or 'that was started'} goes on at the server; to stop it: {stop}")
         raise
+
+
+# -- schedules ---------------------------------------------------------------------------------------
+
+
+@from_operations("schedules", Schedules)
+class RemoteSchedules(Schedules):
+    """The schedules of a server; its workers fire them."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def _check_add(self, given: Given) -> None:
+        given["flow"] = given["flow"].spec.name

@@ -18,7 +18,7 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
-from outlast.runs import on_loop, same_flow
+from outlast.runs import journal_writer, same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.effect import agreed
 from outlast.runs.queues import queue
@@ -100,7 +100,7 @@ async def begin_async(
     place = queue.place_of(spec, new, options)
     work = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
     try:
-        found, cancelled = await on_loop.finish(home.store, home.store.put_work(work))
+        found, cancelled = await journal_writer.finish(home.store, home.store.put_work(work))
     except Repeated as before:
         return outcomes.repeated(executor.caller, spec, before.answer)
     home.store.still_there()

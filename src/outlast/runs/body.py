@@ -25,7 +25,7 @@ from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
-from outlast.runs import failure, journal, on_loop
+from outlast.runs import failure, journal, journal_writer
 from outlast.runs import failure as log
 from outlast.runs import outcomes as delivery
 from outlast.runs import outlook as planning
@@ -297,7 +297,7 @@ async def end_async(
     try:
         last = next(ending)
         try:
-            _, cancelled = await on_loop.finish(home.store, last.ticket)
+            _, cancelled = await journal_writer.finish(home.store, last.ticket)
         except OutlastError as refused:
             ending.throw(refused)
         next(ending)

@@ -28,10 +28,13 @@ from outlast.values.codec import digest
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.runs.call_flat import ReceiptForm
     from outlast.runs.outputs import saves
 else:
     saves = late("outlast.runs.outputs.saves")
+    asyncio = late("asyncio")
 
 
 class Entries:
@@ -241,3 +244,25 @@ class JournalWriter:
         """Nothing more can be written: end the body."""
         self.severed = error
         raise Severed from error
+
+
+# -- from an event loop ------------------------------------------------------------------------------
+
+
+async def finish(store: Store, ticket: Ticket) -> tuple[Any, asyncio.CancelledError | None]:
+    """What the queued work gives, once it is durable; and what this task was cancelled by meanwhile. Raises as it.
+
+    What is queued will be written, whoever still waits for it: a task that is cancelled meanwhile is cancelled once
+    that is known, so that nothing of a run is left behind that nobody knows of.
+    """
+    soon = store.finish_soon(ticket)
+    cancelled: asyncio.CancelledError | None = None
+    if soon is not None:
+        later = asyncio.ensure_future(soon)
+        while not later.done():
+            try:
+                await asyncio.wait([later])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        later.exception()  # noted: it is raised by who is asked for the result
+    return store.finish(ticket), cancelled

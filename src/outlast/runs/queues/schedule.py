@@ -28,7 +28,7 @@ from outlast.runs.run import Options
 from outlast.runs.same_flow import is_same_source
 from outlast.runs.start import pack_inputs
 from outlast.store.contract import FinishedRow, Reading, RunRow, Writing
-from outlast.store.contract.schedules import ScheduleRow
+from outlast.store.contract.queues import ScheduleRow
 from outlast.values.codec import decode, encode
 
 if TYPE_CHECKING:

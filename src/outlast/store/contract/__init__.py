@@ -37,6 +37,9 @@ from outlast.store.contract.queues import (
     QueueReading,
     QueueRow,
     QueueWriting,
+    ScheduleReading,
+    ScheduleRow,
+    ScheduleWriting,
     SlotRow,
     ToldReading,
     ToldRow,
@@ -64,7 +67,6 @@ from outlast.store.contract.runs import (
     Tombstone,
     Weight,
 )
-from outlast.store.contract.schedules import ScheduleReading, ScheduleRow, ScheduleWriting
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.frozen import NamedTuple
 

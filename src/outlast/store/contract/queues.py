@@ -1,7 +1,8 @@
 """Queues: which runs wait to be taken, in what order, and what of them may go on at once.
 
 A lane is what limits hold for together: the runs of one flow, and of one value where a flow says `per`. Then the limits
-that steps of all runs share, the slots of them that are held, and the workers that are at work.
+that steps of all runs share, the slots of them that are held, and the workers that are at work. And schedules: which
+flow is to be run at which times, and when next.
 """
 
 from __future__ import annotations
@@ -144,3 +145,40 @@ class ToldWriting(ToldReading, Protocol):
     def add_told(self, target: str, state: str) -> None: ...
     def take_told(self, target: str, holder: str, before: str) -> bool: ...
     def keep_told(self, target: str, state: str, holder: str) -> bool: ...
+
+
+# -- schedules ---------------------------------------------------------------------------------------
+
+
+class ScheduleRow(NamedTuple):
+    number: int
+    scope: str
+    name: str
+    flow: str  # as runs name it
+    inputs: str
+    cron: str
+    timezone: str
+    missed: str
+    queue: str
+    paused: int
+    made_by: str
+    made_at: int
+    next_at: int
+
+
+class ScheduleReading(Protocol):
+    """Lookups, each by an index."""
+
+    def schedules(self) -> list[ScheduleRow]: ...
+    def schedule_of(self, scope: str, name: str) -> ScheduleRow | None: ...
+    def due_schedules(self, now: int) -> list[ScheduleRow]: ...
+    def next_scheduled(self, after: int) -> int | None: ...
+
+
+class ScheduleWriting(ScheduleReading, Protocol):
+    """Writes inside a transaction."""
+
+    def put_schedule(self, schedule: ScheduleRow) -> None: ...
+    def advance_schedule(self, schedule: ScheduleRow, next_at: int) -> bool: ...
+    def pause_schedule(self, scope: str, name: str, paused: bool, next_at: int) -> None: ...
+    def remove_schedule(self, scope: str, name: str) -> None: ...

@@ -23,9 +23,17 @@ from outlast.store.nouns.handoffs import (
     TaskWriter,
 )
 from outlast.store.nouns.proofs import NAMES, Proofs, proof_of
-from outlast.store.nouns.queues import LimitReader, LimitWriter, QueueReader, QueueWriter, ToldReader, ToldWriter
+from outlast.store.nouns.queues import (
+    LimitReader,
+    LimitWriter,
+    QueueReader,
+    QueueWriter,
+    ScheduleReader,
+    ScheduleWriter,
+    ToldReader,
+    ToldWriter,
+)
 from outlast.store.nouns.runs import RunReader, RunWriter
-from outlast.store.nouns.schedules import ScheduleReader, ScheduleWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.sqlite.connection import SqliteRows, SqliteWrites
 
