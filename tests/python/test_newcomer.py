@@ -91,7 +91,7 @@ def test_an_async_step_in_a_plain_flow_says_how_to_call_it(outlast: Outlast) -> 
 
 
 def test_every_public_name_says_what_it_is() -> None:
-    """Each public object has a docstring, and so has each public method of every one, and what the main ones have."""
+    """Each public object has a docstring, and so has each public method and property of every one."""
     said_by_type = {"KEY", "NOT_DONE", "RunStatus", "UNKNOWN"}  # values and a Literal: they can carry no docstring
     found = {name: getattr(package, name) for name in package.__all__ if name not in said_by_type}
     silent = [name for name, value in found.items() if not (value.__doc__ or "").strip()]
@@ -99,14 +99,15 @@ def test_every_public_name_says_what_it_is() -> None:
     for name, kind in ours.items():
         if name in ("Outlast", "AsyncOutlast", "Run", "AsyncRun", "Step", "Flow", "FlowFile"):
             silent += [f"{name}.{each}" for each in dir(kind) if not each.startswith("_") and not _doc(kind, each)]
-        silent += [f"{name}.{each}" for each in _methods(kind) if not _doc(kind, each)]
+        silent += [f"{name}.{each}" for each in _members(kind) if not _doc(kind, each)]
     assert silent == []
 
 
-def _methods(kind: type) -> list[str]:
-    """The public methods that are ours: those of what a class is made from say so themselves."""
-    own = [(name, value) for base in kind.__mro__ for name, value in vars(base).items() if isfunction(value)]
-    return [name for name, value in own if not name.startswith("_") and value.__module__.startswith("outlast")]
+def _members(kind: type) -> list[str]:
+    """The public methods and properties that are ours: those of what a class is made from say so themselves."""
+    there = [(name, value) for base in kind.__mro__ for name, value in vars(base).items() if not name.startswith("_")]
+    made = [(name, value.fget if isinstance(value, property) else value) for name, value in there]
+    return [name for name, value in made if isfunction(value) and value.__module__.startswith("outlast")]
 
 
 def _doc(kind: type, name: str) -> str:

@@ -157,10 +157,12 @@ class OutlastError(Exception):
 
     @property
     def detail(self) -> str:
+        """What happened, with the facts of this error."""
         return self.says.format(**self.facts)
 
     @property
     def what_next(self) -> str:
+        """What to do about it: the next command or call."""
         return filled(self.advice, self.facts)
 
     def __str__(self) -> str:

@@ -96,6 +96,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
+        """Whether nothing differs."""
         return not self.files and not self.fields
 
     def as_text(self) -> str:

@@ -192,6 +192,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
+        """What the check is known by, however it is spelt."""
         return key_of(self.check)
 
     @property
@@ -254,10 +255,12 @@ class Handoff(Compared, Contract, frozen=True, kw_only=True):
 
     @property
     def stored_at(self) -> datetime:
+        """When this revision was stored, in UTC."""
         return moment(self.stored_us)
 
     @property
     def expires_at(self) -> datetime:
+        """From when on it counts as expired, in UTC."""
         return moment(self.expires_us)
 
     @property
@@ -339,26 +342,32 @@ class Recovered(Struct, frozen=True):
 
     @property
     def anchor(self) -> str:
+        """What the handoff was stored under."""
         return self.handoff.anchor
 
     @property
     def summary(self) -> str:
+        """What the work is, in a line."""
         return self.handoff.summary
 
     @property
     def next_action(self) -> str | None:
+        """What to do first; None when that was not said."""
         return self.handoff.next_action
 
     @property
     def target_files(self) -> tuple[str, ...]:
+        """The files that the work is about."""
         return self.handoff.target_files
 
     @property
     def acceptance_checks(self) -> tuple[Form, ...]:
+        """What must pass when the work is done."""
         return self.handoff.acceptance_checks
 
     @property
     def handoff_text(self) -> str:
+        """The handoff itself, as it was stored."""
         return self.handoff.handoff_text
 
     @property
@@ -369,6 +378,7 @@ class Recovered(Struct, frozen=True):
 
     @property
     def rollback(self) -> tuple[Form, ...]:
+        """How to undo the work."""
         return self.handoff.rollback
 
     @property
@@ -383,10 +393,12 @@ class Recovered(Struct, frozen=True):
 
     @property
     def risk(self) -> str | None:
+        """What may go wrong; None when that was not said."""
         return self.handoff.risk
 
     @property
     def tags(self) -> tuple[str, ...]:
+        """The words that it is filed under."""
         return self.handoff.tags
 
     @property
@@ -396,6 +408,7 @@ class Recovered(Struct, frozen=True):
 
     @property
     def revision(self) -> int:
+        """Which of the handoffs under its anchor it is, from 1."""
         return self.handoff.revision
 
     @property
@@ -405,6 +418,7 @@ class Recovered(Struct, frozen=True):
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
+        """Every reason that the verdict has."""
         return self.verdict.reasons
 
     @property

@@ -107,6 +107,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def contesting(self) -> tuple[Reason, ...]:
+        """The reasons that make it contested; without one it is not."""
         return tuple(reason for reason in self.reasons if reason.weight == "contests")
 
     def unaccepted(self, fingerprints: Iterable[str]) -> tuple[Reason, ...]:

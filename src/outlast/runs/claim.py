@@ -20,7 +20,7 @@ from outlast.runs.found import refuse_unproven
 from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
-from outlast.runs.waits.interrupt import BY_DEADLINE, OF_THE_RUN, is_told
+from outlast.runs.waits.interrupt import OF_THE_RUN, in_time, is_late, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, QueueEntry, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged
 from outlast.values.codec import decode, encode
@@ -263,25 +263,6 @@ def _told(call: Call, wait: InterruptRow, epoch: int, at: int) -> JournalEntry:
     """An answer that the flow itself is given, or that there will be none."""
     began, by, why = wait.opened_at, wait.answered_by, wait.reason
     return questions.told_entry(call, wait.id, wait.type, wait.answer, by, epoch, at, why=why, began=began)
-
-
-def is_late(wait: InterruptRow, at: int) -> bool:
-    """Whether nobody has answered and the deadline has passed."""
-    return wait.status == "open" and wait.due_at is not None and wait.due_at <= at and is_told(wait.type)
-
-
-def in_time(wait: InterruptRow, at: int) -> InterruptRow:
-    """The wait; one whose deadline has passed is answered by its default, or by nothing."""
-    if not is_late(wait, at):
-        return wait
-    form = decode(wait.form)
-    default = encode(form["default"]).decode() if "default" in form else None
-    return wait._replace(status="answered", answer=default, answered_by=BY_DEADLINE)
-
-
-def _place(call: Call) -> tuple[str, str, str, int, int]:
-    """The fields of a header that name a call, and its attempt: the first."""
-    return call.step, call.scope, call.inputs, call.occurrence, 1
 
 
 def _request(

@@ -95,6 +95,7 @@ class RunRecord(Struct, frozen=True):
 
     @property
     def finished(self) -> bool:
+        """Whether the run has ended: it succeeded, or was aborted."""
         return self.status in FINISHED
 
     @property

@@ -100,6 +100,7 @@ class TaskPaused(Struct, frozen=True):
 
     @property
     def replayed(self) -> bool:
+        """Whether this repeats an earlier call, and nothing was written."""
         return self.handoff.replayed
 
 
@@ -113,6 +114,7 @@ class TaskResumed(Struct, frozen=True):
 
     @property
     def replayed(self) -> bool:
+        """Whether this repeats an earlier call, and nothing was written."""
         return self.claim.replayed
 
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from outlast.errors import AnswerInvalid
 from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
 from outlast.ledger.journal import RESERVED as RESERVED
-from outlast.values.codec import encode, identity
+from outlast.values.codec import decode, encode, identity
+
+if TYPE_CHECKING:
+    from outlast.store.contract import InterruptRow
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "in_doubt": ("retry", "skip", "abort"),
@@ -150,6 +153,7 @@ class Interrupt(Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[str, ...]:
+        """What a wait about a call may be answered with; none where the flow itself asked."""
         if self.type not in CHOICES:
             return ()
         if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
@@ -197,6 +201,20 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
         form = '{"approved": true} or {"approved": false, "comment": "why"}'
         raise AnswerInvalid(interrupt.id, wrong, form if interrupt.type == "approval" else encode(schema).decode())
     return answer
+
+
+def is_late(wait: InterruptRow, at: int) -> bool:
+    """Whether nobody has answered and the deadline has passed."""
+    return wait.status == "open" and wait.due_at is not None and wait.due_at <= at and is_told(wait.type)
+
+
+def in_time(wait: InterruptRow, at: int) -> InterruptRow:
+    """The wait; one whose deadline has passed is answered by its default, or by nothing."""
+    if not is_late(wait, at):
+        return wait
+    form = decode(wait.form)
+    default = encode(form["default"]).decode() if "default" in form else None
+    return wait._replace(status="answered", answer=default, answered_by=BY_DEADLINE)
 
 
 def _an(word: str) -> str:
