@@ -19,7 +19,7 @@ from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
 from outlast.home.home import run_row
-from outlast.ledger.journal import Row, decode_payload
+from outlast.ledger.journal import Row, facts_in
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
 from outlast.runs.decisions import find_call
@@ -87,7 +87,7 @@ def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
 
 def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], str]:
     """The transcripts of crashed attempts that a later one put on the record, as blobs."""
-    facts = (_facts(row) for row in rows if b'"run","left"' in row.header)
+    facts = (facts_in(row) for row in rows if b'"run","left"' in row.header)
     return {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts if each}
 
 
@@ -102,7 +102,7 @@ def _log(
         path = work_folder(home, run_id, heard.call, header.attempt) / TAIL
         again = (lambda: _ended(home, run_id, heard)) if live else None
         return _made(heard, "running" if live else "crashed", {}, None, lambda: _of_file(path, again))
-    facts = (_facts(heard.before) if heard.before is not None else {}) | _facts(heard.row)
+    facts = (facts_in(heard.before) if heard.before is not None else {}) | facts_in(heard.row)
     kept = facts.get("transcript")
     if not isinstance(kept, dict):
         return None
@@ -110,11 +110,6 @@ def _log(
         return _made(heard, header.status, facts, int(kept["size"]), lambda: home.blobs.pieces(kept["blob"]))
     text = str(kept.get("text", "")).encode("utf-8", "backslashreplace")
     return _made(heard, header.status, facts, len(text), lambda: iter([text] if text else []))
-
-
-def _facts(row: Row) -> dict[str, Any]:
-    facts = decode_payload(row.payload).facts if row.payload else None
-    return facts if isinstance(facts, dict) else {}
 
 
 def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, read: Pieces) -> CommandLog:

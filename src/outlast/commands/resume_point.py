@@ -7,10 +7,9 @@ before it is never needed to go on; `verify` checks it all the same.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from outlast.flows.yaml.model import Command, FlowDefinition
-from outlast.ledger.journal import CALLS, Header, Row, decode_header, decode_payload, print_of
+from outlast.ledger.journal import CALLS, Header, Row, decode_header, facts_in, print_of
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
 from outlast.runs.outputs.files import to_keep
@@ -69,7 +68,7 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
 
 def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
     """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
-    key, older = execution.hold.run_key, _facts(rows[0]).get("keep", {}) if execution.marked and rows else {}
+    key, older = execution.hold.run_key, facts_in(rows[0]).get("keep", {}) if execution.marked and rows else {}
     newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops, last)}
     if not older:
         return newer
@@ -80,7 +79,7 @@ def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last:
 
 def _written(execution: Execution, rows: list[Row], keep: Collection[str]) -> dict[str, str]:
     """Entries of rounds that are over by which the files of steps are known, with the digests of their headers."""
-    key, older = execution.hold.run_key, _facts(rows[0]).get("outputs", {}) if execution.marked and rows else {}
+    key, older = execution.hold.run_key, facts_in(rows[0]).get("outputs", {}) if execution.marked and rows else {}
     known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older])) if older else []
     found = [row for pair in to_keep([*known, *rows]).values() for row in pair]
     return {str(row.seq): print_of(row.header) for row in found if str(row.seq) not in keep}
@@ -88,17 +87,12 @@ def _written(execution: Execution, rows: list[Row], keep: Collection[str]) -> di
 
 def _done(execution: Execution, rows: list[Row]) -> int:
     """How many steps have their outcome, of all there were."""
-    before = int(_facts(rows[0]).get("done", 0)) if execution.marked and rows else 0
+    before = int(facts_in(rows[0]).get("done", 0)) if execution.marked and rows else 0
     return before + sum(map(_is_done, (decode_header(row.header) for row in rows)))
 
 
 def _is_done(header: Header) -> bool:
     return header.kind in CALLS and header.delivered and header.status in GOOD
-
-
-def _facts(row: Row) -> dict[str, Any]:
-    facts = decode_payload(row.payload).facts if row.payload else None
-    return facts if isinstance(facts, dict) else {}
 
 
 def _matters(header: Header, loops: Mapping[str, int], last: Call | None = None) -> bool:

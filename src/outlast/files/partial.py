@@ -254,12 +254,13 @@ def _blocked(root: Path, path: str, created: Collection[str]) -> str:
             return ""
         if os.path.lexists(root / above) and not is_folder(f"{root}/{above}"):
             return f"{above!r} was a folder and is none now"
-    if is_folder(f"{root}/{path}") and not all(inner in created for inner in _files_below(root, path)):
+    if is_folder(f"{root}/{path}") and not all(inner in created for inner in files_below(root, path)):
         return "it is a folder now, with files in it that were not declared"
     return ""
 
 
-def _files_below(root: Path, path: str) -> Iterator[str]:
+def files_below(root: Path, path: str) -> Iterator[str]:
+    """Every file and link below a folder, from the root."""
     for folder, folders, files in os.walk(root / path):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         yield from (os.path.relpath(os.path.join(folder, name), root) for name in (*files, *links))

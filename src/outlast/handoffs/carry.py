@@ -23,6 +23,7 @@ from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import ask_git, git
 from outlast.files import patch as patching
 from outlast.files.changes import path_of, text
+from outlast.files.partial import files_below
 from outlast.files.patch import NOTHING, GitEntry, Made, Section, has_marks, may_hold, merged, with_ends_of
 from outlast.files.patterns import never
 from outlast.files.place import MODES, Put, interrupted, is_folder, place, undo_interrupted
@@ -504,16 +505,9 @@ def _in_the_way(base: Path, put: Put, gone: set[str], come: set[str]) -> str:
             return f"it is inside of {above!r}, which is a file too"
         if os.path.lexists(base / above) and not is_folder(f"{base}/{above}") and above not in gone:
             return f"{above!r} is no folder here"
-    if put.found.why == "folder" and not gone.issuperset(_below(base, put.path)):
+    if put.found.why == "folder" and not gone.issuperset(files_below(base, put.path)):
         return "a folder is in its place"
     return ""
-
-
-def _below(base: Path, path: str) -> Iterator[str]:
-    """Every file below a folder, from the base."""
-    for folder, folders, files in os.walk(base / path):
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        yield from (os.path.relpath(os.path.join(folder, name), base) for name in (*files, *links))
 
 
 # -- what else is to be said -------------------------------------------------------------------------

@@ -346,7 +346,12 @@ def read_header(raw: bytes) -> Header:
 
 def read_facts(row: Row) -> dict[str, Any]:
     """The facts that an entry carries; none when they are not those that its header names."""
-    facts = decode_payload(row.payload).facts if row.payload is not None and _has_its_payload(row) else None
+    return facts_in(row) if row.payload is not None and _has_its_payload(row) else {}
+
+
+def facts_in(row: Row) -> dict[str, Any]:
+    """The facts that an entry of a chain carries which was checked; none where it has none."""
+    facts = decode_payload(row.payload).facts if row.payload else None
     return facts if isinstance(facts, dict) else {}
 
 

@@ -31,6 +31,7 @@ from outlast.ledger.journal import (
     decode_header,
     decode_payload,
     examine,
+    facts_in,
     genesis,
     leave,
     legible,
@@ -167,13 +168,13 @@ def differences(run: RunRow, rows: Sequence[Row], waits: Sequence[InterruptRow])
 def differences_of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
     """The same of the run's own row alone."""
     record = f"run {run.id}"
-    began = _facts(next((row for row in reversed(rows) if _name(row) == RELOCATED), rows[0])) if rows else {}
+    began = facts_in(next((row for row in reversed(rows) if _name(row) == RELOCATED), rows[0])) if rows else {}
     if "row" in began and began["row"] != row_digest(run):
         yield Break(record, f"its {', '.join(BEGUN)} or created_at is not what it began with")
     if began.get("named") and not run.named:  # it would happen a second time
         yield Break(record, "a caller named its task, and its row does not say so any more")
     ended = next((row for row in reversed(rows) if _name(row) in (*ENDS, "started", "resumed")), None)
-    name, facts = (_name(ended), _facts(ended)) if ended is not None else ("", {})
+    name, facts = (_name(ended), facts_in(ended)) if ended is not None else ("", {})
     if run.status in ENDS and run.status != name:
         yield Break(record, f"its journal ends {name or 'nowhere'}, not {run.status}")
     elif run.status in FINISHED and rows[-1] is not ended:
@@ -193,7 +194,7 @@ def _is_why(run: RunRow, facts: dict[str, Any]) -> bool:
 
 def _of_waits(run: RunRow, rows: Sequence[Row], waits: dict[str, InterruptRow]) -> Iterator[Break]:
     last = next((row for row in reversed(rows) if _name(row) == "waiting"), None)
-    asked = _facts(last).get("waits", {}) if last is not None and run.status == "waiting" else {}
+    asked = facts_in(last).get("waits", {}) if last is not None and run.status == "waiting" else {}
     for wait_id, proven in asked.items():
         wait = waits.get(wait_id)
         if wait is None or wait_digest(wait) != proven:
@@ -245,11 +246,6 @@ def _answers(rows: Sequence[Row]) -> Iterator[tuple[str, Any, str]]:
 def _name(row: Row) -> str:
     """Which fact about the run an entry is; empty when it is none."""
     return decode_header(row.header).name if row.header.startswith(b'["run",') else ""
-
-
-def _facts(row: Row) -> dict[str, Any]:
-    facts = decode_payload(row.payload).facts if row.payload else None
-    return facts if isinstance(facts, dict) else {}
 
 
 # -- labels while it grows -------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from outlast.runs.same_flow import file_now, flow_of_run, whereabouts
 from outlast.store.contract import Reading, RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
-from outlast.workspace.artifact import ArtifactPlace
+from outlast.workspace.artifact import ref_of
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -357,7 +357,7 @@ def _artifacts(home: Home, looked: AuditedRun) -> AuditAnswer:
         short = problem.record.removeprefix("blob ")
         label = next((label for blob, label in sources.items() if blob.startswith(short)), "the run")
         found.append(AuditFinding("artifact_spoilt", problem.record, f"{problem.why} (of {label})", advice))
-    told += _shown([f"{_ref(row)} by {_source(row)}: {row.summary or 'no summary'}" for row in looked.artifacts])
+    told += _shown([f"{ref_of(row)} by {_source(row)}: {row.summary or 'no summary'}" for row in looked.artifacts])
     found += [finding for row in looked.artifacts for finding in _artifact(home, row)]
     return AuditAnswer(tuple(told), tuple(found))
 
@@ -375,15 +375,11 @@ def _output(looked: AuditedRun, one: Output) -> AuditFinding:
 def _artifact(home: Home, row: ArtifactRow) -> Iterator[AuditFinding]:
     """What is wrong with an artifact: every one says what it is, and its content is what was saved."""
     if not row.summary:
-        yield AuditFinding("no_summary", _ref(row), "it does not say what it is", "save it with summary=…")
+        yield AuditFinding("no_summary", ref_of(row), "it does not say what it is", "save it with summary=…")
     try:
         deque(home.blobs.pieces(row.blob), maxlen=0)
     except OutlastError as error:
-        yield AuditFinding("artifact_spoilt", _ref(row), str(error.facts.get("why", error)), "restore it from a copy")
-
-
-def _ref(row: ArtifactRow) -> str:
-    return ArtifactPlace(row.scope, row.name, row.version).ref
+        yield AuditFinding("artifact_spoilt", ref_of(row), str(error.facts.get("why", error)), "restore it from a copy")
 
 
 def _source(row: ArtifactRow) -> str:

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.declared import items_of, options_of
 from outlast.doors.cli.exits import ASKED, MAKE_A_HOME
 from outlast.doors.cli.group import Context
-from outlast.doors.cli.render import emit, emit_exactly, note
+from outlast.doors.cli.render import emit, emit_exactly, note, say, table
 from outlast.errors import HomeNotFound, OutlastError
 from outlast.values.text import carry, looks_at_files, named
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outlast import Listed, Outlast
     from outlast.python.door import FoundHome
 
-
+T = TypeVar("T")
 CLAIM = "OUTLAST_CLAIM"  # the id of a claim that is shown by all commands
 EXACT = ("handoff", "session", "task", "workspace")  # nouns whose JSON is part of what others gave, byte for byte
 SHARED = (
@@ -107,6 +107,26 @@ class Invocation:
         """
         told = {items_of(self.of): answer} if isinstance(answer, list | tuple | Iterator) else answer
         (emit_exactly if self.of.partition("_")[0] in EXACT else emit)(told, **beside)
+
+    def tell_list(
+        self, found: Sequence[T], columns: Sequence[str], row: Callable[[T], tuple[object, ...]], instead: str
+    ) -> int:
+        """A list, as JSON or as a table; `instead` is said of an empty one. Gives the exit code."""
+        if self.json:
+            self.tell(found)
+        elif found:
+            table(columns, [row(each) for each in found])
+        else:
+            say(instead)
+        return 0
+
+    def tell_line(self, answer: Any, line: str) -> int:
+        """The answer, as JSON or in this line. Gives the exit code."""
+        if self.json:
+            self.tell(answer)
+        else:
+            say(line)
+        return 0
 
     def ready(self, found: Any) -> Any:
         """What was recovered, or of a task: every command in it ready to be copied, also by who is elsewhere."""

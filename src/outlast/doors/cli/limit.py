@@ -8,7 +8,7 @@ import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.render import ago, at, counted, say, table
+from outlast.doors.cli.render import ago, at, counted
 
 if TYPE_CHECKING:
     from outlast.python.shared import Limit, WorkerRecord
@@ -43,13 +43,8 @@ def list_(call: Invocation) -> int:
     """Every limit: its numbers, how many steps hold it, and how many wait for it."""
     with call.open() as outlast:
         found = outlast.limits()
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("LIMIT", "AT ONCE", "RATE", "HELD", "WAITING", "SET"), [_row(each) for each in found])
-    else:
-        say("no limits; set one: outlast limit set NAME --concurrency N --rate 30/m")
-    return 0
+    instead = "no limits; set one: outlast limit set NAME --concurrency N --rate 30/m"
+    return call.tell_list(found, ("LIMIT", "AT ONCE", "RATE", "HELD", "WAITING", "SET"), _row, instead)
 
 
 @command("remove", of="limit_remove")
@@ -57,21 +52,13 @@ def list_(call: Invocation) -> int:
 def remove(call: Invocation, limit: str, **given: Any) -> int:
     """Forget a limit. Steps that name it are refused from then on; those under way go on."""
     with call.open() as outlast:
-        found = outlast.remove_limit(limit, **given)
-    if call.json:
-        call.tell(found)
-    else:
-        say(f"limit {limit} is removed")
-    return 0
+        return call.tell_line(outlast.remove_limit(limit, **given), f"limit {limit} is removed")
 
 
 def _said(call: Invocation, found: Limit) -> int:
-    if call.json:
-        call.tell(found)
-    else:
-        most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
-        say(f"limit {found.name}: {most}, {found.rate or 'at any rate'}; see: {call.command('limit', 'list')}")
-    return 0
+    most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
+    rate = found.rate or "at any rate"
+    return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
 
 
 def _row(each: Limit) -> tuple[str, ...]:
@@ -85,13 +72,8 @@ def workers(call: Invocation) -> int:
     """The workers that are at work: what each runs, since when, of which flows and code."""
     with call.open() as outlast:
         found = outlast.workers()
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("WORKER", "PROCESS", "SINCE", "QUEUES", "RUNS", "FLOWS"), [_worker(each) for each in found])
-    else:
-        say("no workers; start one: outlast work FLOWS")
-    return 0
+    columns = ("WORKER", "PROCESS", "SINCE", "QUEUES", "RUNS", "FLOWS")
+    return call.tell_list(found, columns, _worker, "no workers; start one: outlast work FLOWS")
 
 
 def _worker(each: WorkerRecord) -> tuple[str, ...]:

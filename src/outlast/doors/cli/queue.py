@@ -8,7 +8,7 @@ import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.render import at, say, table
+from outlast.doors.cli.render import at
 
 if TYPE_CHECKING:
     from outlast.python.shared import Queue
@@ -32,13 +32,8 @@ def list_(call: Invocation) -> int:
     """Every queue that a run ever waited in: how many wait, since when, and how many go on."""
     with call.open() as outlast:
         found = outlast.queues()
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("QUEUE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED"), [_row(each) for each in found])
-    else:
-        say("no queues; a run waits in one by `outlast run FLOW --queue NAME`")
-    return 0
+    columns = ("QUEUE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED")
+    return call.tell_list(found, columns, _row, "no queues; a run waits in one by `outlast run FLOW --queue NAME`")
 
 
 @command("pause", of="queue_pause")
@@ -46,7 +41,8 @@ def list_(call: Invocation) -> int:
 def pause(call: Invocation, queue: str, **given: Any) -> int:
     """Let no run out of a queue any more. Those that go on do so."""
     with call.open() as outlast:
-        return _said(call, outlast.pause_queue(queue, **given), f"queue {queue} is paused; again: ", "resume")
+        found = outlast.pause_queue(queue, **given)
+    return call.tell_line(found, f"queue {queue} is paused; again: {call.command('queue', 'resume', found.name)}")
 
 
 @command("resume", of="queue_resume")
@@ -55,15 +51,8 @@ def resume(call: Invocation, queue: str, **given: Any) -> int:
     """Let runs out of a queue again."""
     with call.open() as outlast:
         found = outlast.resume_queue(queue, **given)
-        return _said(call, found, f"runs are taken out of queue {queue}; no more: ", "pause")
-
-
-def _said(call: Invocation, found: Queue, line: str, back: str) -> int:
-    if call.json:
-        call.tell(found)
-    else:
-        say(line + call.command("queue", back, found.name))
-    return 0
+    back = call.command("queue", "pause", found.name)
+    return call.tell_line(found, f"runs are taken out of queue {queue}; no more: {back}")
 
 
 def _row(each: Queue) -> tuple[str, ...]:

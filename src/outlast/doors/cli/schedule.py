@@ -88,12 +88,7 @@ def resume(call: Invocation, name: str, **given: str | None) -> int:
 def remove(call: Invocation, name: str, **given: str | None) -> int:
     """Forget a schedule. Runs that it began stay."""
     with call.open() as outlast:
-        found = outlast.schedules.remove(name, **given)
-    if call.json:
-        call.tell(found)
-    else:
-        say(f"schedule {name} is removed")
-    return 0
+        return call.tell_line(outlast.schedules.remove(name, **given), f"schedule {name} is removed")
 
 
 @command("trigger", of="schedule_trigger")
@@ -102,11 +97,7 @@ def trigger(call: Invocation, name: str, **given: str | None) -> int:
     """Put a run of a schedule into its queue now, besides those of its times."""
     with call.open() as outlast:
         run = outlast.schedules.trigger(name, **given)
-    if call.json:
-        call.tell(run)
-    else:
-        say(f"run {run.id} is {run.status}; see: {call.command('show', run.id)}")
-    return 0
+    return call.tell_line(run, f"run {run.id} is {run.status}; see: {call.command('show', run.id)}")
 
 
 def _said(call: Invocation, found: Schedule) -> int:

@@ -18,7 +18,6 @@ from outlast.doors.cli.render import (
     facts,
     say,
     say_all,
-    table,
 )
 
 if TYPE_CHECKING:
@@ -30,13 +29,8 @@ def list_(call: Invocation, limit: int) -> int:
     """List the sessions, those that were written to last first."""
     with call.open() as outlast:
         found = outlast.sessions.list(limit)
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("SESSION", "MESSAGES", "MEMO", "RUNS", "AGE"), [_row(one) for one in found])
-    else:
-        say("no sessions yet; append a message: outlast session append SESSION TEXT")
-    return 0
+    instead = "no sessions yet; append a message: outlast session append SESSION TEXT"
+    return call.tell_list(found, ("SESSION", "MESSAGES", "MEMO", "RUNS", "AGE"), _row, instead)
 
 
 def _row(one: Session) -> tuple[object, ...]:

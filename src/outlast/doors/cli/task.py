@@ -97,13 +97,8 @@ def list_(call: Invocation, state: Any, limit: int) -> int:
     opened and whose run is unfinished."""
     with call.open() as outlast:
         found = outlast.tasks.list(state, limit=limit)
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("TASK", "STATE", "RUN", "EVENTS", "BY", "AGE"), [_row(one) for one in found])
-    else:
-        say("no such tasks; open one: outlast task open TASK")
-    return 0
+    columns = ("TASK", "STATE", "RUN", "EVENTS", "BY", "AGE")
+    return call.tell_list(found, columns, _row, "no such tasks; open one: outlast task open TASK")
 
 
 def _row(one: Task) -> tuple[object, ...]:

@@ -122,8 +122,7 @@ def list_(call: Invocation, **asked: Any) -> int:
     """List the artifacts, those saved last first: of each name the newest version."""
     with call.open() as outlast:
         found = outlast.workspace.list(**asked)
-    _show(call, found, "no artifacts here; save one: outlast workspace save NAME FILE")
-    return 0
+    return _show(call, found, "no artifacts here; save one: outlast workspace save NAME FILE")
 
 
 @command("versions", of="workspace_versions")
@@ -132,17 +131,11 @@ def versions(call: Invocation, name: str, limit: int) -> int:
     """List every version of NAME, the newest first."""
     with call.open() as outlast:
         found = outlast.workspace.versions(name, limit=limit)
-    _show(call, found, "")
-    return 0
+    return _show(call, found, "")
 
 
-def _show(call: Invocation, found: list[Artifact], nothing: str) -> None:
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("REF", "SIZE", "TYPE", "FROM", "AGE", "SUMMARY"), [_row(one) for one in found])
-    else:
-        say(nothing)
+def _show(call: Invocation, found: list[Artifact], instead: str) -> int:
+    return call.tell_list(found, ("REF", "SIZE", "TYPE", "FROM", "AGE", "SUMMARY"), _row, instead)
 
 
 def _row(one: Artifact) -> tuple[object, ...]:

@@ -202,13 +202,8 @@ def links(call: Invocation, ref: str) -> int:
     """List every link from or to REF, the oldest first."""
     with call.open() as outlast:
         found = outlast.workspace.links(ref)
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("SOURCE", "RELATION", "TARGET", "BY", "AGE", "NOTE"), [_link_row(one) for one in found])
-    else:
-        say("no links here; make one: outlast workspace link SOURCE RELATION TARGET")
-    return 0
+    instead = "no links here; make one: outlast workspace link SOURCE RELATION TARGET"
+    return call.tell_list(found, ("SOURCE", "RELATION", "TARGET", "BY", "AGE", "NOTE"), _link_row, instead)
 
 
 def _told(one: Link) -> str:
