@@ -16,7 +16,7 @@ from outlast.python.named_flows import find_flow
 FLOWS = """
 import os
 from pathlib import Path
-from outlast import Run, effect, flow, step
+from outlast import Run, current, effect, flow, step
 
 
 @step
@@ -55,6 +55,24 @@ def slow(run: Run, name: str) -> str:
     if Path("not yet").exists():
         raise ValueError("not yet")
     wait_for_file(name)
+    return after()
+
+
+@step
+def wait_for_the_stop() -> str:
+    import time
+    Path("stop begun").touch()
+    until = time.monotonic() + 60
+    while not current().stopping and time.monotonic() < until:
+        time.sleep(0.01)
+    return "stopped"
+
+
+@flow
+def stopped_at_a_step(run: Run) -> str:
+    if Path("not yet").exists():
+        raise ValueError("not yet")
+    wait_for_the_stop()
     return after()
 
 

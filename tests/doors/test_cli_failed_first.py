@@ -107,3 +107,30 @@ def test_a_child_run_that_failed_is_named_with_its_step_for_people_and_for_progr
     assert (below["run_id"], below["flow"], below["step"]) == (child.id, "shipping.py:packing", "pack")
     assert below["error"]["message"] == "no room for a piano"
     assert cli("show", child.id, "--json").json["failed_below"] == []
+
+
+TRIES = """
+from pathlib import Path
+from outlast import Run, flow
+
+class Busy(Exception): ...
+
+@flow(retries=2, backoff=0.01, jitter=0)
+def busy(run: Run) -> str:
+    Path("tries").open("a").write(".")
+    if len(Path("tries").read_text()) < 3:
+        raise Busy("not yet")
+    return "done"
+"""
+
+
+def test_a_flow_that_is_tried_again_by_itself_says_so(cli: "Cli") -> None:
+    (cli.folder / "tries.py").write_text(TRIES)
+    answer = cli("run", "tries.py:busy")
+    said = [line.strip().rpartition(" in ")[0] for line in answer.err.splitlines() if " of 2 in " in line]
+    told = "the flow failed: Busy: not yet; try {} of 2"
+    assert (answer.code, said) == (0, [told.format(1), told.format(2)])
+    with cli.opened() as home:
+        run = home.runs()[0].id
+        traces = [event.body["error"]["trace"] for event in home.events(run) if event.name == "run.retrying"]
+    assert [trace.splitlines()[-1] for trace in traces] == ["Busy: not yet"] * 2  # by its own name

@@ -442,17 +442,16 @@ def test_looking_around_makes_no_home_and_ctrl_c_ends_it(cli: "Cli") -> None:
 
 def test_a_signal_ends_it_and_leaves_the_run_to_be_resumed(cli: "Cli", tmp_path: Path) -> None:
     place = Place(tmp_path)
-    run_id = place.stopped("slow", name="never")
+    run_id = place.stopped("stopped_at_a_step")
     with place.opened() as outlast:
         child = cli.start("mcp")
         answers = talk(child, *HANDSHAKE, a_call(2, "run_resume", run_id=run_id, wait_seconds=0.1))
         assert answers[2]["result"]["structuredContent"]["goes_on"] is True
-        wait_until((tmp_path / "never begun").exists, "a step under way")
-        child.send_signal(signal.SIGTERM)
-        (tmp_path / "never").touch()  # the step under way may end; the one after it is not begun
+        wait_until((tmp_path / "stop begun").exists, "a step under way")
+        child.send_signal(signal.SIGTERM)  # the step ends when it hears of it; the one after it is not begun
         assert child.wait(timeout=60) == 143
         assert outlast.get(run_id).status == "interrupted"
-        assert [each.label for each in outlast.receipts(run_id)] == ["wait_for_file"]
+        assert [each.label for each in outlast.receipts(run_id)] == ["wait_for_the_stop"]
 
 
 @pytest.mark.parametrize("words", [["--tenant", "../x"], ["--scope", ""], ["--actor", "a\nb"]])

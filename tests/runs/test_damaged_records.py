@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast import Happened, Outlast, Run, effect, flow, step
-from outlast.errors import Contested, IntegrityBroken
+from outlast.errors import Contested, IntegrityBroken, RepeatsEffects
 from outlast.runs.effect import NOT_DONE
 
 from ..kit.place import KNOBS, Place, ran, reach
@@ -159,6 +159,19 @@ def test_an_accepted_damaged_effect_is_done_again_if_a_person_says_so(crashed: P
     crashed.outlast.retry(crashed.run_id, "pay", why="the bank knows nothing")
     assert crashed.outlast.resume(crashed.run_id).result == RESULT
     assert counts(crashed) == {"pay": 2}
+
+
+def test_the_task_can_be_started_anew_as_the_advice_says(crashed: Place) -> None:
+    tamper(crashed.home, edited("second"))
+    (reason,) = crashed.outlast.plan(crashed.run_id).verdict.contesting
+    assert reason.advice.endswith("or start the task anew with fresh=True (`--fresh`)")
+    with pytest.raises(RepeatsEffects, match=r"pay .*charge"):  # what is intact is not repeated unasked
+        crashed.run(shop, fresh=True)
+    outcome = crashed.outlast.with_options(yes=True).run(shop, fresh=True)
+    assert (outcome.result, counts(crashed)) == (RESULT, dict.fromkeys(ONCE, 2))
+    assert sorted(run.status for run in crashed.outlast.runs()) == ["aborted", "succeeded"]
+    (broken,) = {problem.run_id for problem in crashed.outlast.verify().problems}  # and it stays named
+    assert broken != outcome.run_id
 
 
 def test_only_the_record_that_is_named_is_accepted(crashed: Place) -> None:

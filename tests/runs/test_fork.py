@@ -178,6 +178,7 @@ def test_effects_that_a_fork_would_repeat_are_named_and_refused(place: Place, do
     with unchanged(place, done.run_id), pytest.raises(RepeatsEffects, match="send") as refused:
         place.outlast.fork(done.run_id, "draft")
     assert [each["step"] for each in refused.value.effects] == ["send"]
+    assert str(refused.value).endswith("or keep what was done: reuse_effects=True")
     assert len(place.outlast.runs()) == 1
     with pytest.raises(RepeatsEffects):
         place.outlast.fork(done.run_id, "draft", effects=["other"])

@@ -246,15 +246,17 @@ class RepeatsEffects(Refused):
     run: str
     effects: list[dict[str, str]]
     told: str
+    keep: str
     says = "{how} on task {task!r} would repeat what was done: {told}"
     advice = (
         "say so if it may happen again: yes=True or effects=[…] beside it, `--yes` or `--effects NAME,NAME` on the "
-        "command line"
+        "command line{keep}"
     )
 
     def __init__(self, how: str, task: str, run: str, effects: list[dict[str, str]]) -> None:
         told = "; ".join(effect["says"] for effect in effects)
-        super().__init__(how=how, task=task, run=run, effects=effects, told=told)
+        keep = "; or keep what was done: reuse_effects=True" if how == "fork" else ""
+        super().__init__(how=how, task=task, run=run, effects=effects, told=told, keep=keep)
 
 
 class StateTooLarge(Invalid):

@@ -7,6 +7,7 @@ says needs none of them; another error that was raised in our code keeps the fra
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,9 @@ E = TypeVar("E", bound=BaseException)
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _LIBRARY = os.path.dirname(os.__file__)
 _CARRIERS = tuple(os.path.join(_LIBRARY, name) for name in (f"asyncio{os.sep}", "threading.py", "contextlib.py"))
+
+
+_INNER_NAME = re.compile(r"^outlast_file_[0-9a-f]{16}\.", re.MULTILINE)  # of a module that was loaded from a file
 
 
 def is_ours(filename: str) -> bool:
@@ -46,7 +50,7 @@ def text_of(error: BaseException) -> str:
     made = TracebackException.from_exception(error)
     for each, told in _pairs(error, made, set()):
         told.stack = _Folded(told.stack, each)  # type: ignore[assignment]
-    return "".join(made.format())
+    return _INNER_NAME.sub("", "".join(made.format()))
 
 
 def own_place(error: BaseException | None) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
+from outlast.clock import moment
 from outlast.doors.cli import late
 from outlast.doors.cli.exits import trouble
 from outlast.doors.cli.render import at, note, took
@@ -171,6 +172,8 @@ class ProgressWatch:
 
     def _line(self, event: Event) -> str:
         kind, _, status = event.name.partition(".")
+        if event.name == "run.retrying" and event.kind == "fact":
+            return _retrying(event)
         if event.kind != "fact" or event.emitted or kind not in ("step", "effect"):
             return ""
         place = (event.step, event.attempt, event.call)
@@ -231,6 +234,14 @@ class Map:
         name, _, count = self.counted(path).partition(" ")
         filled = self.done * BAR_COLUMNS // self.total
         return f"{name} {full * filled}{empty * (BAR_COLUMNS - filled)} {count}"
+
+
+def _retrying(event: Event) -> str:
+    """That the flow itself failed, and when it is tried again."""
+    said = event.body if isinstance(event.body, dict) else {}
+    wait = took(event.at, moment(int(said.get("due", 0))))
+    tries = f"try {said.get('retry')} of {said.get('of')} in {wait}"
+    return f"  the flow failed: {_trouble(said.get('error') or {})}; {tries}"
 
 
 def _again(attempt: int) -> str:
