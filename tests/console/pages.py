@@ -16,6 +16,10 @@ from outlast.doors.http.serve import Server
 from outlast.doors.http.state import ServerSettings
 from outlast.home.keys import Keys
 
+PNG = bytes.fromhex(  # one pixel
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+    "0000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
 FLOWS = str(Path(__file__).with_name("flows.py"))
 
 
@@ -23,7 +27,11 @@ class Shown:
     """A page as it came."""
 
     def __init__(self, status: int, headers: list[tuple[str, str]], raw: bytes) -> None:
-        self.status, self.headers, self.text = status, {name.lower(): value for name, value in headers}, raw.decode()
+        self.status, self.headers, self.text = (
+            status,
+            {name.lower(): value for name, value in headers},
+            raw.decode(errors="replace"),
+        )
         self.cookies = [value for name, value in headers if name.lower() == "set-cookie"]
 
     def hidden(self, name: str) -> str:

@@ -6,6 +6,8 @@ It needs chromium: `apt-get install chromium`. Where there is none these tests a
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from outlast import Outlast
 
 from . import flows
-from .pages import Place, opened
+from .pages import PNG, Place, opened
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -28,6 +30,8 @@ FLAGS = (
 AXE = Path(__file__).with_name("axe-core-4.14.0.min.js")
 AXE_DIGEST = "20c09fe157a8a34a30e241aaa1fcdade657734f08ab379ecfbeb7d45cc46e878"
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31m\u202egnp.exe \u05d0\u05d1\u05d2"
+
+FOREIGN = "img:not([src^='/static/']):not([src^='/content/']), iframe, object, script:not([src^='/static/'])"
 
 if not CHROMIUM and os.environ.get("OUTLAST_BROWSER") == "required":
     raise RuntimeError("no chromium: the tests of the console in a browser cannot run, and in CI they must")
@@ -47,7 +51,7 @@ def browser() -> Iterator[Any]:
 class Tab:
     """A page of the browser, and everything that went wrong in it."""
 
-    def __init__(self, page: Any, place: Place) -> None:
+    def __init__(self, page: Any, place: Any) -> None:
         self.page, self.place, self.wrong = page, place, list[str]()
         page.set_default_timeout(15_000)
         page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
@@ -60,7 +64,7 @@ class Tab:
 
 
 @contextmanager
-def tab(browser: Any, place: Place, **how: Any) -> Iterator[Tab]:
+def tab(browser: Any, place: Any, **how: Any) -> Iterator[Tab]:
     context = browser.new_context(**how)
     found = Tab(context.new_page(), place)
     yield found
@@ -72,10 +76,13 @@ def tab(browser: Any, place: Place, **how: Any) -> Iterator[Tab]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     home = Path(tmp_path_factory.mktemp("home")) / "home"
     with Outlast(home) as outlast:
-        outlast.run(flows.report, HOSTILE, {"draft": HOSTILE + "x" * 50_000, HOSTILE: [HOSTILE]}, task="hostile")
+        saved = outlast.workspace.save("report.md", f"# {HOSTILE}\n" + "x" * 1_000_000, summary=HOSTILE)
+        chart = outlast.workspace.save("chart.png", PNG, media_type="image/png", summary=HOSTILE)
+        hostile = {"draft": HOSTILE + "x" * 50_000, HOSTILE: [HOSTILE], "whole": saved.ref, "chart": chart.ref}
+        outlast.run(flows.report, HOSTILE, hostile, task="hostile")
+        outlast.schedules.add("nightly", flows.counting, cron="0 7 * * *", inputs={"upto": 2})
         outlast.run(flows.survey)
         assert outlast.run(flows.stumbling, "/nowhere").status == "failed"
-        saved = outlast.workspace.save("report.md", f"# {HOSTILE}\n" + "x" * 1_000_000, summary=HOSTILE)
         evidence = outlast.workspace.record("evidence", HOSTILE, refs=[saved.ref])
         decision = outlast.workspace.record("decision", "publish", refs=[evidence.ref])
         outlast.workspace.link(evidence.ref, "supports", decision.ref)
@@ -119,22 +126,67 @@ def test_a_double_click_answers_once(browser: Any, place: Place) -> None:
         page.locator("h1 .is-succeeded").wait_for()
 
 
-def test_a_page_follows_a_run_also_over_a_restart_of_the_server(browser: Any, tmp_path: Path) -> None:
+def test_of_two_people_one_answers_and_the_other_is_told_and_who_saw_another_question_answers_nothing(
+    browser: Any, place: Place
+) -> None:
+    _, wait = waiting(place, "both")
+    with tab(browser, place) as ann, tab(browser, place) as bob:
+        for each in (ann, bob):
+            each.go(f"/inbox/{wait}")
+        ann.page.get_by_role("button", name="Decline").click()
+        ann.page.get_by_role("heading", name="Answered").or_(ann.page.get_by_role("heading", name="Used")).wait_for()
+        bob.page.get_by_role("button", name="Approve").click()
+        bob.page.locator(".said", has_text="already").wait_for()
+        _, other = waiting(place, "stale")
+        page = bob.go(f"/inbox/{other}")
+        page.locator("form.answer [name=shown]").evaluate("field => { field.value = '0'.repeat(64); }")
+        page.get_by_role("button", name="Approve").click()
+        page.get_by_text("This is not what you were shown.").wait_for()
+        with Outlast(place.home) as outlast:
+            assert outlast.interrupt(wait).answer == {"approved": False}
+            assert outlast.interrupt(other).status == "open"
+        page.get_by_role("button", name="Decline").click()
+        page.get_by_text("Answered").first.wait_for()
+
+
+def test_a_page_follows_a_run_also_over_a_server_that_was_killed_and_started_anew(browser: Any, tmp_path: Path) -> None:
     home, go = tmp_path / "home", tmp_path / "go"
-    with Outlast(home) as outlast, opened(home, poll_seconds=0.05) as first:
+    with Outlast(home) as outlast:
         started = outlast.start(flows.watching, str(go))
-        with tab(browser, first) as seen:
+        with served(home, 0) as first, tab(browser, first) as seen:
             page = seen.go(f"/runs/{started.run_id}")
             page.locator("h1 .is-running").wait_for()
-            port = first.port
-            first.server.should_exit = True
-            first.thread.join(60)
-            with opened(home, port=port, poll_seconds=0.05):
+            first.kill()
+            with served(home, first.port):
                 go.write_text("on")
                 assert started.outcome(30).status == "succeeded"
-                page.locator("h1 .is-succeeded").wait_for()
+                page.locator("h1 .is-succeeded").wait_for(timeout=60_000)
                 page.goto("about:blank")
-                seen.wrong.clear()  # the browser says there that the line broke
+            seen.wrong.clear()  # the browser says there that the line broke
+
+
+class Serving:
+    """A real `outlast serve`."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        words = [sys.executable, "-m", "outlast", "serve", "--home", str(home), "--port", str(port)]
+        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline().decode()
+        self.port = int(said.partition("http://127.0.0.1:")[2].partition(";")[0])
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(30)
+
+
+@contextmanager
+def served(home: Path, port: int) -> Iterator[Serving]:
+    made = Serving(home, port)
+    try:
+        yield made
+    finally:
+        made.kill()
 
 
 def test_a_run_is_followed_as_it_goes(browser: Any, place: Place, tmp_path: Path) -> None:
@@ -207,6 +259,8 @@ def screens(place: Place) -> list[str]:
         "/sessions",
         "/sessions/chat",
         "/queues",
+        "/schedules",
+        "/keys",
         "/system",
         "/audit",
         "/help",
@@ -220,7 +274,7 @@ def test_no_screen_is_too_wide_for_a_phone_or_runs_what_agents_wrote(browser: An
         for path in screens(place):
             page = seen.go(path)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-            assert page.locator("img, iframe, object, script:not([src^='/static/'])").count() == 0, path
+            assert page.locator(FOREIGN).count() == 0, path
 
 
 @pytest.mark.parametrize(("scheme", "rules"), [("light", "null"), ("dark", "['color-contrast']")])

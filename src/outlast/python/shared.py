@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from outlast.care.travel.export_run import Exported
     from outlast.care.travel.import_run import Imported
     from outlast.care.verify import Verification
+    from outlast.commands.left_diff import LeftAttempt
     from outlast.commands.logs import CommandLog
     from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
@@ -483,6 +484,12 @@ class Shared:
     def _plan_of_rest(self, run_id: str) -> Plan:
         """The same without the calls whose outcome is only given again."""
         return rooms.outlook.plan(self._executor, self._row(run_id), reused=False)
+
+    def _left(self, run_id: str) -> list[LeftAttempt]:
+        """What unfinished attempts of a run left in their files, with differences; none of one that has finished."""
+        from outlast.commands.left_diff import left_by_attempts
+
+        return left_by_attempts(self._home, self._row(run_id))
 
     def _look_once(self) -> None:
         """For a program of one short look: what was read of a run is not read again."""

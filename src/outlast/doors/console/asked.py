@@ -62,6 +62,11 @@ class PageRequest:
         outlast, asked = self._opened("interrupt_inbox", given)
         return outlast.inbox(scope=asked.request.scope)
 
+    def left(self, run_id: str) -> list[Any]:
+        """What unfinished attempts of a run left in their files, with how each was before and is now."""
+        outlast, _ = self._opened("run_get", {"run_id": run_id, "state": False})
+        return outlast._left(run_id)
+
     def resume(self, run_id: str, **given: Any) -> str:
         """Let a run go on, in the server's background; why it does not, if it does not."""
         outlast, asked = self._opened("run_resume", {"run_id": run_id, **given})
@@ -84,6 +89,12 @@ class PageRequest:
         """This page with other words in its query; None takes one out."""
         query = {name: value for name, value in (self.query | change).items() if value not in (None, "")}
         return str(self.exchange.scope["path"]) + (f"?{urlencode(query)}" if query else "")
+
+
+def word(value: str) -> str:
+    """A word as a shell takes it."""
+    plain = value.translate({ord(sign): None for sign in "/-_:.@~"})
+    return value if plain.isalnum() and plain.isascii() else "'" + value.replace("'", "'\\''") + "'"
 
 
 def fields(raw: bytes) -> list[tuple[str, str]]:

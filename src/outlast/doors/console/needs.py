@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from outlast.doors.console.forms import answer_in, fields_of
+from outlast.doors.console.preview import left_of, shown_values
 from outlast.errors import OutlastError, RequestInvalid
 from outlast.ids import random_id
 
@@ -115,18 +116,61 @@ def item(asked: PageRequest) -> dict[str, Any]:
     """A wait with what was shown, what it rests on, and the form of its answer."""
     wait = asked("interrupt_get", interrupt_id=asked.path["interrupt_id"])
     found = asked.maybe("run_get", run_id=wait.run_id, state=False)
+    run = found.run if found else None
     refs = [each for each in wait.payload.get("refs", ()) if isinstance(each, str)]
+    left = left_of(asked, wait.run_id, wait.step) if wait.type == "partial" and wait.status == "open" else []
+    told = {"question", "message", "refs"} | ({"left"} if left else set())
     return {
         "wait": wait,
-        "run": found.run if found else None,
-        "shown": {name: value for name, value in wait.payload.items() if name not in ("question", "message")},
+        "run": run,
+        "left": left,
+        "changed": asked.query.get("changed") == "yes" and wait.status == "open",
+        "void": _void(asked, wait, run),
+        "choices_mean": {
+            choice: MEANS.get(wait.type, {}).get(choice) or MEANS[""].get(choice, "") for choice in wait.choices
+        },
+        "shown": shown_values(asked, {name: value for name, value in wait.payload.items() if name not in told}),
         "question": question_of(wait),
         "fields": fields_of(wait.schema) if not wait.choices and wait.type != "approval" else [],
         "refs": [(ref, asked.maybe("workspace_why", ref=ref, depth=1)) for ref in refs[:20]],
-        "is_open": wait.status == "open" and not wait.is_overdue,
+        "is_open": wait.status == "open" and not wait.is_overdue and not (run is not None and run.finished),
         "can": asked.may("approve"),
         "operation": random_id(),
     }
+
+
+MEANS: dict[str, dict[str, str]] = {  # what a choice does, in words
+    "": {"abort": "give the run up for good", "skip": "go on without it, with the result below"},
+    "in_doubt": {"retry": "it did not happen: do it", "skip": "it happened: go on with the result below"},
+    "crash_loop": {"retry": "try it once more"},
+    "partial": {
+        "keep": "go on with what is there: the next attempt sees it",
+        "restore": "put the files back as they were, then try again; what gives way is kept",
+    },
+    "inputs_changed": {"reuse": "keep what is done", "again": "do it anew"},
+    "limit": {"more": "allow more rounds", "continue": "go on as it is"},
+}
+
+
+def _void(asked: PageRequest, wait: Interrupt, run: RunRecord | None) -> dict[str, str] | None:
+    """Why no answer counts any more, although nobody gave one; None while one does, or one was given."""
+    if wait.status == "cancelled":
+        newer = _asked_now(asked, wait)
+        why = wait.reason or "what was shown has changed, or its run went another way"
+        return {"title": "This question is void.", "why": f"Nobody's answer counts any more: {why}.{newer}"}
+    if wait.status == "open" and wait.is_overdue:
+        counts = f"{json.dumps(wait.default)[:200]} counts instead" if wait.has_default else "its run is told so"
+        return {"title": "Its deadline has passed.", "why": f"Nobody can answer it any more; {counts}."}
+    if wait.status == "open" and run is not None and run.finished:
+        return {"title": "This question is void.", "why": f"Its run has {run.status}."}
+    return None
+
+
+def _asked_now(asked: PageRequest, wait: Interrupt) -> str:
+    """That the same place of the run asks something else now."""
+    waits = asked.maybe("interrupt_list", run_id=wait.run_id)
+    newer = next((each for each in (waits.items if waits else ()) if each.name == wait.name), None)
+    return f" It asks now: {question_of(newer) or newer.says} ({newer.id})" if newer else ""
 
 
 def answer(asked: PageRequest) -> str:
@@ -139,10 +183,23 @@ def answer(asked: PageRequest) -> str:
             asked("interrupt_cancel", interrupt_id=interrupt_id, why=form.get("why", ""), **once(form))
             asked.visit.say("The wait was called off.")
             return back
+        if _has_changed(asked, interrupt_id):
+            return (
+                f"{back}?changed=yes"
+                if back.startswith(("/inbox/", "/answer/"))
+                else f"/inbox/{interrupt_id}?changed=yes"
+            )
         _answer(asked, interrupt_id)
     except OutlastError as error:
         asked.visit.say(f"{error.detail} {error.what_next}".strip())
     return back
+
+
+def _has_changed(asked: PageRequest, interrupt_id: str) -> bool:
+    """Whether what is asked is not what the page showed that the answer was given on."""
+    shown = asked.form.get("shown", "")
+    found = asked("interrupt_get", interrupt_id=interrupt_id)
+    return bool(shown) and found.status == "open" and found.digest != shown
 
 
 def _answer(asked: PageRequest, interrupt_id: str) -> None:

@@ -1,29 +1,20 @@
-"""The other screens: handoffs, the workspace, tasks, conversations, queues, the home itself, keys, and who did what."""
+"""Screens of what is handed over and kept: handoffs, the workspace, tasks and conversations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.console.graph import graph
+from outlast.doors.console.preview import preview
+from outlast.doors.console.render import compact, difference
 from outlast.errors import OutlastError
-from outlast.operations.table import OPERATIONS
+from outlast.operations.shown import shown
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
 
 SHOWN = 50
-PREVIEW_BYTES = 64 << 10
-LOOKED_BACK = 3000  # entries that the page of who did what looks at
-BY_PEOPLE: tuple[str, ...] = (
-    "decision.",
-    "interrupt.answered",
-    "interrupt.cancelled",
-    "run.aborted",
-    "run.accepted",
-    "run.taken",
-)
-BY_PEOPLE += ("run.rewound", "run.forked", "run.started", "run.again", "run.fresh", "run.pausing", "run.claimed")
 
 
 def _scope(asked: PageRequest) -> dict[str, Any]:
@@ -56,27 +47,35 @@ def handoff(asked: PageRequest) -> dict[str, Any]:
     """An anchor in reading order: what to do next, its files and checks, then all else."""
     anchor = asked.query.get("anchor", "")
     given = asked.query.get("revision", "")
-    revision = {"revision": int(given)} if given.isdigit() and len(given) < 9 else {}
-    found = asked("handoff_get_by_anchor", anchor=anchor, **revision, **_scope(asked))
-    newest = asked("handoff_get_by_anchor", anchor=anchor, **_scope(asked)) if revision else found
+    if given.isdigit() and len(given) < 9:
+        found = asked("handoff_get_by_anchor", anchor=anchor, revision=int(given), **_scope(asked))
+        newest, recovered = asked("handoff_get_by_anchor", anchor=anchor, **_scope(asked)).revision, None
+    else:
+        recovered = _verdict(asked, anchor)
+        found = recovered.handoff if recovered is not None else _stored(asked, anchor)
+        newest = found.revision
     before = asked.maybe("handoff_get_by_anchor", anchor=anchor, revision=found.revision - 1, **_scope(asked))
-    return {
+    history = asked.maybe("handoff_history", anchor=anchor, **_scope(asked))
+    run_id = found.id.partition(":")[2] if found.id.startswith("run:") else ""
+    return ({"json": f"/v1/runs/{run_id}/handoff"} if run_id else {}) | {
         "anchor": anchor,
         "handoff": found,
-        "newest": newest.revision,
-        "recovered": _verdict(asked, found, anchor) if found.revision == newest.revision else None,
+        "newest": newest,
+        "run_id": run_id,
+        "recovered": recovered,
         "changes": _changes(before, found) if before is not None else [],
-        "history": list(reversed(asked("handoff_history", anchor=anchor, **_scope(asked)).items))[:100],
-        "packet": jsonable(found),
+        "history": [(event, _says(event.body)) for event in reversed(history.items if history else ())][:100],
+        "packet": shown(found),
     }
 
 
-def _verdict(asked: PageRequest, found: Any, anchor: str) -> Any:
-    """How it stands here and now, looked at and not read: no claim is used by that."""
-    try:
-        return asked("handoff_recover", anchor=anchor, listing=True, include_finished=True, **_scope(asked))
-    except OutlastError as error:
-        return {"refused": f"{error.detail} {error.what_next}"}
+def _stored(asked: PageRequest, anchor: str) -> Any:
+    return asked("handoff_get_by_anchor", anchor=anchor, **_scope(asked))
+
+
+def _verdict(asked: PageRequest, anchor: str) -> Any:
+    """How it stands here and now, looked at and not read: no claim is used by that. None where nobody can tell."""
+    return asked.maybe("handoff_recover", anchor=anchor, listing=True, include_finished=True, **_scope(asked))
 
 
 TOLD: tuple[str, ...] = (
@@ -91,10 +90,33 @@ TOLD: tuple[str, ...] = (
 TOLD += ("must_remove", "must_keep", "rollback", "risk", "environment", "refs", "tags")
 
 
-def _changes(before: Any, after: Any) -> list[tuple[str, Any, Any]]:
-    """The fields in which two revisions differ."""
-    pairs = ((name, jsonable(getattr(before, name)), jsonable(getattr(after, name))) for name in TOLD)
-    return [(name, old, new) for name, old, new in pairs if old != new]
+def _changes(before: Any, after: Any) -> list[tuple[str, str]]:
+    """The fields in which two revisions differ, each with its difference."""
+    pairs = ((name, _lines(getattr(before, name)), _lines(getattr(after, name))) for name in TOLD)
+    return [(name, difference(old, new)) for name, old, new in pairs if old != new]
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, str) or value is None:
+        return value or ""
+    told = jsonable(value)
+    if not told:
+        return ""
+    return (
+        "\n".join(each if isinstance(each, str) else compact(each) for each in told)
+        if isinstance(told, list | tuple)
+        else compact(told)
+    )
+
+
+HISTORY = ("revision", "summary", "outcome", "why", "reason", "codes", "by", "to")
+
+
+def _says(body: Any) -> str:
+    """What is worth reading of what happened to a handoff."""
+    said = jsonable(body) if isinstance(body, dict) else {}
+    known = [(name, said[name]) for name in HISTORY if said.get(name)]
+    return ", ".join(f"{name} {value if isinstance(value, str | int) else compact(value)}" for name, value in known)
 
 
 # -- the workspace -------------------------------------------------------------------------------------
@@ -105,7 +127,8 @@ def workspace(asked: PageRequest) -> dict[str, Any]:
     kind = kind if kind in ("records", "artifacts", "checkpoints") else "records"
     name = {"records": "workspace_records", "artifacts": "workspace_list", "checkpoints": "workspace_checkpoints"}[kind]
     task = {"task": asked.query["task"]} if asked.query.get("task") and kind != "artifacts" else {}
-    return _listed(asked, name, **task) | {"kind": kind}
+    says = {"command": f"outlast workspace {'list' if kind == 'artifacts' else kind}", "json": f"/v1/workspace/{kind}"}
+    return _listed(asked, name, **task) | {"kind": kind} | says
 
 
 def why(asked: PageRequest) -> dict[str, Any]:
@@ -131,22 +154,7 @@ def recall(asked: PageRequest) -> dict[str, Any]:
 def artifact(asked: PageRequest) -> dict[str, Any]:
     found = asked("workspace_get", ref=asked.query.get("ref", ""), **_scope(asked))
     versions = asked.maybe("workspace_versions", name=found.name, limit=50, scope=found.scope)
-    return {"artifact": found, "versions": versions.items if versions else [], "preview": _preview(found)}
-
-
-def _preview(found: Any) -> str | None:
-    """The beginning of what is text; None of all else."""
-    if not found.media_type.startswith("text/") and found.media_type not in ("application/json", "application/yaml"):
-        return None
-    text = bytearray()
-    try:
-        for piece in found.pieces():
-            text += piece
-            if len(text) > PREVIEW_BYTES:
-                break
-    except (OutlastError, AttributeError):
-        return None
-    return bytes(text[:PREVIEW_BYTES]).decode(errors="replace")
+    return {"artifact": found, "versions": versions.items if versions else [], "shown": preview(found)}
 
 
 # -- tasks and conversations ---------------------------------------------------------------------------
@@ -177,79 +185,3 @@ def session(asked: PageRequest) -> dict[str, Any]:
         "memo": asked.maybe("session_memo", session_id=session_id, **_scope(asked)),
         "runs": asked("run_list", session=session_id, limit=20, **_scope(asked)).items,
     }
-
-
-# -- queues, schedules, workers --------------------------------------------------------------------------
-
-
-def queues(asked: PageRequest) -> dict[str, Any]:
-    """Queues, and what else of that there is an operation for."""
-
-    def rows(name: str) -> Any:
-        found = asked.maybe(name) if name in OPERATIONS else None
-        return (
-            None
-            if found is None
-            else [jsonable(each) for each in found.items]
-            if name == "worker_list"
-            else found.items
-        )
-
-    found = asked.maybe("queue_list")
-    return {
-        "queues": found.items if found else [],
-        "schedules": rows("schedule_list"),
-        "workers": rows("worker_list"),
-        "can": asked.may("write"),
-    }
-
-
-def pause_queue(asked: PageRequest) -> str:
-    do = "queue_pause" if asked.form.get("do") == "pause" else "queue_resume"
-    try:
-        found = asked(do, queue=asked.form.get("queue", ""))
-        asked.visit.say(f"{found.name} is paused." if found.paused else f"{found.name} lets runs out.")
-    except OutlastError as error:
-        asked.visit.say(f"{error.detail} {error.what_next}")
-    return "/queues"
-
-
-# -- the home --------------------------------------------------------------------------------------------
-
-
-def system(asked: PageRequest) -> dict[str, Any]:
-    checked, wrong = None, ""
-    if asked.query.get("verify") == "yes":
-        try:
-            checked = asked("home_verify")
-        except OutlastError as error:
-            wrong = f"{error.detail} {error.what_next}"
-    facts = asked.maybe("home_facts")
-    return {
-        "facts": jsonable(facts) if facts else None,
-        "checked": jsonable(checked),
-        "ok": checked is not None and checked.ok,
-        "wrong": wrong,
-    }
-
-
-def keys(asked: PageRequest) -> dict[str, Any]:
-    return {"keys": asked("key_list").items}
-
-
-def audit(asked: PageRequest) -> dict[str, Any]:
-    """What people did lately, the newest first."""
-    upto = asked("home_events").upto
-    begins = max(upto - LOOKED_BACK, 0)
-    page = asked("home_events", after=begins, limit=1000, **_scope(asked))
-    found = [*page.items]
-    while page.more:
-        page = asked("home_events", after=page.upto, limit=1000, **_scope(asked))
-        found += page.items
-    done = [each for each in found if each.event.name.startswith(BY_PEOPLE)]
-    return {"done": [(each, _who(each.event.body)) for each in reversed(done)][:200], "begins": begins}
-
-
-def _who(body: Any) -> tuple[str, str]:
-    said = body if isinstance(body, dict) else {}
-    return str(said.get("by") or said.get("actor") or ""), str(said.get("why") or "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from difflib import unified_diff
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def lasted(seconds: float | None) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
@@ -95,30 +96,59 @@ def compact(value: Any, most: int = 160) -> str:
 # -- JSON as a tree ------------------------------------------------------------------------------------
 
 
-def tree(value: Any, depth: int = 0) -> Markup:
+def tree(value: Any) -> Markup:
     """A JSON value as nested lists that can be folded."""
-    if isinstance(value, dict) and value:
-        return _branch([(str(name), each) for name, each in value.items()], depth, "{%d}")
-    if isinstance(value, list | tuple) and value:
-        return _branch([(str(place), each) for place, each in enumerate(value)], depth, "[%d]")
-    if isinstance(value, str):
-        kind = "long" if "\n" in value or len(value) > 100 else "text"
-        return Markup('<span class="json-{}" dir="auto">{}</span>').format(kind, visible(cut(value)))
-    return Markup('<span class="json-plain">{}</span>').format(json.dumps(value, default=str))
+    pairs = _pairs(value)
+    return Markup('<ul class="json">{}</ul>').format(_items(pairs, 1)) if pairs else _leaf(value)
 
 
-def _branch(pairs: list[tuple[str, Any]], depth: int, sign: str) -> Markup:
-    count = Markup('<span class="quiet">{}</span>').format(sign % len(pairs))
-    if depth >= DEEPEST:
-        return count
-    items = Markup("").join(
-        Markup('<li><span class="json-name" dir="auto">{}</span> {}</li>').format(visible(name), tree(each, depth + 1))
-        for name, each in pairs[:WIDEST]
-    )
+def _pairs(value: Any) -> list[tuple[str, Any]]:
+    """What is inside a value, by name or place; nothing of what has no inside."""
+    if isinstance(value, dict):
+        return [(str(name), each) for name, each in value.items()]
+    return [(str(place), each) for place, each in enumerate(value)] if isinstance(value, list | tuple) else []
+
+
+def _items(pairs: list[tuple[str, Any]], depth: int) -> Markup:
+    items = Markup("").join(_named_item(name, each, depth) for name, each in pairs[:WIDEST])
     if len(pairs) > WIDEST:
         items += Markup('<li class="quiet">and {} more</li>').format(f"{len(pairs) - WIDEST:,}")
-    folded = Markup("") if depth > 2 or len(pairs) > 50 else Markup(" open")
-    return Markup('<details class="json"{}><summary>{}</summary><ul>{}</ul></details>').format(folded, count, items)
+    return items
+
+
+def _named_item(name: str, value: Any, depth: int) -> Markup:
+    label, pairs = Markup('<span class="json-name" dir="auto">{}</span>').format(visible(name)), _pairs(value)
+    if not pairs or _is_short(value):
+        return Markup("<li>{}{}</li>").format(label, _leaf(value))
+    count = Markup('<span class="quiet">{}</span>').format(("{%d}" if isinstance(value, dict) else "[%d]") % len(pairs))
+    if depth >= DEEPEST:
+        return Markup("<li>{}{}</li>").format(label, count)
+    unfolded = Markup(" open") if depth < 4 and len(pairs) <= 50 else Markup("")
+    inside = _items(pairs, depth + 1)
+    form = Markup("<li><details{}><summary>{}{}</summary><ul>{}</ul></details></li>")
+    return form.format(unfolded, label, count, inside)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a list is best read in its line."""
+    plain = isinstance(value, list | tuple) and all(isinstance(each, int | float | bool) for each in value)
+    return plain and len(value) <= 12
+
+
+def _leaf(value: Any) -> Markup:
+    if isinstance(value, str) and value:
+        kind = "long" if "\n" in value or len(value) > 100 else "text"
+        return Markup('<span class="json-{}" dir="auto">{}</span>').format(kind, visible(cut(value)))
+    quiet = " quiet" if value is None or value == "" else ""
+    return Markup('<span class="json-plain{}">{}</span>').format(quiet, json.dumps(value, default=str))
+
+
+def inputs(recorded: Any) -> Any:
+    """What a step was given: the values that are on record, or what stands for them."""
+    if not isinstance(recorded, dict):
+        return recorded
+    known = ((name, each) for name, each in recorded.items())
+    return {name: each["value"] if isinstance(each, dict) and set(each) == {"value"} else each for name, each in known}
 
 
 # -- Markdown, as far as it is harmless ------------------------------------------------------------------
@@ -139,11 +169,11 @@ def _block(lines: list[str]) -> Markup:
     if heading := _heading(line):
         return Markup('<p class="heading">{}</p>').format(_inline(heading))
     if item := _item(line):
-        items = [item]
+        items, form = [item], Markup("<ol>{}</ol>") if line.strip()[0].isdecimal() else Markup("<ul>{}</ul>")
         while lines and (item := _item(lines[0])):
             items.append(item)
             lines.pop(0)
-        return Markup("<ul>{}</ul>").format(Markup("").join(Markup("<li>{}</li>").format(_inline(i)) for i in items))
+        return form.format(Markup("").join(Markup("<li>{}</li>").format(_inline(i)) for i in items))
     said = [line]
     while lines and lines[0].strip() and not _begins_block(lines[0]):
         said.append(lines.pop(0))
@@ -190,12 +220,23 @@ def _inline(text: str) -> Markup:
 
 def diff(text: str) -> Markup:
     """A difference of files, line by line."""
-    kinds = {"+": "added", "-": "removed", "@": "place"}
     lines = (
-        Markup('<span class="{}">{}</span>').format(kinds.get(line[:1], "same"), visible(line))
-        for line in cut(text).split("\n")
+        Markup('<span class="{}">{}</span>').format(_kind_of_line(line), visible(line) or " ")
+        for line in cut(text).rstrip("\n").split("\n")
     )
     return Markup('<pre class="diff" tabindex="0">{}</pre>').format(Markup("").join(lines))
+
+
+def difference(before: str, after: str) -> str:
+    """What makes one text into another, line by line."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)
+    return "\n".join([*lines][2:])
+
+
+def _kind_of_line(line: str) -> str:
+    if line.startswith(("--- ", "+++ ", "diff ")):
+        return "file"
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "same")
 
 
 def looks_like_diff(text: str) -> bool:
@@ -222,7 +263,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(when=when, ago=ago, lasted=lasted, named=named, sized=sized, compact=compact)
-    made.filters.update(tree=tree, markdown=markdown, diff=diff, rich=rich, cut=cut)
+    made.filters.update(tree=tree, markdown=markdown, diff=diff, rich=rich, cut=cut, inputs=inputs)
     return made
 
 

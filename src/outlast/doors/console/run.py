@@ -10,7 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from outlast.doors.console.asked import word
 from outlast.doors.console.needs import once, result_in
+from outlast.doors.console.preview import has_left, left_of
 from outlast.doors.console.waterfall import ROWS, waterfall
 from outlast.errors import OutlastError, RunFinished
 from outlast.ids import random_id
@@ -89,6 +91,7 @@ def run(asked: PageRequest) -> dict[str, Any]:
         "plan_later": not found.finished and not inline,
         "actions": _actions(asked, found),
         "state": _state(asked, found),
+        "left": left_of(asked, found.id) if has_left(found) else [],
     }
 
 
@@ -218,11 +221,8 @@ def choose(asked: PageRequest) -> dict[str, Any]:
     found, _ = the_run(asked)
     do = asked.query.get("do", "resume")
     do = do if do in ACTIONS else "resume"
-    step = asked.query.get("step", "")
-    steps = list[str]()
-    if do in OF_A_STEP:
-        items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
-        steps = list(dict.fromkeys(item.name for item in items if item.kind in ("step", "effect")))
+    steps = _steps(asked, found)[-500:] if do in OF_A_STEP else []
+    step = asked.query.get("step", "") or (steps[-1] if steps else "")
     going_back = {"from_step": step} if do == "rewind" and step else {}
     shows = do in ("resume", "retry", "skip", "rewind") and not found.finished
     return {
@@ -230,12 +230,33 @@ def choose(asked: PageRequest) -> dict[str, Any]:
         "do": do,
         "title": ACTIONS[do],
         "step": step,
-        "steps": steps[-500:],
+        "steps": steps,
+        "left": left_of(asked, found.id) if do == "resume" and has_left(found) else [],
+        "command": _command(do, found.id, step),
         "plan": plan_of(asked, found, **going_back) if shows else None,
         "allowed": do in dict(_actions(asked, found)),
         "can_approve": asked.may("approve"),
         "operation": random_id(),
     }
+
+
+def _steps(asked: PageRequest, found: RunRecord) -> list[str]:
+    items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
+    return list(dict.fromkeys(item.name for item in items if item.kind in ("step", "effect")))
+
+
+def _command(do: str, run_id: str, step: str) -> str:
+    """The same as a command."""
+    said = {
+        "resume": ["--dry-run"],
+        "retry": [word(step)],
+        "skip": [word(step), "--result", "JSON", "--why", "WHY"],
+        "rewind": [word(step)],
+        "fork": ["--from", word(step)],
+        "pause": [],
+        "abort": ["--why", "WHY"],
+    }[do]
+    return " ".join(["outlast", do, run_id, *said])
 
 
 def act(asked: PageRequest) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from outlast import STATUSES
+from outlast.doors.console.asked import word
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 FILTERS = ("status", "flow", "task", "tag", "session", "since", "until", "text", "scope")
 SHOWN = 50
+DIED = 200  # so many runs whose process died are counted
 
 
 def runs(asked: PageRequest) -> dict[str, Any]:
@@ -29,10 +32,21 @@ def runs(asked: PageRequest) -> dict[str, Any]:
         "wanted": wanted,
         "filtered": {name: value for name, value in wanted.items() if name != "status"},
         "statuses": STATUSES,
-        "counts": (asked.maybe("home_facts") or {}).get("runs", {}) if not cursor else {},
+        "counts": _counts(asked) if not cursor else {},
         "wrong": wrong,
+        "command": " ".join(["outlast runs", *(f"--{name} {word(value)}" for name, value in wanted.items())]),
+        "json": "/v1/runs" + (f"?{urlencode(wanted)}" if wanted else ""),
         "can": asked.may("write"),
     }
+
+
+def _counts(asked: PageRequest) -> dict[str, int]:
+    """How many runs there are of each status. Those whose process died are still written as running."""
+    counts = dict((asked.maybe("home_facts") or {}).get("runs", {}))
+    if counts.get("running"):
+        died = len(asked("run_list", status="crashed", limit=DIED).items)
+        counts |= {"running": max(counts["running"] - died, 0), "crashed": counts.get("crashed", 0) + died}
+    return {status: count for status, count in counts.items() if count}
 
 
 def many(asked: PageRequest) -> str:

@@ -7,16 +7,16 @@ import gzip
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from msgspec import Struct
 from starlette.routing import BaseRoute
 
-from outlast.doors.console import needs, places, render, run, runs
+from outlast.doors.console import admin, needs, places, render, run, runs
 from outlast.doors.console.access import Visit
-from outlast.doors.console.asked import PageRequest, fields
+from outlast.doors.console.asked import PageRequest, fields, word
 from outlast.doors.http import blobs, bodies, problems
 from outlast.doors.http.exchange import Headers, Message
 from outlast.doors.http.identity import Identity
@@ -48,20 +48,21 @@ class Shows(Struct, frozen=True):
     path: str
     template: str
     shows: Callable[[PageRequest], dict[str, Any]]
-    posts: Callable[[PageRequest], str] | None = None
+    posts: Callable[[PageRequest], str | dict[str, Any]] | None = None  # where to go, or what else the page shows
     tab: str = ""
     command: str = ""
     json: str = ""  # where the same is as JSON
 
 
+PLAN = "outlast resume {run_id} --dry-run"
 SCREENS = (
     Shows("/", "needs.html", needs.needs, tab="needs", command="outlast inbox", json="/v1/inbox"),
     Shows("/runs", "runs.html", runs.runs, runs.many, "runs", "outlast runs", "/v1/runs"),
     Shows(
         "/runs/{run_id}", "run.html", run.run, run.act, "runs", "outlast show {run_id} --timeline", "/v1/runs/{run_id}"
     ),
-    Shows("/runs/{run_id}/plan", "plan.html", run.plan_page, None, "runs", "outlast resume {run_id} --dry-run"),
-    Shows("/runs/{run_id}/choose", "choose.html", run.choose, run.act, "runs", "outlast resume {run_id} --dry-run"),
+    Shows("/runs/{run_id}/plan", "plan.html", run.plan_page, None, "runs", PLAN, "/v1/runs/{run_id}/plan"),
+    Shows("/runs/{run_id}/choose", "choose.html", run.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
     Shows(
         "/inbox/{interrupt_id}",
         "item.html",
@@ -79,14 +80,39 @@ SCREENS = (
         command="outlast handoff list",
         json="/v1/handoffs",
     ),
-    Shows("/handoff", "handoff.html", places.handoff, tab="handoffs", command="outlast handoff show {anchor}"),
-    Shows("/workspace", "workspace.html", places.workspace, tab="workspace", command="outlast workspace records"),
-    Shows("/workspace/why", "why.html", places.why, tab="workspace", command="outlast workspace why {ref}"),
     Shows(
-        "/workspace/recall", "recall.html", places.recall, tab="workspace", command="outlast workspace recall {goal}"
+        "/handoff",
+        "handoff.html",
+        places.handoff,
+        tab="handoffs",
+        command="outlast handoff show {anchor}",
+        json="/v1/handoff?anchor={anchor}",
+    ),
+    Shows("/workspace", "workspace.html", places.workspace, tab="workspace", command="outlast workspace records"),
+    Shows(
+        "/workspace/why",
+        "why.html",
+        places.why,
+        None,
+        "workspace",
+        "outlast workspace why {ref}",
+        "/v1/workspace/why?ref={ref}",
     ),
     Shows(
-        "/workspace/artifact", "artifact.html", places.artifact, tab="workspace", command="outlast workspace get {ref}"
+        "/workspace/recall",
+        "recall.html",
+        places.recall,
+        tab="workspace",
+        command="outlast workspace recall {goal}",
+        json="POST /v1/workspace/recall",
+    ),
+    Shows(
+        "/workspace/artifact",
+        "artifact.html",
+        places.artifact,
+        tab="workspace",
+        command="outlast workspace get {ref}",
+        json="/v1/workspace/artifact?ref={ref}",
     ),
     Shows("/tasks", "tasks.html", places.tasks, tab="tasks", command="outlast task list", json="/v1/tasks"),
     Shows(
@@ -113,18 +139,27 @@ SCREENS = (
         command="outlast session show {session_id}",
         json="/v1/sessions/{session_id}/messages",
     ),
-    Shows("/queues", "queues.html", places.queues, places.pause_queue, "queues", "outlast queue list", "/v1/queues"),
-    Shows("/system", "system.html", places.system, tab="system", command="outlast doctor", json="/v1/facts"),
-    Shows("/keys", "keys.html", places.keys, tab="keys", command="outlast keys list", json="/v1/keys"),
+    Shows("/queues", "queues.html", admin.queues, admin.pause_queue, "queues", "outlast queue list", "/v1/queues"),
+    Shows(
+        "/schedules",
+        "schedules.html",
+        admin.schedules,
+        admin.change_schedule,
+        "schedules",
+        "outlast schedule list",
+        "/v1/schedules",
+    ),
+    Shows("/system", "system.html", admin.system, tab="system", command="outlast doctor", json="/v1/facts"),
+    Shows("/keys", "keys.html", admin.keys, admin.change_keys, "keys", "outlast keys list", "/v1/keys"),
     Shows(
         "/audit",
         "audit.html",
-        places.audit,
+        admin.audit,
         tab="audit",
         command="outlast watch --after 0 --once",
         json="/v1/events?after=0",
     ),
-    Shows("/help", "help.html", lambda asked: {}, tab="help", command="outlast --help"),
+    Shows("/help", "help.html", lambda asked: {}, tab="help", command="outlast --help", json="/openapi.json"),
 )
 
 
@@ -171,8 +206,11 @@ def _shown(screen: Shows) -> Callable[[Visit], Awaitable[None]]:
         exchange.leave = exchange.state.limits.begin_request(identity)
         if exchange.method == "POST" and screen.posts is not None:
             asked = await _form(visit)
-            place = await exchange.in_thread(screen.posts, asked, writes=True)
-            await _answer(visit, 303, b"", [(b"location", _in_header(place))])
+            came = await exchange.in_thread(screen.posts, asked, writes=True)
+            if isinstance(came, str):
+                await _answer(visit, 303, b"", [(b"location", _in_header(came))])
+            else:
+                await _answer(visit, 200, await exchange.in_thread(partial(_made, screen, visit, **came)))
             return
         if exchange.method not in ("GET", "HEAD"):
             raise MethodRefused(exchange.method[:20], screen.path, "GET, POST" if screen.posts else "GET")
@@ -181,14 +219,15 @@ def _shown(screen: Shows) -> Callable[[Visit], Awaitable[None]]:
     return serves
 
 
-def _made(screen: Shows, visit: Visit) -> bytes:
+def _made(screen: Shows, visit: Visit, **more: Any) -> bytes:
     """A page's HTML: in a worker thread, since it reads the store."""
     asked = PageRequest(visit)
-    values = screen.shows(asked)
-    known = {name: _word(value) for name, value in (asked.query | asked.path).items()}
-    around = {
-        "command": _filled(screen.command, known),
-        "json": _filled(screen.json, {name: quote(value, safe="") for name, value in asked.path.items()}),
+    values = screen.shows(asked) | more
+    known = {name: word(value) for name, value in (asked.query | asked.path).items()}
+    around: dict[str, Any] = {
+        "command": values.pop("command", None) or _filled(screen.command, known),
+        "json": values.pop("json", None)
+        or _filled(screen.json, {name: quote(value, safe="") for name, value in (asked.query | asked.path).items()}),
     }
     return render.page(screen.template, **_around(visit, screen.tab), **around, asked=asked, **values)
 
@@ -198,12 +237,6 @@ def _filled(text: str, known: dict[str, str]) -> str:
     for name, value in known.items():
         text = text.replace(f"{{{name}}}", value)
     return " ".join(word for word in text.split(" ") if not word.startswith("{"))
-
-
-def _word(value: str) -> str:
-    """A word as a shell takes it."""
-    plain = value.replace("/", "").replace("-", "").replace("_", "").replace(":", "").replace(".", "").replace("@", "")
-    return value if plain.isalnum() else "'" + value.replace("'", "'\\''") + "'"
 
 
 def _around(visit: Visit, tab: str) -> dict[str, Any]:

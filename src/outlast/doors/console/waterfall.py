@@ -38,6 +38,11 @@ class Waterfall(Struct, frozen=True):
         return len(self.bars) * ROW
 
     @property
+    def ticks(self) -> tuple[float, ...]:
+        """The times under which its axis is divided, from its beginning on."""
+        return tuple(self.seconds * part / 4 for part in range(5))
+
+    @property
     def before(self) -> int | None:
         return max(self.begins - ROWS, 0) if self.begins else None
 

@@ -38,6 +38,12 @@
     if (asks && !confirm(asks.dataset.confirm)) event.preventDefault();
   });
 
+  // A box that ticks all the others of its form.
+  document.addEventListener("change", (event) => {
+    const name = event.target.dataset.all;
+    if (name) event.target.form.querySelectorAll(`input[name=${name}]`).forEach((box) => { box.checked = event.target.checked; });
+  });
+
   // A form is sent once, however often it is clicked.
   document.addEventListener("submit", (event) => {
     if (event.defaultPrevented) return;
