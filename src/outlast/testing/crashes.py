@@ -27,6 +27,7 @@ from msgspec import Struct, field
 
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
+from outlast.commands import room as _commands  # noqa: F401  loaded once here, not anew by every process that is forked
 from outlast.python.decorators import Flow
 from outlast.python.outlast import Outlast
 from outlast.runs.attempt import Attempt
