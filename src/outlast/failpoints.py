@@ -36,6 +36,8 @@ SWEEP_POINTS = (
     "sweep.cleared",  # a temporary file or work folder is gone
 )
 
+BUCKET_POINTS = ("sweep.doomed",)  # in a bucket: it is written that a blob is about to go, before it goes
+
 # The same of putting files back as they were before an attempt, which no flow does by itself.
 RESTORE_POINTS = (
     "restore.saved",  # what will give way is durable and recorded, before any file is touched

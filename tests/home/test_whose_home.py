@@ -15,7 +15,7 @@ import pytest
 from outlast import Outlast
 from outlast.errors import ForeignCommands, HomeNotOurs
 from outlast.home import ours
-from outlast.home.place import find_home, look_up
+from outlast.home.place import FoundHome, find_home, look_up
 
 from ..kit.desk import QUIET, git
 
@@ -284,7 +284,7 @@ def test_an_empty_folder_that_somebody_made_is_a_home_made_here(
 ) -> None:
     (tmp_path / ".outlast").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert look_up() == (tmp_path / ".outlast", False, "")
+    assert look_up() == FoundHome(tmp_path / ".outlast")
 
 
 def test_a_worktree_uses_the_main_ones_home_and_an_agent_there_is_told(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ its locks) is tested in the folder of its name.
 """
 
 import json
+import os
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -16,11 +17,15 @@ from psycopg.sql import SQL, Identifier
 
 from outlast.store import open as open_store
 from outlast.store import url_of
+from outlast.store.blobs.bucket import Bucket
+from outlast.store.blobs.chosen import BlobsWanted
+from outlast.store.blobs.place import place_of
 from outlast.store.contract import Store
 from outlast.store.contract.blobs import Blobs
 from outlast.store.postgres.schema import schema_of
 
 from ..kit.postgres import server
+from ..kit.seaweed import seaweed
 
 
 class Backend(Protocol):
@@ -102,5 +107,37 @@ class PostgresSchema:
             return int(count)
 
 
+class SqliteWithBucket(SqliteFile):
+    """The ledger in a file, its content in a bucket."""
+
+    kind = "s3"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        os.environ.update(seaweed().environment())
+        self.wanted = BlobsWanted(seaweed().new_place())
+        self.tenant = folder.name
+
+    def open(self, **options: Any) -> Store:
+        return open_store(url_of(Path(self.place)), wanted=self.wanted, **options).store
+
+    def blobs(self) -> Blobs:
+        store, blobs = open_store(url_of(Path(self.place)), wanted=self.wanted)
+        self._opened.append(store)
+        return blobs
+
+    def damage(self, blob: str) -> None:
+        """Change the content behind everybody's back."""
+        objects(self.wanted.url, self.tenant).put(f"{blob[:2]}/{blob}/0", b"other")
+
+
+def objects(url: str, tenant: str = "") -> Bucket:
+    """The objects of a place in a bucket, to look at and to tamper with."""
+    return Bucket(place_of(url), tenant)
+
+
 _numbers = count(1)
+BLOBS: dict[str, Callable[[Path], Backend]] = {
+    each.kind: each for each in (SqliteFile, PostgresSchema, SqliteWithBucket)
+}
 BACKENDS: dict[str, Callable[[Path], Backend]] = {each.kind: each for each in (SqliteFile, PostgresSchema)}

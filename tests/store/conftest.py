@@ -10,7 +10,8 @@ from outlast import failpoints
 from outlast.store.contract import Store
 from outlast.store.contract.blobs import Blobs
 
-from .backends import BACKENDS, Backend
+from ..kit.seaweed import seaweed
+from .backends import BACKENDS, BLOBS, Backend
 
 Open = Callable[..., Store]
 
@@ -23,7 +24,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def backend(kind: str, tmp_path: Path) -> Iterator[Backend]:
-    made = BACKENDS[kind](tmp_path)
+    made = BLOBS[kind](tmp_path)
     yield made
     made.close()
 
@@ -50,6 +51,14 @@ def store(open_store: Open) -> Store:
 @pytest.fixture
 def blobs(backend: Backend) -> Blobs:
     return backend.blobs()
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A place of its own in a bucket, and an environment in which it is found."""
+    for name, said in seaweed().environment().items():
+        monkeypatch.setenv(name, said)
+    return seaweed().new_place()
 
 
 @pytest.fixture

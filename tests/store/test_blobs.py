@@ -10,7 +10,13 @@ from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM, check_content,
 from outlast.store.contract.blobs import Blobs, Intake, nothing_known
 from outlast.values.codec import digest
 
-from .backends import Backend
+from .backends import BLOBS, Backend
+
+
+@pytest.fixture(params=BLOBS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Where blobs are kept: each test runs on all."""
+    return str(request.param)
 
 
 def test_content_comes_back_under_its_digest_whole_and_in_pieces(blobs: Blobs) -> None:

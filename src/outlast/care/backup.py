@@ -36,8 +36,8 @@ from outlast.clock import Clock, SystemClock
 from outlast.errors import Conflict, HomeNotFound, HomeReadOnly, Invalid
 from outlast.home.place import MADE, check_tenant, marker_of
 from outlast.ids import Ids, random_id
+from outlast.store import bucket_of, open_keys, url_of
 from outlast.store import open as open_store
-from outlast.store import open_keys, url_of
 from outlast.store.contract import Store
 from outlast.store.contract.keys import KEYS
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
@@ -257,6 +257,8 @@ class _Taking:
     def fill(self, packer: Packer, stores: dict[str, Store]) -> None:
         """Databases first: what they refer to was on the disk before."""
         for tenant, store in stores.items():
+            if bucket := bucket_of(store):
+                self.left_out.append((f"{tenant}/blobs", f"its content is in {bucket}; back that up too"))
             copy = self._beside / DATABASE
             store.copy_to(copy)
             self._add_copy(packer, f"{tenant}/{DATABASE}", copy)

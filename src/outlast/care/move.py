@@ -29,7 +29,15 @@ from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import random_id
 from outlast.secrets import SecretRules
-from outlast.store import OpenedStore, blobs_of, open_keys, open_new_tables, open_tables, open_unpublished
+from outlast.store import (
+    OpenedStore,
+    blobs_of,
+    bucket_of,
+    open_keys,
+    open_new_tables,
+    open_tables,
+    open_unpublished,
+)
 from outlast.store.contract.tables import NewTables, Row, Table, Tables
 from outlast.store.disk import sync_file, sync_folder
 from outlast.values.private import make_folder
@@ -50,7 +58,7 @@ class MovedTenant(Struct, frozen=True):
     tenant: str
     rows: dict[str, int]  # of each table
     chains: str  # SHA-256 of every entry of every chain, byte for byte
-    blobs: int
+    blobs: int  # that were copied: none of those in a bucket, which both homes know
     records: int  # that `verify` has looked at, in both
 
 
@@ -75,12 +83,11 @@ def move_home(source: FoundHome, to: FoundHome, *, progress: Progress = nobody) 
         raise HomeNotFound(source.name)
     if source.name == to.name:
         raise Invalid(detail=f"{source.name} cannot be moved to itself")
-    for tenant in tenants:
-        _refuse_busy(source, tenant)
+    buckets = {tenant: _refuse_busy(source, tenant) for tenant in tenants}
     files, keys = _copy_files(source, to), _copy_keys(source, to)
     with ExitStack() as held:
         moves = [held.enter_context(closing(_Move(source, to, tenant, progress))) for tenant in tenants]
-        proven = tuple(each.copied() for each in moves)
+        proven = tuple(each.copied(bucket) for each, bucket in zip(moves, buckets.values(), strict=True))
         for each in moves:
             each.seal()
         for each in moves:
@@ -88,8 +95,11 @@ def move_home(source: FoundHome, to: FoundHome, *, progress: Progress = nobody) 
     return MovedHome(source.name, to.name, proven, keys, files)
 
 
-def _refuse_busy(source: FoundHome, tenant: str) -> None:
-    """Raises Invalid while somebody executes runs, IntegrityBroken for what does not verify."""
+def _refuse_busy(source: FoundHome, tenant: str) -> str:
+    """The bucket that its content is in, if it is.
+
+    Raises Invalid while somebody executes runs, IntegrityBroken for what does not verify.
+    """
     home = open_home(source, tenant=tenant)
     try:
         now = home.clock.now()
@@ -98,6 +108,7 @@ def _refuse_busy(source: FoundHome, tenant: str) -> None:
         ):
             raise Invalid(detail=f"runs of {source.name} are being executed now; stop them, and move it then")
         _checked(home)
+        return bucket_of(home.store)
     finally:
         home.store.close()
 
@@ -171,9 +182,9 @@ class _Move:
             self._old.close()
             raise
 
-    def copied(self) -> MovedTenant:
-        """Copy what is missing and prove that both are the same."""
-        blobs = _copy_blobs(self._source, self._to, self._tenant, self._tell)
+    def copied(self, bucket: str) -> MovedTenant:
+        """Copy what is missing and prove that both are the same. Content that is in a bucket stays there."""
+        blobs = 0 if bucket else _copy_blobs(self._source, self._to, self._tenant, self._tell)
         tables = self._old.tables()
         if self._new is None:
             counts, chains = _counted(self._old, tables)

@@ -11,7 +11,7 @@
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken, map_key_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
-    │                 home_not_empty, nothing_lost
+    │                 home_not_empty, nothing_lost, blobs_elsewhere, blobs_taken
     ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
@@ -29,7 +29,7 @@
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
-    │                 no_thread
+    │                 no_thread, blobs_unreachable, blobs_refused
     └── WorkFailed    step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
                       limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
                       run_aborted, run_interrupted
@@ -256,7 +256,7 @@ _PLACES = {
         StoreForked SyncInLoop EmbeddedOnly HomeNotOurs ValueRefused ArchiveInvalid NameInvalid SettingsInvalid
         TrustInvalid SecretFound SecretPatternInvalid HomeSettingsInvalid StoreBusy DiskFull StoreReadOnly
         HomeReadOnly StoreLost StoreFailed StoreNewer StoreForeign NetworkFilesystem ExtraMissing NoThread
-        TokenizerInvalid
+        TokenizerInvalid BlobsElsewhere BlobsTaken BlobsUnreachable BlobsRefused
     """,
     "flows": """
         FlowNotFound StepNotFound OutputNotFound DisplacedNotFound StepAmbiguous StepNameTaken MapKeyTaken

@@ -37,6 +37,24 @@ class HomeNotEmpty(Conflict):
     advice = "name a place where nothing is: --home DIR; what is there is never replaced"
 
 
+class BlobsElsewhere(Conflict):
+    """Raised when a home is opened with a bucket that is not the one it keeps its content in. Nothing was changed."""
+
+    home: str
+    there: str
+    given: str
+    says = "{home} keeps its content in {there}, and not in {given}"
+    advice = "leave --blobs and OUTLAST_BLOBS out, for a home remembers it; or begin another home there"
+
+
+class BlobsTaken(Conflict):
+    """Raised when a place in a bucket is another home's: what one of them does not need, the other may."""
+
+    place: str
+    says = "{place} is the place of another home"
+    advice = "name another prefix: --blobs s3://BUCKET/PREFIX"
+
+
 class NothingLost(Conflict):
     """Raised when a tenant is to begin anew whose database is there and sound."""
 
@@ -297,3 +315,24 @@ class NoThread(Unavailable):
     why: str
     says = "{what} cannot begin: {why}"
     advice = "end something else, or raise the limit of processes (`ulimit -u`, or the container's); then try again"
+
+
+class BlobsUnreachable(Unavailable):
+    """Raised when a bucket does not answer, or not as it should, after it was asked again for its time."""
+
+    place: str
+    why: str
+    says = "{place} does not answer as it should: {why}"
+    advice = "what is recorded stays as it is: do the same again later; `outlast doctor` tries the bucket"
+
+
+class BlobsRefused(Unavailable):
+    """Raised when a bucket refuses: it is not there, or the credentials do not suffice."""
+
+    place: str
+    why: str
+    says = "{place} refuses: {why}"
+    advice = (
+        "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL, and that the bucket is there"
+        " and lets them list, get, put and delete; `outlast doctor` tries it"
+    )

@@ -6,6 +6,7 @@ or a wait of it is found here by its id.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,16 +16,25 @@ import msgspec
 
 from outlast.clock import Clock, SharedClock, SystemClock, moment
 from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, RunNotFound, RunRemoved, SyncInLoop
-from outlast.home.place import FoundHome, look_up, make_folders, marker_of, project_of, tenant_folder
+from outlast.home.place import (
+    FoundHome,
+    look_up,
+    make_folders,
+    marker_of,
+    project_of,
+    restoration_of,
+    tenant_folder,
+    tenants_of,
+)
 from outlast.home.process import this_process
-from outlast.home.settings import Settings, settings_in
+from outlast.home.settings import Settings, given_in, settings_in
 from outlast.ids import Ids, random_id
 from outlast.ledger.lease import Beat, Process
 from outlast.secrets import SecretRules, read_own
-from outlast.store import OpenedStore, url_of
+from outlast.store import OpenedStore, bucket_of, url_of
 from outlast.store import open as open_store
 from outlast.store.contract import InterruptRow, Reading, RunRow, Store
-from outlast.store.contract.blobs import Blobs
+from outlast.store.contract.blobs import Blobs, BlobsWanted
 
 
 def nobody(line: str) -> None:
@@ -95,20 +105,25 @@ def open_home(
     ids: Ids = random_id,
     settings: Settings | None = None,
     store_options: Mapping[str, Any] | None = None,
+    blobs: str | None = None,
 ) -> Home:
-    """The home of that name, or the one that is found from here; its files are made when they are first needed."""
+    """The home of that name, or the one that is found from here; its files are made when they are first needed.
+
+    `blobs` is the bucket that it keeps its content in, if it is new or keeps it there already. Raises BlobsElsewhere.
+    """
     found = look_up(home)
+    found = found._replace(blobs=blobs or found.blobs)
     path, adopted = found.path, found.adopted
     chosen, folder = settings or settings_in(path), tenant_folder(path, tenant)
     secrets = SecretRules(read_own(path, chosen.secret_patterns))
-    store, blobs = _open_store(found, tenant, folder, store_options or {})
+    store, content = _open_store(found, tenant, folder, store_options or {})
     opened = Home(
         path=path,
         tenant=tenant,
         folder=folder,
         project=project_of(path),
         store=store,
-        blobs=blobs,
+        blobs=content,
         clock=clock or (SharedClock(store.ahead) if store.ahead else SystemClock()),
         ids=ids,
         settings=chosen,
@@ -123,11 +138,31 @@ def open_home(
 
 def _open_store(found: FoundHome, tenant: str, folder: Path, options: Mapping[str, Any]) -> OpenedStore:
     """The ledger and its content: in the folder, or in a database that many machines share."""
+    wanted = BlobsWanted(
+        found.blobs or os.environ.get("OUTLAST_BLOBS") or str(given_in(found.path).get("blobs") or ""),
+        restored=lambda: came.backup if (came := restoration_of(found.path)) else "",
+        beside=lambda: _bucket_beside(found, tenant),
+    )
     if found.database:
         make_folders(found.path, folder)
-        return open_store(found.database, tenant=tenant, **{"blobs": folder / "blobs", **options})
+        return open_store(found.database, tenant=tenant, wanted=wanted, **{"blobs": folder / "blobs", **options})
     made = {"marker": marker_of(found.path, tenant), "make": lambda: make_folders(found.path, folder)}
-    return open_store(url_of(folder / "outlast.db"), **made, **options)
+    return open_store(url_of(folder / "outlast.db"), wanted=wanted, **made, **options)
+
+
+def _bucket_beside(found: FoundHome, tenant: str) -> str:
+    """The bucket of another tenant of the same home: a new one keeps its content there too."""
+    for other in [name for name in tenants_of(found) if name != tenant][:1]:
+        folder = tenant_folder(found.path, other)
+        if found.database:
+            store = open_store(found.database, tenant=other, blobs=folder / "blobs").store
+        else:
+            store = open_store(url_of(folder / "outlast.db"), marker=marker_of(found.path, other)).store
+        try:
+            return bucket_of(store)
+        finally:
+            store.close()
+    return ""
 
 
 def refuse_loop(what: str) -> None:

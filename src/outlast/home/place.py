@@ -68,6 +68,7 @@ class FoundHome(NamedTuple):
     path: Path
     adopted: bool = False
     database: str = ""  # its URL, where that is not a file in the folder
+    blobs: str = ""  # the URL of a bucket for its content, where one was named
 
     @property
     def name(self) -> str:
@@ -83,8 +84,9 @@ def find_home(
     One that nobody named and that is not known yet is adopted, and `tell` is told so.
     Raises HomeNotOurs for one that nobody named and that is not ours, HomeNotFound.
     """
-    home, _, database = look_up(given, tell=tell)
-    if database:
+    found = look_up(given, tell=tell)
+    home = found.path
+    if found.database:
         raise Invalid(detail=IN_DATABASE)
     if must_exist and not home.is_dir():
         raise HomeNotFound(str(home))

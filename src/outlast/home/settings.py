@@ -1,7 +1,7 @@
 """The rare knobs, as one frozen value.
 
-What the `settings.yaml` of a home says: with whom it is shared, how long an unreceived outcome is kept, and whose
-runs of checks count.
+What the `settings.yaml` of a home says: with whom it is shared, how long an unreceived outcome is kept, whose runs of
+checks count, and in which bucket its content is kept.
 
 How open a home is: 0700 and its files 0600, or 0770 and 0660 for a group that its `settings.yaml` shares it with.
 
@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.errors import HomeSettingsInvalid
+from outlast.errors import HomeSettingsInvalid, Invalid
 from outlast.values.private import FOLDER, SHARED_FOLDER
 from outlast.values.text import duration
 
@@ -47,7 +47,7 @@ class Settings(Struct, frozen=True):
 
 
 SETTINGS = "settings.yaml"
-_KNOWN = ("shared", "redeliver", "evidence")
+_KNOWN = ("shared", "redeliver", "evidence", "blobs")
 _BYTES = 1 << 16
 
 
@@ -64,10 +64,21 @@ def given_in(home: Path) -> dict[str, Any]:
     if "redeliver" in given and _seconds(given) is None:
         why = f"redeliver is {given['redeliver']!r:.100}"
         raise HomeSettingsInvalid(str(path), why, "write a duration, `redeliver: 1h`, or 0 for not at all")
+    if "blobs" in given:
+        _check_bucket(path, given["blobs"])
     if given.get("evidence", "client") not in ("client", "runner"):
         why = f"evidence is {given['evidence']!r:.100}"
         raise HomeSettingsInvalid(str(path), why, "write `evidence: runner`, or `evidence: client`, or leave it out")
     return given
+
+
+def _check_bucket(path: Path, url: Any) -> None:
+    from outlast.store.blobs.place import place_of
+
+    try:
+        place_of(url)
+    except Invalid as error:
+        raise HomeSettingsInvalid(str(path), f"blobs: {error.detail}", "write `blobs: s3://BUCKET/PREFIX`") from error
 
 
 def settings_in(home: Path) -> Settings:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from outlast.care.restore import RestoredHome as RestoredHome
     from outlast.care.restore import SetAside as SetAside
     from outlast.home.place import Restoration
+    from outlast.python.shared import Shared
 
 
 Progress = Callable[[int, int], None]
@@ -68,6 +69,12 @@ def move(home: str | Path | None, to: str | Path, *, progress: Callable[[str, in
     Killed anywhere, it is repeated. Raises HomeNotFound, HomeNotEmpty, IntegrityBroken, Invalid.
     """
     return moves.move_home(look_up(home), look_up(to), progress=progress or moves.nobody)
+
+
+def blobs_of(outlast: Shared) -> dict[str, str]:
+    """Where the content of a home is (`place`), and what is found out of a bucket by trying it. Raises EmbeddedOnly."""
+    blobs = outlast._home.blobs if outlast.home else None
+    return {"place": blobs.place, **blobs.probe()} if blobs else {}
 
 
 def begin_anew(home: str | Path | None, tenant: str, why: str) -> SetAside:

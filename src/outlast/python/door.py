@@ -41,6 +41,7 @@ def open_for(
     make: bool = False,
     tell: Tell | None = None,
     adopt: bool = True,
+    blobs: str | None = None,
 ) -> Outlast:
     """The home that is named, else OUTLAST_HOME, else the one of where we stand; opened in the name of a door.
 
@@ -49,12 +50,12 @@ def open_for(
     """
     names = checked_names(tenant, scope, actor)
     if url := url_of(str(home) if isinstance(home, str | Path) else None):
-        return Outlast(url, **names)
+        return Outlast(url, **names, blobs=blobs)
     found = look_up(home, tell=tell, adopt=adopt)
     if not make and not found.database and not (found.path / names["tenant"] / "outlast.db").is_file():
         refuse_lost(found.path, names["tenant"])
         raise HomeNotFound(str(found.path))
-    outlast = Outlast(found, **names)
+    outlast = Outlast(found, **names, blobs=blobs)
     came_by(outlast, door)
     return outlast
 

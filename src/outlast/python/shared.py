@@ -112,13 +112,17 @@ class Shared:
         ids: Ids = random_id,
         settings: Settings | None = None,
         store_options: Mapping[str, Any] | None = None,
+        blobs: str | None = None,
     ) -> None:
+        """`blobs`: the bucket that a new home keeps its content in, `s3://BUCKET/PREFIX`; it remembers it."""
         if url_of(home):
             raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
         if key is not None:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
         where, who = check_name("scope", scope), usual_actor() if actor is None else check_name("actor", actor)
-        opened = open_home(home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options)
+        opened = open_home(
+            home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options, blobs=blobs
+        )
         live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
         self._executor = Executor(Caller(opened, who, where), live)
 

@@ -62,6 +62,8 @@ class RemoteShared(Shared):
 
     @like(Shared.__init__)
     def __init__(self, given: Given) -> None:
+        if given["blobs"] is not None:
+            raise EmbeddedOnly("blobs", "a server keeps content where its own home says: outlast serve --blobs URL")
         who = Who(given["tenant"], given["scope"], given["actor"] or os.environ.get(ACTOR) or LOCAL)
         self._line = Line(url_of(given["home"]), given["key"], who, _patience(given["store_options"] or {}))
         self._executor = open_client(self._line, who, given["clock"], given["ids"], given["settings"])

@@ -16,14 +16,15 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outlast.store.blobs import folder
+    from outlast.store.blobs import chosen, folder
     from outlast.store.contract import Store
-    from outlast.store.contract.blobs import Blobs
+    from outlast.store.contract.blobs import Blobs, BlobsWanted
     from outlast.store.contract.keys import KeyStore
     from outlast.store.contract.tables import NewTables, Tables
     from outlast.store.postgres import entry as server
     from outlast.store.sqlite import tables as files
 else:
+    chosen = late("outlast.store.blobs.chosen")
     folder = late("outlast.store.blobs.folder")
     server = late("outlast.store.postgres.entry")
     files = late("outlast.store.sqlite.tables")
@@ -54,8 +55,8 @@ def open(url: str, **options: Any) -> OpenedStore:
     """The store at a URL, made when it is missing, and the blobs that belong to it.
 
     `sqlite:PATH` is a file. `postgresql://…` is a database, with `blobs` as the folder of its content and `tenant` as
-    whose schema it is. `options` are the backend's own. Raises Invalid for a URL of no backend, ExtraMissing, and what
-    opening it raises.
+    whose schema it is. The content is in a folder, unless the ledger remembers a bucket, or one is `wanted`. `options`
+    are the backend's own. Raises Invalid for a URL of no backend, ExtraMissing, and what opening it raises.
     """
     scheme, _, place = url.partition(":")
     if scheme == "sqlite":
@@ -65,23 +66,33 @@ def open(url: str, **options: Any) -> OpenedStore:
     raise Invalid(detail=f"there is no store for {url!r:.200}: a URL is `sqlite:PATH` or `postgresql://…`")
 
 
-def _open_file(place: str, **options: Any) -> OpenedStore:
+def _open_file(place: str, *, wanted: BlobsWanted | None = None, **options: Any) -> OpenedStore:
     from pathlib import Path
 
     from outlast.store.sqlite.open import SqliteStore
 
     path = Path(place)
-    store = SqliteStore(path, **options)
-    return OpenedStore(store, folder.FolderBlobs(path.parent / "blobs", store.content))
+    return _with_blobs(SqliteStore(path, **options), path.parent / "blobs", path.parent.name, wanted)
 
 
-def _open_server(url: str, *, blobs: Path | None = None, **options: Any) -> OpenedStore:
+def _open_server(
+    url: str, *, blobs: Path | None = None, wanted: BlobsWanted | None = None, **options: Any
+) -> OpenedStore:
     with _extra():
         kind = server.PostgresStore
     if blobs is None:
         raise Invalid(detail="a store on PostgreSQL keeps its content in a folder: none is named")
-    store = kind(url, **options)
-    return OpenedStore(store, folder.FolderBlobs(blobs, store.content))
+    return _with_blobs(kind(url, **options), blobs, options.get("tenant", "default"), wanted, look_now=False)
+
+
+def _with_blobs(
+    store: Store, blobs: Path, tenant: str, wanted: BlobsWanted | None, *, look_now: bool = True
+) -> OpenedStore:
+    try:
+        return OpenedStore(store, chosen.blobs_for(store, blobs, tenant, wanted, look_now=look_now))
+    except BaseException:
+        store.close()
+        raise
 
 
 def open_tables(home: Path, tenant: str, database: str = "") -> Tables:
@@ -112,6 +123,12 @@ def open_unpublished(home: Path, tenant: str, database: str) -> OpenedStore:
 def blobs_of(home: Path, tenant: str) -> Blobs:
     """The content of a tenant that is in its folder: without what only its ledger has."""
     return folder.FolderBlobs(home / tenant / "blobs")
+
+
+def bucket_of(store: Store) -> str:
+    """The URL of the bucket that a ledger remembers; nothing where its content is in a folder."""
+    found = store.read_also(chosen.chosen_in)
+    return found.url if found else ""
 
 
 def tenants_in(database: str) -> list[str]:

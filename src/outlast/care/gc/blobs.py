@@ -29,7 +29,7 @@ from outlast.ledger.journal import Row
 from outlast.ledger.lease import Beat, is_over, silent_us, was_rebooted
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import HandoffRow, Reading, Writing, below, every_row
-from outlast.store.contract.blobs import BlobFile
+from outlast.store.contract.blobs import BlobFile, Trash
 from outlast.values.codec import decode
 from outlast.workspace.artifact import PREFIX
 
@@ -272,18 +272,24 @@ def clear(home: Home, litter: Litter) -> Cleared:
     def is_needed(name: str) -> bool:
         return bool(home.store.read(lambda look: look.chains_of_blob(name) or look.artifacts_of_blob(name)))
 
-    troubles = [_cleared(trash.clear(name)) for name in litter.half_written]
-    troubles += [_cleared(remove_folder(path)) for path in litter.folders]
-    silent = silent_owner(home, trash.grace_seconds)
-    if silent:
-        troubles.append(f"no blob was removed: {silent} holds a run and has been silent; it may yet go on")
+    troubles = [_cleared(remove_folder(path)) for path in litter.folders]
+    if refusal := _refusal(home, trash):
+        troubles.append(f"no blob was removed: {refusal}")
         return Cleared(files=troubles.count(""), troubles=tuple(filter(None, troubles)))
+    troubles += [_cleared(trash.clear(name)) for name in litter.half_written]
     emptied = [blob for blob in litter.trash if trash.remove(blob, is_needed)]
     if emptied:
         home.store.write(lambda tx: tx.forget_stored([blob.name for blob in emptied]))
     restored = sum(is_needed(blob.name) for blob in litter.trash)
     thrown = [blob for blob in litter.blobs if trash.throw(blob.name, is_needed)]
     return Cleared(tuple(thrown), tuple(emptied), restored, troubles.count(""), tuple(filter(None, troubles)))
+
+
+def _refusal(home: Home, trash: Trash) -> str:
+    """Why no blob may be removed now; nothing when some may."""
+    if silent := silent_owner(home, trash.grace_seconds):
+        return f"{silent} holds a run and has been silent; it may yet go on"
+    return trash.refusal()
 
 
 def _cleared(trouble: str) -> str:

@@ -339,6 +339,7 @@ def doctor(call: Invocation, quick: bool) -> int:
         with call.open() as outlast:
             known |= home_facts(outlast)
             around = _around(outlast)
+            known |= _blobs(outlast)
     except HomeNotFound as error:
         return _without_home(call, known, error)
     known |= {"verified": not quick} | about_home(call, known)
@@ -399,6 +400,14 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
     return {**known, "waits": len(outlast.interrupts())}
 
 
+def _blobs(outlast: Outlast) -> dict[str, Any]:
+    """Where content is kept, and what the bucket does that it is in; a server's is looked at where it is."""
+    try:
+        return {"blobs": late.backups.blobs_of(outlast)}
+    except EmbeddedOnly:
+        return {}
+
+
 def _around(outlast: Outlast) -> list[str]:
     """What is not sound around the home; a server's is looked at where it is."""
     try:
@@ -410,8 +419,8 @@ def _around(outlast: Outlast) -> list[str]:
 def problems_of(known: dict[str, Any]) -> list[str]:
     """What is not sound, and what to do about it."""
     if "postgresql" in known:
-        return _problems_of_server(known)
-    problems = []
+        return _problems_of_server(known) + _problems_of_bucket(known.get("blobs", {}))
+    problems = _problems_of_bucket(known.get("blobs", {}))
     if tuple(map(int, known["sqlite"].split("."))) < SAFE_SQLITE:
         wanted = ".".join(map(str, SAFE_SQLITE))
         problems.append(f"SQLite {known['sqlite']} can corrupt a shared WAL; {wanted} is needed: pip install -U apsw")
@@ -420,6 +429,16 @@ def problems_of(known: dict[str, Any]) -> list[str]:
     if known["synchronous"] not in ("FULL", "EXTRA"):
         problems.append(f"synchronous is {known['synchronous']}: a power cut may lose acknowledged steps; use FULL")
     return problems
+
+
+def _problems_of_bucket(bucket: dict[str, str]) -> list[str]:
+    """What keeps a bucket from being used. Conditions that it ignores are no problem: nothing depends on them."""
+    found = [f"content: {bucket[name]}" for name in ("reachable", "writable") if bucket.get(name, "yes") != "yes"]
+    if bucket.get("owner") == "another home":
+        found.append(f"content: {bucket['place']} is the place of another home: nothing is written or removed there")
+    if bucket.get("listing") == "behind":
+        found.append("content: the bucket does not list what was just written; such a one loses content in a gc")
+    return found
 
 
 def _problems_of_server(known: dict[str, Any]) -> list[str]:
@@ -452,6 +471,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("home", known["home"]),
             *_stands_on(known),
             *([("read-only", known["read_only"])] if known.get("read_only") else []),
+            *_content(known.get("blobs", {})),
             ("tenants", ", ".join(known["tenants"])),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
@@ -459,6 +479,17 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("open waits", str(known["waits"])),
         ]
     )
+
+
+def _content(bucket: dict[str, str]) -> list[tuple[str, str]]:
+    """Where content is; of a bucket also what it does with writes on condition."""
+    if len(bucket) < 2:
+        return [("content", bucket["place"])] if bucket else []
+    said = [("content", f"{bucket['place']}, of {bucket['owner']}" if "owner" in bucket else bucket["place"])]
+    if "create_only" not in bucket:
+        return said
+    conditions = f"create-only {bucket['create_only']}, if-match {bucket['if_match']}; listing {bucket['listing']}"
+    return [*said, ("conditions", conditions)]
 
 
 def _workspace(known: dict[str, Any]) -> str:

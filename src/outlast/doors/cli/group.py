@@ -198,6 +198,7 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 @click.group(cls=CommandGroup, sections=SECTIONS, context_settings=_SETTINGS)
 @click.option("--home", metavar="DIR", help="Where the records are kept [the .outlast/ of the repository].")
+@click.option("--blobs", metavar="URL", help="Where a new home keeps its content: s3://… [beside the records].")
 @click.option("--tenant", metavar="NAME", help="An isolated customer [default].")
 @click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default].")
 @click.option("--actor", "acting", metavar="NAME", help="Who does this [OUTLAST_ACTOR, else your login name].")

@@ -30,6 +30,7 @@ EXACT = ("handoff", "session", "task", "workspace")  # nouns whose JSON is part 
 SHARED = (
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     click.option("--home", metavar="DIR|URL", help="Where the records are kept [the .outlast/ of the repository]."),
+    click.option("--blobs", metavar="URL", help="Where a new home keeps its content: s3://… [beside the records]."),
     click.option("--tenant", metavar="NAME", help="An isolated customer [default]."),
     click.option("--scope", metavar="NAME", help="A namespace inside the tenant [default]."),
     click.option("--actor", "acting", metavar="NAME", help="Who does this [OUTLAST_ACTOR, else your login name]."),
@@ -57,6 +58,7 @@ class Invocation:
     repo: str = ""  # where the files are, if --repo said so
     actor: str | None = None
     of: str = ""  # the operation that the command is
+    blobs: str | None = None  # the bucket for the content of a new home
     # the home, wherever a flow goes then
     _opened: list[FoundHome] = field(default_factory=list, compare=False, repr=False)
 
@@ -65,7 +67,7 @@ class Invocation:
         home = self._opened[0] if self._opened else self.home
         who = {"tenant": self.tenant, "scope": self.scope, "actor": self.actor}
         try:
-            outlast = late.door.open_for("cli", home, **who, make=make, tell=note, adopt=adopt)
+            outlast = late.door.open_for("cli", home, **who, make=make, tell=note, adopt=adopt, blobs=self.blobs)
         except HomeNotFound as error:
             raise self._missing(Path(str(error.path)), self.tenant or "default") from error
         if found := late.door.found_home(outlast):
@@ -196,8 +198,8 @@ def command(
 def invocation_of(given: dict[str, Any]) -> Invocation:
     """The shared options, given before or after the command's name."""
     before = click.get_current_context().obj or {}
-    after = {name: given.pop(name, None) for name in ("home", "tenant", "scope", "acting")}
-    home, tenant, scope, actor = (before.get(name) if value is None else value for name, value in after.items())
+    after = {name: given.pop(name, None) for name in ("home", "tenant", "scope", "acting", "blobs")}
+    home, tenant, scope, actor, blobs = (before.get(name) if value is None else value for name, value in after.items())
     if home == "":
         raise click.UsageError("--home is empty; name a folder")
     if home and not home.startswith(("http://", "https://")):
@@ -206,5 +208,5 @@ def invocation_of(given: dict[str, Any]) -> Invocation:
     as_json = given.pop("as_json") or before.get("as_json", False)
     repo = given.get("repo_root")
     of = getattr(click.get_current_context().command, "of", "")
-    ASKED[:] = [Invocation(home, tenant, scope, as_json, os.path.abspath(repo) if repo else "", actor, of)]
+    ASKED[:] = [Invocation(home, tenant, scope, as_json, os.path.abspath(repo) if repo else "", actor, of, blobs)]
     return ASKED[0]

@@ -161,7 +161,7 @@ def console(call: Invocation, port: int, no_browser: bool) -> int:
     goes on there, as by `outlast approve`. `outlast serve` has the same pages for others.
     """
     _require_server("outlast console")
-    home, tenant = late.project.look_up(call.home, tell=note), call.tenant or "default"
+    home, tenant = _home(call), call.tenant or "default"
     opened = late.identity.listen("127.0.0.1", port)
     address = late.identity.address_of(opened)
     settings = late.state.ServerSettings(home=home, tenant=tenant, works=False, looks_here=True, log=lambda line: None)
@@ -175,8 +175,14 @@ def console(call: Invocation, port: int, no_browser: bool) -> int:
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
+def _home(call: Invocation) -> FoundHome:
+    """The home that is served, every tenant of it with the bucket that was named, if one was."""
+    found = late.project.look_up(call.home, tell=note)
+    return found._replace(blobs=call.blobs or "")
+
+
 def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
-    home, tenant = late.project.look_up(call.home, tell=note), call.tenant or "default"
+    home, tenant = _home(call), call.tenant or "default"
     late.identity.refuse_open_door(home, host, require_key=given["require_key"])
     opened = late.identity.listen(host, port)
     address = late.identity.address_of(opened)
@@ -290,7 +296,7 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
 
     def opened(make: bool) -> Outlast:
         outlast = late.door.open_for(
-            "mcp", call.home, **names, make=make, adopt=False
+            "mcp", call.home, **names, make=make, adopt=False, blobs=call.blobs
         )  # a model says nothing for the user
         late.door.look_nowhere(outlast)  # a model runs nothing of a folder that it happens to be in
         outlast._flows = flows

@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from outlast.errors import HomeReadOnly
 from outlast.store.blobs.content import CHUNK_BYTES, LISTED_FROM, RAW, ZLIB, Chunk, chunk_of, chunks_in, written
-from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.contract.blobs import Known, Stored, TakenContent, nothing_known
 from outlast.store.disk import translated
 from outlast.values.private import make_folder, open_file
@@ -29,10 +28,22 @@ GIVE_UP_AFTER = 4 << 20  # of the content: if it has not become smaller by then,
 _LEVEL = 4
 
 
+class Collecting(Protocol):
+    """Blobs that have a folder of this machine, in which content is collected before it has its name."""
+
+    folder: Path
+
+    def put(self, content: bytes) -> str: ...
+    def renew(self, name: str) -> bool: ...
+
+    def move_in(self, file: Path, name: str, /) -> None:
+        """Make the content of a file in the folder durable under its digest."""
+
+
 class FolderIntake:
     """Content as it arrives, in a file beside the blobs."""
 
-    def __init__(self, blobs: FolderBlobs) -> None:
+    def __init__(self, blobs: Collecting) -> None:
         self._blobs, self._found, self.size = blobs, sha256(), 0
         try:
             self._path = _beside(blobs)
@@ -83,7 +94,7 @@ class FolderIntake:
 
     def _placed(self, pack: bool) -> Stored:
         if pack and self.size >= SMALLEST:
-            with _temporary(self._blobs) as packed:
+            with temporary(self._blobs) as packed:
                 if stored := self._packed(packed):
                     return stored
         if self.size < LISTED_FROM:
@@ -115,7 +126,7 @@ class FolderIntake:
         self.close()
 
 
-def _beside(blobs: FolderBlobs) -> Path:
+def _beside(blobs: Collecting) -> Path:
     """The path of a file beside the blobs that is no blob yet."""
     name = secrets.token_hex(32)
     path = blobs.folder / name[:2] / f".{name}.{os.getpid()}.{threading.get_ident()}"
@@ -124,7 +135,7 @@ def _beside(blobs: FolderBlobs) -> Path:
 
 
 @contextmanager
-def _temporary(blobs: FolderBlobs) -> Iterator[Path]:
+def temporary(blobs: Collecting) -> Iterator[Path]:
     """A file beside the blobs that goes away, unless it was given a name."""
     path = _beside(blobs)
     try:

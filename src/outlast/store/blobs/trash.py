@@ -80,6 +80,9 @@ class FolderTrash:
             return f"{name} could not be removed: {error.strerror or error}"
         return ""
 
+    def refusal(self) -> str:
+        return ""
+
     # -- moving ------------------------------------------------------------------------------------
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:

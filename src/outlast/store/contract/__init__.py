@@ -231,6 +231,9 @@ class Store(Protocol):
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
 
+    def read_also(self, look: Callable[[Reading], T]) -> T:
+        """The same, also while another look of this thread is under way: then on that moment."""
+
     def remember(self) -> None:
         """Read each journal but once from now on, as long as it does not grow: for a process of one short look."""
 

@@ -50,6 +50,18 @@ class BlobFile(NamedTuple):
 IsNeeded = Callable[[str], bool]
 
 
+def nothing() -> str:
+    return ""
+
+
+class BlobsWanted(NamedTuple):
+    """What somebody who opens a ledger says of its content; all of it may be left out."""
+
+    url: str = ""  # of a bucket
+    restored: Callable[[], str] = nothing  # the id of the backup that the ledger was restored from
+    beside: Callable[[], str] = nothing  # the bucket of the ledgers beside it, for one that is new
+
+
 @runtime_checkable
 class Intake(Protocol):
     """Content as it arrives. Closed without being settled, it leaves nothing behind."""
@@ -88,6 +100,10 @@ class Trash(Protocol):
 
     def half_written(self) -> list[str]:
         """What writers who died left unfinished, a grace period ago or more, by names for `clear`."""
+        ...
+
+    def refusal(self) -> str:
+        """Why nothing may be removed here; nothing when it may."""
         ...
 
     def clear(self, name: str) -> str:
@@ -151,3 +167,7 @@ class Blobs(Protocol):
         ...
 
     def trash(self) -> Trash: ...
+
+    def probe(self) -> dict[str, str]:
+        """What is found out of where they are by trying it, for `doctor`; nothing where there is nothing to try."""
+        ...

@@ -162,6 +162,9 @@ class PostgresStore:
         connection = self._look.connection
         return self.read(look) if connection is None else look(self._reader(connection))
 
+    def read_also(self, look: Callable[[Reading], T]) -> T:
+        return self.read(look)
+
     def content(self, name: str) -> bytes | None:
         return self._read_within(lambda look: look.content_of(name))
 

@@ -230,17 +230,17 @@ class SqliteStore:
 
         return end
 
-    def content(self, name: str) -> bytes | None:
+    def read_also(self, look: Callable[[Reading], T]) -> T:
         with self._lock:
             if not self._closed and not self._reader.connection.getautocommit():  # we are in a look of our own
-                return self._reader.content_of(name)
-        return self.read(lambda look: look.content_of(name))
+                return look(self._reader)
+        return self.read(look)
+
+    def content(self, name: str) -> bytes | None:
+        return self.read_also(lambda look: look.content_of(name))
 
     def entries_after(self, chain: int, after: int, limit: int) -> list[Row]:
-        with self._lock:
-            if not self._closed and not self._reader.connection.getautocommit():  # we are in a look of our own
-                return self._reader.journal_of(chain, after, limit)
-        return self.read(lambda look: look.journal_of(chain, after, limit))
+        return self.read_also(lambda look: look.journal_of(chain, after, limit))
 
     def wakes(self) -> bool:
         return False  # a file tells nobody

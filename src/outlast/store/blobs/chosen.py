@@ -1,0 +1,152 @@
+"""Which blobs a home keeps its content in: those that its ledger remembers, a bucket or else the folder beside it.
+
+A bucket is chosen once, by whoever first opens the ledger with one, while it refers to no content elsewhere. The choice
+is a row of the ledger: it is proven like every row, and moves with it. Credentials are no part of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from outlast.errors import BlobsElsewhere, BlobsTaken, ExtraMissing, IntegrityBroken, OutlastError
+from outlast.store.blobs.folder import FolderBlobs
+from outlast.store.blobs.place import BucketPlace, place_of
+from outlast.store.contract.blobs import BlobsWanted
+from outlast.store.contract.runs import MARK
+
+if TYPE_CHECKING:
+    from outlast.store.blobs.s3 import S3Blobs
+    from outlast.store.contract import Reading, Store, Writing
+    from outlast.store.contract.blobs import Blobs
+
+_ID, _KIND = f"{MARK}blobs", "blobs"
+FIRST, LAST = "0", "g"  # between which all digests are
+
+
+class ChosenBucket(Struct, frozen=True):
+    """What a ledger remembers of the bucket that has its content."""
+
+    url: str
+    owner: str  # the id by which the place in the bucket is the ledger's
+
+
+def chosen_in(look: Reading) -> ChosenBucket | None:
+    """The bucket that a ledger remembers; None: its content is in the folder."""
+    row = look.operation(_ID)
+    try:
+        return msgspec.json.decode(row[2], type=ChosenBucket) if row else None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise IntegrityBroken("the place of a home's content", "it cannot be read") from error
+
+
+class LateBlobs:
+    """The blobs of a ledger, made when they are first used. See contract.blobs.Blobs."""
+
+    def __init__(self, store: Store, folder: Path, tenant: str, wanted: BlobsWanted) -> None:
+        self._store, self._folder, self._tenant, self._wanted = store, folder, tenant, wanted
+        self._remembered: Callable[[], ChosenBucket | None] = lambda: store.read_also(chosen_in)
+
+    def remember(self) -> None:
+        """Look now which they are, for who uses them when the ledger is closed. What is damaged is told by that use."""
+        with suppress(OutlastError):
+            remembered = self._store.read_also(chosen_in)
+            self._remembered = lambda: remembered
+
+    def __getattr__(self, name: str) -> Any:
+        said = self.__dict__
+        real = said.get("_real") or said.setdefault("_real", self._chosen())
+        return getattr(real, name)
+
+    def _chosen(self) -> Blobs:
+        remembered = self._remembered()
+        if remembered is None and not _is_used(self._folder):
+            remembered = choose(self._store, self._folder, self._tenant, self._wanted.beside())
+        if remembered is None:
+            return FolderBlobs(self._folder, self._store.content)
+        return self._in_bucket(remembered)
+
+    def _in_bucket(self, bucket: ChosenBucket) -> Blobs:
+        place, given = place_of(bucket.url), place_of(self._wanted.url) if self._wanted.url else None
+        if given is not None:
+            place = place._replace(
+                endpoint=place.endpoint or given.endpoint,
+                region=given.region or place.region,
+                patience_seconds=given.patience_seconds,
+            )
+        owner = "/".join(filter(None, (bucket.owner, self._wanted.restored())))
+        return cast("Blobs", opened(place, self._tenant, self._folder, owner, self._store.content))
+
+
+def opened(place: BucketPlace, tenant: str, folder: Path, owner: str, inside: Any) -> S3Blobs:
+    """Blobs in a bucket; nothing is asked of it yet. Raises ExtraMissing."""
+    try:
+        from outlast.store.blobs.s3 import S3Blobs
+    except ModuleNotFoundError as error:
+        raise ExtraMissing("content in a bucket", "s3") from error
+    return S3Blobs(place, tenant, folder, owner, inside)
+
+
+def blobs_for(
+    store: Store, folder: Path, tenant: str, wanted: BlobsWanted | None = None, *, look_now: bool = True
+) -> Blobs:
+    """The blobs of a ledger. A bucket that is asked for is the ledger's from now on.
+
+    Unless we `look_now`, the ledger is asked when they are first used: where that takes a connection of its own.
+    Raises BlobsElsewhere for a ledger whose content is elsewhere, BlobsTaken, BlobsUnreachable, BlobsRefused.
+    """
+    wanted = wanted or BlobsWanted()
+    if wanted.url:
+        choose(store, folder, tenant, wanted.url)
+    blobs = LateBlobs(store, folder, tenant, wanted)
+    if look_now:
+        blobs.remember()
+    return cast("Blobs", blobs)
+
+
+def choose(store: Store, folder: Path, tenant: str, url: str) -> ChosenBucket | None:
+    """Remember a bucket, unless it is remembered already. Nothing is chosen by an empty URL.
+
+    The place is claimed after it is remembered: killed in between, the next who writes there claims it.
+    """
+    if not url:
+        return None
+    place = place_of(url)
+    remembered = store.read(chosen_in)
+    if remembered is None:
+        new = ChosenBucket(place.url, secrets.token_hex(16))
+        blobs = opened(place, tenant, folder, new.owner, store.content)
+        if blobs.claimed_by():
+            raise BlobsTaken(blobs.place)
+        remembered = store.write(lambda tx: _remember(tx, store.place, folder, new))
+        if remembered == new:
+            blobs.claim()
+    there = place_of(remembered.url)
+    if not there.is_same(place):
+        raise BlobsElsewhere(store.place, there.url, place.url)
+    return remembered
+
+
+def _remember(tx: Writing, home: str, folder: Path, new: ChosenBucket) -> ChosenBucket:
+    before = chosen_in(tx)
+    if before is not None:
+        return before
+    if any(tx.content_of(name) is None for name in tx.blobs_between(FIRST, LAST)):
+        raise BlobsElsewhere(home, str(folder), new.url)
+    tx.add_operation(_ID, _KIND, "", msgspec.json.encode(new).decode(), int(time.time() * 1_000_000))
+    return new
+
+
+def _is_used(folder: Path) -> bool:
+    """Whether content is in a folder already."""
+    try:
+        return any(len(path.name) == 2 for path in folder.iterdir())
+    except OSError:
+        return False
