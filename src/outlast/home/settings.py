@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.errors import HomeSettingsInvalid, Invalid
+from outlast.store.blobs.place import place_of
 from outlast.values.private import FOLDER, SHARED_FOLDER
 from outlast.values.text import duration
 
@@ -73,8 +74,6 @@ def given_in(home: Path) -> dict[str, Any]:
 
 
 def _check_bucket(path: Path, url: Any) -> None:
-    from outlast.store.blobs.place import place_of
-
     try:
         place_of(url)
     except Invalid as error:

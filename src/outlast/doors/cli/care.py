@@ -201,6 +201,8 @@ def move(call: Invocation, to: str) -> int:
     Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
     then this home is sealed (it can be read, and nobody can write to it), and only then the new one is there.
     """
+    if call.blobs:
+        raise click.UsageError("content in a bucket stays where it is when a home is moved: leave --blobs out")
     done = late.backups.move(call.home, to, progress=_move_progress)
     if call.json:
         emit(done)

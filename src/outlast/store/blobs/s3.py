@@ -17,6 +17,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import file_digest, md5, sha256
 from io import BufferedReader, BytesIO, RawIOBase
@@ -26,15 +27,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from outlast import failpoints
 from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken
 from outlast.store.blobs.bucket import PART_BYTES, AlreadyThere, Bucket, BucketObject, Missing, part_bytes
+from outlast.store.blobs.intake import temporary
 from outlast.store.contract.blobs import nothing_inside
 from outlast.store.disk import PIECE_BYTES, translated
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
+    from outlast.store.blobs import s3_intake, s3_probe, s3_trash
     from outlast.store.blobs.place import BucketPlace
     from outlast.store.contract.blobs import Inside, Intake, Trash
+else:  # what takes content in, cares for it and tries the bucket is made of these blobs
+    s3_intake = late("outlast.store.blobs.s3_intake")
+    s3_probe = late("outlast.store.blobs.s3_probe")
+    s3_trash = late("outlast.store.blobs.s3_trash")
 
 FIRST = "0"  # the key of a blob's content that readers ask for first
 TRASH, GONE = ".trash", ".gone"
@@ -151,8 +159,6 @@ class S3Blobs:
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
-        from outlast.store.blobs.intake import temporary
-
         if any(self._is_whole(each, name) for each in self._look(name).usable.values()):
             return
         with temporary(self) as path:
@@ -160,9 +166,7 @@ class S3Blobs:
             self.move_in(path, name)
 
     def intake(self) -> Intake:
-        from outlast.store.blobs.s3_intake import S3Intake
-
-        return S3Intake(self)
+        return s3_intake.S3Intake(self)
 
     def renew(self, name: str) -> bool:
         """Whether it is there, whole, and not condemned; what only the ledger has gets a place here."""
@@ -249,8 +253,6 @@ class S3Blobs:
 
     def _ranges(self, name: str, found: BucketObject) -> Iterator[bytes]:
         """A large object, part by part: each is one request, and is asked for again alone."""
-        from concurrent.futures import ThreadPoolExecutor
-
         if not found.size:
             return
         with ThreadPoolExecutor(1) as ahead:  # the next is on its way while this one is used
@@ -302,14 +304,10 @@ class S3Blobs:
     # -- care --------------------------------------------------------------------------------------
 
     def trash(self) -> Trash:
-        from outlast.store.blobs.s3_trash import S3Trash
-
-        return S3Trash(self)
+        return s3_trash.S3Trash(self)
 
     def probe(self) -> dict[str, str]:
-        from outlast.store.blobs.s3_probe import probe
-
-        return probe(self)
+        return s3_probe.probe(self)
 
 
 class _RangedFile(RawIOBase):

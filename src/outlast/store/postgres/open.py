@@ -156,23 +156,20 @@ class PostgresStore:
         reader.entries_after, reader.memo = self.entries_after, self._memo
         return reader
 
-    def _read_within(self, look: Callable[[Reading], T]) -> T:
+    def read_also(self, look: Callable[[Reading], T]) -> T:
         """On the connection of the look that this thread is in, if it is in one: who waits for another while he has
         one may wait for others who do the same."""
         connection = self._look.connection
         return self.read(look) if connection is None else look(self._reader(connection))
 
-    def read_also(self, look: Callable[[Reading], T]) -> T:
-        return self.read(look)
-
     def content(self, name: str) -> bytes | None:
-        return self._read_within(lambda look: look.content_of(name))
+        return self.read_also(lambda look: look.content_of(name))
 
     def remember(self) -> None:
         self._memo = {}
 
     def entries_after(self, chain: int, after: int, limit: int) -> list[Row]:
-        return self._read_within(lambda look: look.journal_of(chain, after, limit))
+        return self.read_also(lambda look: look.journal_of(chain, after, limit))
 
     def version(self) -> int:
         """What is visible changes with every commit, of whatever process: so does the snapshot of those that are."""
