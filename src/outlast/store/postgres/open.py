@@ -26,6 +26,7 @@ from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
 from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
+from outlast.store.postgres.pooler import refuse_lent
 from outlast.store.postgres.schema import lock_of, migrate, moving_of, schema_of
 from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
@@ -266,7 +267,6 @@ class PostgresStore:
     def _connect_writer(self) -> PostgresTransaction:
         connection = driver.connect(self._url, self._schema)
         try:
-            migrate(connection, self._schema, self.place, tenant=self._tenant)
             return self._ready(connection)
         except BaseException:
             connection.close()
@@ -275,7 +275,9 @@ class PostgresStore:
     def _ready(self, connection: Link) -> PostgresTransaction:
         tx = PostgresTransaction(connection, self._sql, lock_of(self._schema), self.place, channel_of(self._schema))
         tx.entries_after = self.entries_after
-        _, _, encoding, synced, _ = tx._one("about_connection")
+        pid, _, encoding, synced, _ = tx._one("about_connection")
+        refuse_lent(connection, pid, self._url, self._schema, self.place)
+        migrate(connection, self._schema, self.place, tenant=self._tenant)
         if encoding != "UTF8":
             raise StoreForeign(self.place, f"its encoding is {encoding}, not UTF8")
         if synced == "off":
