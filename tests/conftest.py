@@ -1,7 +1,6 @@
 """What all tests share: compiled code for the processes they start, files in memory, and how much hypothesis tries."""
 
 import os
-import shutil
 import signal
 import tempfile
 from itertools import count
@@ -17,14 +16,7 @@ if by_url.IS_ON:
     from .kit.by_url import homes_of_a_module, pytest_collection_modifyitems  # noqa: F401
 
 from .kit.fixtures import other, place  # noqa: F401
-
-MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
-
-
-def has_room() -> bool:
-    """Whether files may be in memory. No test needs a disk: a killed process leaves its writes to the kernel anyway."""
-    return os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
-
+from .kit.memory import MEMORY, has_room
 
 for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
     if signal.getsignal(number) == signal.SIG_IGN:  # as for what runs in the background: tests send these, and mean it

@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 
-from ..kit.postgres import Server
+from ..kit.postgres import Server, new_folder
 from ..kit.wire import Wire
 from . import postgres_flows
 
@@ -80,7 +79,7 @@ class PostgresWorld:
 
 @contextmanager
 def a_postgres_world(folder: Path, seed: int) -> Iterator[PostgresWorld]:
-    place = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    place = new_folder()
     server = Server(place)
     wire = Wire(place)
     world = PostgresWorld(server, wire, folder, seed)

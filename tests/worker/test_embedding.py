@@ -51,7 +51,8 @@ class Application:
             self.port = int(one.getsockname()[1])
 
     def begin(self) -> None:
-        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        path = os.pathsep.join(filter(None, [str(self.folder), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | {"PYTHONPATH": path}
         start = [sys.executable, *self._words(self.port)]
         self._process = subprocess.Popen(start, cwd=self.folder, env=environment, stderr=subprocess.DEVNULL)
         until(self._is_there, "an application")

@@ -40,7 +40,7 @@ def url_for(home: Path) -> str:
     with psycopg.connect(os.environ[SERVER].format("postgres"), autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
             with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {TEMPLATE}')
+                connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {TEMPLATE} STRATEGY FILE_COPY')
     return os.environ[SERVER].format(name)
 
 

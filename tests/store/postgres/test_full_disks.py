@@ -15,7 +15,7 @@ from outlast.errors import DiskFull
 from outlast.store import open as open_by_url
 from outlast.store.contract import Hold, Store
 
-from ...kit.postgres import NOBODY, Server
+from ...kit.postgres import NOBODY, Server, new_folder
 from ..support import begin, broken, some
 
 MEGABYTES = 16
@@ -39,7 +39,7 @@ def disk() -> Iterator[Path]:
 @pytest.fixture
 def url(disk: Path) -> Iterator[str]:
     """A database whose tables are on the small disk; the log of the server is not."""
-    folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    folder = new_folder()
     own = Server(folder)
     with psycopg.connect(own.url("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")

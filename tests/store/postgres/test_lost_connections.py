@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from outlast.store import open as open_by_url
 from outlast.store.contract import Store, Writing
 
-from ...kit.postgres import Server, server
+from ...kit.postgres import Server, new_folder, server
 from ...kit.wire import Wire
 from ..support import begin, broken, new_run, some, start_of
 
@@ -86,7 +85,7 @@ def test_a_reader_whose_line_broke_is_replaced(store: Store, wire: Wire) -> None
 
 
 def test_what_was_told_survives_a_crash_of_the_server_and_the_store_goes_on(tmp_path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    folder = new_folder()
     own = Server(folder)
     try:
         store = open_by_url(own.url("postgres"), blobs=tmp_path).store

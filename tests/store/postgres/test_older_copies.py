@@ -4,7 +4,6 @@ into it that does not belong there. What the copy lacks is lost, and nobody can 
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from outlast.errors import LeaseLost
 from outlast.store import open as open_by_url
 from outlast.store.contract import Store
 
-from ...kit.postgres import Server
+from ...kit.postgres import Server, new_folder
 from ..support import begin, broken, lease_of, some, take_over
 
 
@@ -36,7 +35,7 @@ class CopiedServer(Server):
 
 @pytest.fixture
 def own() -> Iterator[CopiedServer]:
-    folder = Path(tempfile.mkdtemp(prefix="outlast-pg-", dir="/tmp"))
+    folder = new_folder()
     server = CopiedServer(folder)
     yield server
     server.stop(signal.SIGQUIT)
