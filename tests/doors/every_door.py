@@ -22,7 +22,7 @@ import msgspec
 from outlast import Outlast
 from outlast.doors.cli import main
 from outlast.doors.cli.group import cli
-from outlast.doors.mcp.desk import Desk
+from outlast.doors.mcp.client import McpClient
 from outlast.doors.mcp.server import make_server
 from outlast.errors import Invalid, OutlastError
 from outlast.operations.fields import Json
@@ -356,7 +356,7 @@ def command_of(words: tuple[str, ...]) -> click.Command:
 def every_door(home: Path, table: Mapping[str, Asked]) -> Iterator[Doors]:
     with served(home, flows=FLOWS) as server, server.opened(scope="mcp") as model:
         model._flows = server.server.state.flows
-        in_memory = make_server(lambda *_: Desk(model), lambda _: "open", files=False)
+        in_memory = make_server(lambda *_: McpClient(model), lambda _: "open", files=False)
         with connected(in_memory) as call:
             found = Doors(server, call, table)
             try:

@@ -74,7 +74,7 @@ def test_the_answer_is_what_the_command_line_prints(server: Served) -> None:
 
     store(server, "task:same")
     with server.opened() as outlast:
-        shown = in_order(outlast._acting(eyes=NOBODY).handoff.recover("task:same", scope="repair-flow"))
+        shown = in_order(outlast._acting(observer=NOBODY).handoff.recover("task:same", scope="repair-flow"))
     import msgspec
 
     assert json.loads(msgspec.json.encode(shown)) == recover(server, "task:same")

@@ -19,7 +19,7 @@ from outlast.doors.cli import main
 from outlast.doors.cli.group import CommandGroup, cli
 from outlast.doors.cli.invocation import WrappedCommand
 from outlast.doors.mcp.arguments import schema_of
-from outlast.doors.mcp.desk import Tool
+from outlast.doors.mcp.client import Tool
 from outlast.doors.mcp.tools import TOOLS
 from outlast.errors import OutlastError
 from outlast.operations.fields import Json

@@ -245,16 +245,16 @@ def _holder(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -
 
 
 def _show(executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, mine: bool) -> _Shown:
-    handoff, eyes = found.handoff, observer_of(executor.caller)
-    root = eyes.place(executor.caller, handoff, repo_root)
+    handoff, observer = found.handoff, observer_of(executor.caller)
+    root = observer.place(executor.caller, handoff, repo_root)
     at, where = executor.home.clock.now(), executor.caller.whence["host"]
     said = reported(how.evidence, handoff, when="settle", by=how.actor, at=at, where=where)
     ran: list[Evidence] = []
     if how.outcome == "completed" and how.run_checks and root is not None:
         between = renewal(executor.home, found.lease.holder if mine else None)
         leave = foreign.leave(executor.caller, found, handoff, how.agree)
-        ran = eyes.run_checks(executor, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
-    seen = eyes.observe(executor.home, handoff, root) if root is not None else None
+        ran = observer.run_checks(executor, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
+    seen = observer.observe(executor.home, handoff, root) if root is not None else None
     said, ran = _about(seen, said), _about(seen, ran)
     lacking = _lacking(executor.caller, found, root, how, ran, said, seen) if how.outcome == "completed" else ()
     if how.outcome == "completed":

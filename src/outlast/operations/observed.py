@@ -137,7 +137,7 @@ curl -s localhost:8787/v1/handoff/recover -H 'content-type: application/json' -d
 SEEN = ("binding", "ran", "observed", "looks")  # what was found of files, beside what is asked
 
 
-def eyes_of(request: Any) -> FileObserver:
+def observer_in(request: Any) -> FileObserver:
     """What a request knows of files. Raises RequestInvalid."""
     if hasattr(request, "observed"):
         sightings = {each.handoff_id: _as(each, Sighting) for each in request.observed}

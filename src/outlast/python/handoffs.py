@@ -387,10 +387,10 @@ class Handoffs:
         What was changed here too is merged. `force` puts the handoff's in place of what later commits have changed;
         `leave_conflicts` writes files that do not merge with the conflicts in them. Raises NotApplicable, OtherPlace.
         """
-        handoff, eyes = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
-        root = eyes.place(self._executor.caller, handoff, repo_root)
+        handoff, observer = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
+        root = observer.place(self._executor.caller, handoff, repo_root)
         if root is None:
-            raise refused(handoff, eyes.elsewhere(self._executor.caller, handoff))
+            raise refused(handoff, observer.elsewhere(self._executor.caller, handoff))
         return rooms.carry.apply(
             self._executor.home, handoff, root, dry_run=dry_run, force=force, leave_conflicts=leave_conflicts
         )

@@ -155,7 +155,7 @@ class Shared:
         *,
         actor: str | None = None,
         scope: str | None = None,
-        eyes: Observer | None = None,
+        observer: Observer | None = None,
         key_id: str = "",
         scopes: Collection[str] = (),
     ) -> Self:
@@ -164,7 +164,7 @@ class Shared:
         `key_id`: of the API key that says who he is; `scopes`: those that it is bound to.
         """
         view = object.__new__(type(self))
-        caller = self._caller.acting(actor=actor, scope=scope, observer=eyes, key_id=key_id, scopes=scopes)
+        caller = self._caller.acting(actor=actor, scope=scope, observer=observer, key_id=key_id, scopes=scopes)
         view._executor = self._executor.acting_as(caller)
         return view
 

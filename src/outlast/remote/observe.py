@@ -189,14 +189,14 @@ class ObservedCall:
         self._checks = handoff.acceptance_checks
 
     def _sighting(self, handoff: Handoff, *, with_checks: bool) -> Given:
-        eyes, caller = observer_of(self._executor.caller), self._executor.caller
-        root = eyes.place(caller, handoff, self._wanted.asked.repo_root)
+        observer, caller = observer_of(self._executor.caller), self._executor.caller
+        root = observer.place(caller, handoff, self._wanted.asked.repo_root)
         if root is None:
-            return {"handoff_id": handoff.id, "here": eyes.elsewhere(caller, handoff)}
+            return {"handoff_id": handoff.id, "here": observer.elsewhere(caller, handoff)}
         ran = self._run(handoff, root, self._leave(handoff)) if with_checks else None
-        seen = eyes.observe(caller.home, handoff, root)  # after the checks: they may write files
+        seen = observer.observe(caller.home, handoff, root)  # after the checks: they may write files
         musts = {
-            must_key(name, form): eyes.broken(caller.home, handoff, (name, form), root)
+            must_key(name, form): observer.broken(caller.home, handoff, (name, form), root)
             for name, form in handoff.musts
             if rule_of_must(name, form, handoff.binding) is not None
         }
@@ -209,8 +209,10 @@ class ObservedCall:
 
     def _run(self, about: Contract, root: Path, leave: foreign.Leave) -> list[Given]:
         between = self._renewal(about) if self._line.claims else None
-        executor, eyes = self._executor, observer_of(self._executor.caller)
-        self.ran = eyes.run_checks(executor, about, root, leave=leave, when=self._when, by=self._by, between=between)
+        executor, observer = self._executor, observer_of(self._executor.caller)
+        self.ran = observer.run_checks(
+            executor, about, root, leave=leave, when=self._when, by=self._by, between=between
+        )
         send_blobs(executor.home, [each.output for each in self.ran if each.output])
         return [_told(each) for each in self.ran]
 

@@ -1,6 +1,6 @@
 """What of a home a client has: who looks at files and runs checks, and a folder for content on its way. No ledger.
 
-The eyes of a client: what it looks at for a server. No answer opens a folder, or has a secrets file read out.
+What a client looks at for a server. No answer opens a folder, or has a secrets file read out.
 
 The looking itself is that of an embedded home (`handoffs/observer.py`); what may be asked is `observe.py`.
 """

@@ -196,7 +196,7 @@ def _plain(text: str) -> str:
     return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-class Litter(Struct, frozen=True):
+class Unneeded(Struct, frozen=True):
     """What may go, and how much the blobs take up in all."""
 
     blobs: tuple[BlobFile, ...]  # to the trash
@@ -216,7 +216,7 @@ class Cleared(Struct, frozen=True):
     troubles: tuple[str, ...] = ()
 
 
-def find_litter(home: Home, freed: Iterable[str] = ()) -> Litter:
+def find_unneeded(home: Home, freed: Iterable[str] = ()) -> Unneeded:
     """Look for it. `freed` are blobs that will have no reference once the runs that go have gone."""
     trash, freed = home.blobs.trash(), {*freed, *home.store.read(_abandoned)}
     found, total = [], 0
@@ -224,7 +224,7 @@ def find_litter(home: Home, freed: Iterable[str] = ()) -> Litter:
         needed = home.store.read(partial(_referred, first=first)) - freed
         found += [file for file in files if file.old and file.name not in needed]
         total += sum(file.size_bytes for file in files)
-    return Litter(tuple(found), tuple(trash.content()), tuple(trash.half_written()), _work_folders(home), total)
+    return Unneeded(tuple(found), tuple(trash.content()), tuple(trash.half_written()), _work_folders(home), total)
 
 
 def drop_abandoned(home: Home) -> None:
@@ -265,23 +265,23 @@ def _is_over(look: Reading, run_id: str) -> bool:
     return row is None or row.status in FINISHED or row.seal in COPIES
 
 
-def clear(home: Home, litter: Litter) -> Cleared:
+def clear(home: Home, unneeded: Unneeded) -> Cleared:
     """Empty the trash of what has been there for its time, and fill it with what nobody needs now."""
     trash = home.blobs.trash()
 
     def is_needed(name: str) -> bool:
         return bool(home.store.read(lambda look: look.chains_of_blob(name) or look.artifacts_of_blob(name)))
 
-    troubles = [_cleared(remove_folder(path)) for path in litter.folders]
+    troubles = [_cleared(remove_folder(path)) for path in unneeded.folders]
     if refusal := _refusal(home, trash):
         troubles.append(f"no blob was removed: {refusal}")
         return Cleared(files=troubles.count(""), troubles=tuple(filter(None, troubles)))
-    troubles += [_cleared(trash.clear(name)) for name in litter.half_written]
-    emptied = [blob for blob in litter.trash if trash.remove(blob, is_needed)]
+    troubles += [_cleared(trash.clear(name)) for name in unneeded.half_written]
+    emptied = [blob for blob in unneeded.trash if trash.remove(blob, is_needed)]
     if emptied:
         home.store.write(lambda tx: tx.forget_stored([blob.name for blob in emptied]))
-    restored = sum(is_needed(blob.name) for blob in litter.trash)
-    thrown = [blob for blob in litter.blobs if trash.throw(blob.name, is_needed)]
+    restored = sum(is_needed(blob.name) for blob in unneeded.trash)
+    thrown = [blob for blob in unneeded.blobs if trash.throw(blob.name, is_needed)]
     return Cleared(tuple(thrown), tuple(emptied), restored, troubles.count(""), tuple(filter(None, troubles)))
 
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.care.gc import artifacts as old_versions
-from outlast.care.gc import blobs as litter
+from outlast.care.gc import blobs
 from outlast.care.gc import runs as removal
 from outlast.care.gc.artifacts import SweptVersion, VersionChoice, VersionRule
 from outlast.care.gc.blobs import Mentions
@@ -254,7 +254,7 @@ def _fit(home: Home, choice: Choice, rule: SweepRule, weighed: _Weighing) -> Cho
 
 def _data_bytes(home: Home) -> int:
     """The tenant's records and blobs, without free pages and without what nobody refers to."""
-    room, found = home.store.room(), litter.find_litter(home)
+    room, found = home.store.room(), blobs.find_unneeded(home)
     return room.size_bytes - room.free_bytes + found.blob_bytes - sum(blob.size_bytes for blob in found.blobs)
 
 
@@ -264,9 +264,9 @@ def _data_bytes(home: Home) -> int:
 def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     """What would go."""
     size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
-    found = litter.find_litter(caller.home, planned.freed)
+    found = blobs.find_unneeded(caller.home, planned.freed)
     old = tuple(blob for blob in found.trash if blob.old)
-    cleared = litter.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
+    cleared = blobs.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
     left = caller.home.store.read(lambda look: len(look.unswept()))
     return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
 
@@ -277,13 +277,13 @@ def _swept(
     size = _disk_bytes(caller.home)
     left = caller.home.store.read(lambda look: look.unswept())
     troubles = removal.finish(caller.home, left) if left else []
-    litter.drop_abandoned(caller.home)
+    blobs.drop_abandoned(caller.home)
     planned = plan(caller, rule, versions)
     assert planned.versions is not None
     assert planned.mentions is not None
     removed, still = old_versions.remove(caller, planned.versions, planned.mentions)
     gone, more = removal.remove_runs(caller, planned.runs, planned.weights, batch, progress)
-    cleared = litter.clear(caller.home, litter.find_litter(caller.home))
+    cleared = blobs.clear(caller.home, blobs.find_unneeded(caller.home))
     troubles += [*still, *more, *cleared.troubles]
     stayed = [run.id for run in planned.runs if run.id not in gone]
     if stayed:
@@ -302,19 +302,19 @@ def _swept(
 def _vacuum(home: Home) -> str:
     """Give free pages back to the disk, unless somebody is at work; then, why not."""
     holders = home.store.read(lambda look: look.holders())
-    if home.held.executing or any(litter.is_at_work(home, beat) for beat in holders):
+    if home.held.executing or any(blobs.is_at_work(home, beat) for beat in holders):
         return "the database was not vacuumed: runs are being executed now; try again when none is"
     home.store.vacuum()
     return ""
 
 
 def _disk_bytes(home: Home) -> int:
-    found = litter.find_litter(home)
+    found = blobs.find_unneeded(home)
     return home.store.room().size_bytes + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
 
 
 def _report(
-    home: Home, planned: Planned, cleared: litter.Cleared, *, dry_run: bool, unswept: int, size_before: int
+    home: Home, planned: Planned, cleared: blobs.Cleared, *, dry_run: bool, unswept: int, size_before: int
 ) -> Swept:
     runs = (SweptRun(run.id, run.flow, run.task, run.status, moment(run.ended_at), planned.sizes[run.key])
             for run in planned.runs)  # fmt: skip

@@ -14,7 +14,7 @@ from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import CallRequest
 from outlast.errors import OutlastError, RequestInvalid, Unauthenticated
 from outlast.ids import random_id
-from outlast.operations.observed import eyes_of
+from outlast.operations.observed import observer_in
 from outlast.operations.operation import Gated, Operation
 
 if TYPE_CHECKING:
@@ -223,8 +223,8 @@ class Exchange:
         tenant = request.tenant_id or self.text("outlast-tenant")
         actor = request.actor or self.text("outlast-actor")
         scope = self.text("outlast-scope") if request.scope is None else request.scope
-        eyes, claims = eyes_of(request), self._claims()
-        outlast = self.state.hold_for(self.identity, tenant, actor, scope, eyes, claims, came_from=self.came_from)
+        observer, claims = observer_in(request), self._claims()
+        outlast = self.state.hold_for(self.identity, tenant, actor, scope, observer, claims, came_from=self.came_from)
         return outlast, CallRequest(self.state, self.identity, call, request, self._operation(request))
 
     def _claims(self) -> list[str]:

@@ -225,7 +225,7 @@ class ServerState:
         tenant: str | None,
         actor: str | None,
         scope: str | None,
-        eyes: FileObserver = NOBODY,
+        observer: FileObserver = NOBODY,
         claims: Iterable[str] = (),
         *,
         came_from: str,
@@ -241,7 +241,7 @@ class ServerState:
         base = self.tenants.open(home, make=identity.key is not None or tenant is None)
         bound, key_id = (identity.key.scopes, identity.key.id) if identity.key else ((), "")
         named = bound[0] if bound and scope is None else scope
-        outlast = base._acting(actor=who, scope=named, eyes=eyes, key_id=key_id, scopes=bound)
+        outlast = base._acting(actor=who, scope=named, observer=observer, key_id=key_id, scopes=bound)
         show_claims(outlast, claims)
         came_by(outlast, door, came_from)
         return outlast

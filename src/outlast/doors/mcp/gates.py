@@ -18,7 +18,7 @@ import msgspec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import UNSET
 
-from outlast.doors.mcp.desk import Desk, Tool
+from outlast.doors.mcp.client import McpClient, Tool
 from outlast.doors.mcp.texts import inline
 from outlast.errors import AnswerInvalid, Forbidden
 from outlast.operations.operation import fields_of
@@ -73,10 +73,10 @@ async def asked(ctx: Any, params: types.CallToolRequestParams, asking: Asking) -
 # -- what is asked -------------------------------------------------------------------------------------
 
 
-def asking_for(desk: Desk, tool: Tool, given: Any) -> Asking | None:
+def asking_for(client: McpClient, tool: Tool, given: Any) -> Asking | None:
     """What to ask before this call is made; None where the call itself says what is wrong with it."""
     if tool.name == "interrupt_answer":
-        wait = desk.outlast.interrupt(given.interrupt_id)
+        wait = client.outlast.interrupt(given.interrupt_id)
         return _question(tool, given, wait) if wait.status == "open" and wait.type != "signal" else None
     said = {name: value for name, value in _said(given).items() if name != "operation_id"}
     shown = "\n".join(f"- {name}: {inline(jsonable(value), 2_000)}" for name, value in said.items())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, made_from, uri_of
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from, uri_of
 from outlast.doors.mcp.texts import (
     called,
     claim_line,
@@ -34,23 +34,23 @@ class TextLength(Declared):
     )
 
 
-def store(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def store(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Store the next revision under an anchor."""
-    handoff = desk.perform(tool, asked)
+    handoff = client.perform(tool, asked)
     whole = handoff_uri(handoff.scope, handoff.anchor)
     return ToolAnswer(stored_text(handoff, whole), handoff, whole)
 
 
-def recover(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def recover(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Recover a handoff with its verdict, and claim it if asked to."""
-    got = desk.perform(tool, asked)
+    got = client.perform(tool, asked)
     whole = uri_of(got)
-    return ToolAnswer(recovered_text(got, whole, asked.tokens, desk.reach), got, whole)
+    return ToolAnswer(recovered_text(got, whole, asked.tokens, client.reach), got, whole)
 
 
-def settle(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def settle(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Say how the work ended."""
-    done = desk.perform(tool, asked)
+    done = client.perform(tool, asked)
     scope = in_scope(asked.scope or "")
     whole = called("handoff_recover", anchor=done.anchor, scope=scope, include_finished=True)
     return ToolAnswer(settled_text(done), done, whole)
@@ -72,15 +72,15 @@ def settled_text(done: Settlement) -> str:
 # -- tasks ---------------------------------------------------------------------------------------------
 
 
-def _at(desk: Desk, asked: Any, *names: str, opened: bool = False) -> Any:
-    who = {name: value for name, value in desk.given(asked).items() if name in names}
-    return desk.session(asked.task_id, opened, **who)
+def _at(client: McpClient, asked: Any, *names: str, opened: bool = False) -> Any:
+    who = {name: value for name, value in client.given(asked).items() if name in names}
+    return client.session(asked.task_id, opened, **who)
 
 
-def pause(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def pause(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Store what whoever resumes the task needs, and give the claim back."""
-    session = _at(desk, asked, "scope", "claim_id", opened=True)
-    paused = session.pause_task(**desk.given(asked, "task_id", "scope", "claim_id"))
+    session = _at(client, asked, "scope", "claim_id", opened=True)
+    paused = session.pause_task(**client.given(asked, "task_id", "scope", "claim_id"))
     whole = handoff_uri(paused.handoff.scope, paused.handoff.anchor)
     text = lines(
         f"Task {inline(paused.task)} paused; nobody holds it.",
@@ -92,13 +92,13 @@ def pause(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, paused, whole)
 
 
-def resume(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def resume(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Claim the task and recover what was handed over."""
-    got = _at(desk, asked, *WHO).resume_task(**desk.given(asked, "task_id", "tokens", *WHO))
+    got = _at(client, asked, *WHO).resume_task(**client.given(asked, "task_id", "tokens", *WHO))
     whole = uri_of(got.recovered)
     scope = in_scope(got.recovered.handoff.scope)
     text = lines(
-        recovered_text(got.recovered, whole, asked.tokens, desk.reach),
+        recovered_text(got.recovered, whole, asked.tokens, client.reach),
         "",
         claim_line(got.claim) if got.recovered.claim is None else "",
         f"- Done: {called('task_complete', task_id=got.task, scope=scope, claim_id=got.claim.id)}. "
@@ -107,10 +107,10 @@ def resume(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, got, whole)
 
 
-def complete(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def complete(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Settle the task as completed."""
-    session = _at(desk, asked, *WHO)
-    done = session.complete_task(**desk.given(asked, "task_id", *WHO))
+    session = _at(client, asked, *WHO)
+    done = session.complete_task(**client.given(asked, "task_id", *WHO))
     was = "was completed already" if done.replayed else "completed"
     text = lines(
         f"Task {inline(done.task)} {was} by {inline(done.by)}.",

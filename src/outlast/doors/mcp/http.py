@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.mcp import require
-from outlast.doors.mcp.desk import Desk
+from outlast.doors.mcp.client import McpClient
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Mounted:
 
         self.hold_of, self.allow, self.ready = hold_of, allow, False
         self._manager = StreamableHTTPSessionManager(
-            make_server(self._desk, self._gate, files=False),
+            make_server(self._client, self._gate, files=False),
             stateless=True,
             security_settings=_security(hosts),
             max_request_body_size=LARGEST_BODY,
@@ -76,11 +76,11 @@ class Mounted:
         else:
             await self._manager.handle_request(scope, receive, send)
 
-    def _desk(self, request: Any, role: str, what: str) -> Desk:
+    def _client(self, request: Any, role: str, what: str) -> McpClient:
         if self.allow is not None:
             self.allow(request.scope, role, what)
         approves = role == "approve" or self._may_approve(request, what)
-        return Desk(self.hold_of(request.scope), approves=approves)
+        return McpClient(self.hold_of(request.scope), approves=approves)
 
     def _may_approve(self, request: Any, what: str) -> bool:
         try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from outlast.doors.mcp.desk import Desk, uri_of
+from outlast.doors.mcp.client import McpClient, uri_of
 from outlast.doors.mcp.runs import shown
 from outlast.doors.mcp.texts import recovered_text
 from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, told
@@ -82,24 +82,24 @@ TEMPLATES = (
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def read(desk: Desk, uri: str) -> list[ResourceContent]:
+def read(client: McpClient, uri: str) -> list[ResourceContent]:
     """What the URI names, whole. Raises ResourceNotFound, and what the SDK raises."""
     match parsed(uri):
         case ("handoff", (scope, anchor)):
-            return _handoff(desk, scope, anchor)
+            return _handoff(client, scope, anchor)
         case ("artifact", (ref,)):
-            return [_artifact(desk.outlast.workspace.get(ref), ref)]
+            return [_artifact(client.outlast.workspace.get(ref), ref)]
         case ("run", (run_id,)):
-            text, value, _ = shown(desk.outlast, run_id, EVERY)
+            text, value, _ = shown(client.outlast, run_id, EVERY)
             return [ResourceContent(MARKDOWN, text), ResourceContent(JSON, msgspec.json.encode(value).decode())]
         case _:
             raise ResourceNotFound(uri)
 
 
-def _handoff(desk: Desk, scope: str, anchor: str) -> list[ResourceContent]:
-    got = desk.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
+def _handoff(client: McpClient, scope: str, anchor: str) -> list[ResourceContent]:
+    got = client.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
     data = msgspec.json.encode(told(got)).decode()
-    return [ResourceContent(MARKDOWN, prompt(got, EVERY, desk.reach)), ResourceContent(JSON, data)]
+    return [ResourceContent(MARKDOWN, prompt(got, EVERY, client.reach)), ResourceContent(JSON, data)]
 
 
 def _artifact(artifact: Artifact, ref: str) -> ResourceContent:
@@ -187,8 +187,8 @@ ARGUMENTS = {
 }
 
 
-def resume_prompt(desk: Desk, anchor: str, scope: str | None) -> str:
+def resume_prompt(client: McpClient, anchor: str, scope: str | None) -> str:
     """What a model is told when somebody asks it to continue."""
-    got = desk.outlast.handoff.recover(anchor, scope=scope)
-    told = recovered_text(got, uri_of(got), None, desk.reach)
+    got = client.outlast.handoff.recover(anchor, scope=scope)
+    told = recovered_text(got, uri_of(got), None, client.reach)
     return f"{told}\n\nContinue this work. If the verdict is contested, say why and ask me before you go on."

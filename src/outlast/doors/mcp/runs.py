@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from outlast import Outcome
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, made_from
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from
 from outlast.doors.mcp.texts import (
     contested_line,
     error_line,
@@ -54,10 +54,10 @@ class Most(Declared):
     limit: Annotated[int, Meta(ge=1, le=200, description="How many at most.")] = 20
 
 
-def list_runs(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def list_runs(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """The newest runs."""
-    given = desk.given(asked, "started_by", "scope", "limit") | {"actor": asked.started_by}
-    found = desk.outlast.runs(**given, scope=asked.scope, limit=asked.limit + 1)
+    given = client.given(asked, "started_by", "scope", "limit") | {"actor": asked.started_by}
+    found = client.outlast.runs(**given, scope=asked.scope, limit=asked.limit + 1)
     runs, more = found[: asked.limit], len(found) > asked.limit
     text = lines(
         f"{len(runs)} runs, the newest first." if runs else "There are no such runs.",
@@ -67,9 +67,9 @@ def list_runs(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, {"runs": runs, "more": more}, "run_show for each")
 
 
-def show(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def show(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """One run with its verdict, waits and newest receipts."""
-    return shown(desk.outlast, asked.run_id, asked.receipts, asked.before)
+    return shown(client.outlast, asked.run_id, asked.receipts, asked.before)
 
 
 def shown(outlast: Outlast, run_id: str, most: int, before: int | None = None) -> ToolAnswer:
@@ -141,19 +141,19 @@ def _next_of(run: RunRecord) -> str:
 # -- going on ------------------------------------------------------------------------------------------
 
 
-def resume(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def resume(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Continue a run until it ends or waits; after `wait_seconds` it goes on without being waited for."""
-    given = desk.given(asked, "run_id", "scope", "operation_id", "wait_seconds", "claim_id")
+    given = client.given(asked, "run_id", "scope", "operation_id", "wait_seconds", "claim_id")
     if asked.claim_id is not None:
-        desk.show_claim(asked.claim_id)
-    return _resumed(desk, desk.outlast.get(asked.run_id).id, asked.wait_seconds, given)
+        client.show_claim(asked.claim_id)
+    return _resumed(client, client.outlast.get(asked.run_id).id, asked.wait_seconds, given)
 
 
-def _resumed(desk: Desk, run_id: str, seconds: float, given: dict[str, Any]) -> ToolAnswer:
-    work = _Work(lambda: desk.outlast.resume(run_id, **given))
-    outcome = work.within(seconds, lambda: desk.outlast.get(run_id).status == "running")
+def _resumed(client: McpClient, run_id: str, seconds: float, given: dict[str, Any]) -> ToolAnswer:
+    work = _Work(lambda: client.outlast.resume(run_id, **given))
+    outcome = work.within(seconds, lambda: client.outlast.get(run_id).status == "running")
     if outcome is None:
-        return going_on(desk.outlast.get(run_id), seconds)
+        return going_on(client.outlast.get(run_id), seconds)
     return ToolAnswer(outcome_text(outcome), outcome_told(outcome), run_uri(run_id))
 
 
@@ -196,9 +196,9 @@ def going_on(run: RunRecord, seconds: float, holder: str = "") -> ToolAnswer:
 # -- waits ---------------------------------------------------------------------------------------------
 
 
-def list_interrupts(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def list_interrupts(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Every open wait, questions for people first."""
-    found = desk.outlast.inbox(assignee=asked.assignee, type=asked.type, scope=asked.scope)
+    found = client.outlast.inbox(assignee=asked.assignee, type=asked.type, scope=asked.scope)
     items, left = found[: asked.limit], max(len(found) - asked.limit, 0)
     waits = [_spread(told(each)) for each in items]
     text = lines(
@@ -216,20 +216,22 @@ def _spread(item: dict[str, Any]) -> dict[str, Any]:
     return {**item.pop("interrupt"), **item}
 
 
-def answer(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def answer(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Answer a wait."""
-    given = desk.given(asked, "interrupt_id", "answer", "resume", "wait_seconds", "scope")
-    if desk.is_remote:  # who answers needs no second role there
+    given = client.given(asked, "interrupt_id", "answer", "resume", "wait_seconds", "scope")
+    if client.is_remote:  # who answers needs no second role there
         given["resume"] = asked.resume
-    wait = desk.deciding().answer(asked.interrupt_id, asked.answer, **given)
+    wait = client.deciding().answer(asked.interrupt_id, asked.answer, **given)
     was = "was answered already, with the same," if wait.replayed else "answered"
     said = f"Wait {wait.id} {was} by {inline(wait.answered_by)}: {inline(wait.answer)}"
-    if not asked.resume or desk.is_remote:
+    if not asked.resume or client.is_remote:
         later = f"Next: run_resume with run_id={inline(wait.run_id)} lets the run go on."
         text = lines(said, f"Next: run_show with run_id={inline(wait.run_id)}." if asked.resume else later)
         return ToolAnswer(text, told(AnsweredWait(wait, asked.resume)) | {"outcome": None}, run_uri(wait.run_id))
     went: list[ToolAnswer] = []
-    why_not = go_on(desk.outlast, wait.run_id, lambda run: went.append(_resumed(desk, run.id, asked.wait_seconds, {})))
+    why_not = go_on(
+        client.outlast, wait.run_id, lambda run: went.append(_resumed(client, run.id, asked.wait_seconds, {}))
+    )
     text = lines(said, f"Its run does not go on here: {inline(why_not)}" if why_not else "", (one.text for one in went))
     outcome = went[0].value if went else None
     return ToolAnswer(text, told(AnsweredWait(wait, bool(went), why_not)) | {"outcome": outcome}, run_uri(wait.run_id))
@@ -238,25 +240,25 @@ def answer(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
 # -- deciding about a step -----------------------------------------------------------------------------
 
 
-def retry(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def retry(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step be tried again; an effect only by who may approve."""
-    found = desk.outlast.retry(**desk.given(asked, "scope"), effects=desk.approves)
+    found = client.outlast.retry(**client.given(asked, "scope"), effects=client.approves)
     return _decided(found, f"{inline(asked.step)} is tried again")
 
 
-def skip(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def skip(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step be skipped, with a result."""
-    return _decided(desk.perform(tool, asked), f"{inline(asked.step)} is skipped")
+    return _decided(client.perform(tool, asked), f"{inline(asked.step)} is skipped")
 
 
-def rewind(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def rewind(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Let a step and all after it be done again."""
-    return _decided(desk.perform(tool, asked), f"{inline(asked.step)} and all after it are done again")
+    return _decided(client.perform(tool, asked), f"{inline(asked.step)} and all after it are done again")
 
 
-def fork(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def fork(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Another run, from a step of one."""
-    made = desk.perform(tool, asked)
+    made = client.perform(tool, asked)
     text = lines(
         f"Run {made.id} was made: it takes over what run {made.origin} did before {inline(made.origin_step)}.",
         f"Next: run_resume with run_id={inline(made.id)} does the rest.",
@@ -264,15 +266,15 @@ def fork(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, made, run_uri(made.id))
 
 
-def abort(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def abort(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Give a run up."""
-    run = desk.perform(tool, asked)
+    run = client.perform(tool, asked)
     return ToolAnswer(f"Run {run.id} is {run.status}: nothing of it goes on.", run, run_uri(run.id))
 
 
-def events(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def events(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """The journal of a run, a part of it."""
-    found = desk.outlast.events(asked.run_id, after=asked.after, limit=asked.limit + 1)
+    found = client.outlast.events(asked.run_id, after=asked.after, limit=asked.limit + 1)
     some, more = found[: asked.limit], len(found) > asked.limit
     text = lines(
         f"{len(some)} events after {asked.after}." if some else "No more events.",
@@ -282,9 +284,9 @@ def events(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, {"events": some, "more": more}, "run_events with after")
 
 
-def send(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def send(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """A message to a task or a run."""
-    sent = desk.perform(tool, asked)
+    sent = client.perform(tool, asked)
     went = f"it let run {sent.run_id} go on" if sent.interrupt else "it is kept until a run waits for it"
     return ToolAnswer(f"Signal {inline(sent.name)} was sent: {went}.", sent, "run_show for the run")
 
@@ -292,33 +294,33 @@ def send(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
 # -- starting ------------------------------------------------------------------------------------------
 
 
-def start(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def start(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Run a flow until it ends or waits, or the time is over; one that somebody else runs is waited for."""
-    outlast = desk.in_scope(asked.scope)
-    flows = desk.outlast._flows
+    outlast = client.in_scope(asked.scope)
+    flows = client.outlast._flows
     if flows is None:
         raise NoFlows(asked.flow, "no flows")
     flow = flows.named(asked.flow)
-    options = Options(**desk.given(asked, "flow", "inputs", "wait_seconds", "scope"))
+    options = Options(**client.given(asked, "flow", "inputs", "wait_seconds", "scope"))
     try:
         started = outlast._start(options, flow, (), inputs_of(flow, asked.inputs))
     except RunHeld as held:
-        return _held(desk, held, asked.wait_seconds)
+        return _held(client, held, asked.wait_seconds)
     try:
         return _told(started.outcome(asked.wait_seconds))
     except TimeoutError:
-        return going_on(desk.outlast.get(started.run_id), asked.wait_seconds)
+        return going_on(client.outlast.get(started.run_id), asked.wait_seconds)
 
 
-def _held(desk: Desk, held: RunHeld, seconds: float) -> ToolAnswer:
+def _held(client: McpClient, held: RunHeld, seconds: float) -> ToolAnswer:
     """How a run stands that somebody else runs. Raises RunHeld for one that is only claimed."""
-    run = desk.outlast.get(held.run_id)
+    run = client.outlast.get(held.run_id)
     if run.holder and run.status != "running":
         raise held
     try:
-        return _told(desk.outlast.wait(run.id, timeout=seconds))
+        return _told(client.outlast.wait(run.id, timeout=seconds))
     except TimeoutError:
-        return going_on(desk.outlast.get(run.id), seconds, held.holder)
+        return going_on(client.outlast.get(run.id), seconds, held.holder)
 
 
 def _told(outcome: Outcome[Any]) -> ToolAnswer:

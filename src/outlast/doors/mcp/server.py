@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.arguments import schema_of, told_once
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer
 from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.problems import ToolProblem, problem_of, unforeseen
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call, checked
@@ -34,7 +34,7 @@ from outlast.values.ambient import STOP, noticing
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
-DeskOf = Callable[[Any, str, str], Desk]  # the HTTP request or None, the role that is needed, what for
+ClientOf = Callable[[Any, str, str], McpClient]  # the HTTP request or None, the role that is needed, what for
 GateOf = Callable[[Context], Stands]  # how gates stand for who asks: called in a thread
 GONE = -32002  # "resource not found", before 2026-07-28
 FRESH = CacheHint(ttl_ms=300_000)
@@ -42,9 +42,9 @@ FOR_PEOPLE = frozenset(name for name, tool in TOOLS.items() if tool.gated)
 log = logging.getLogger("outlast.doors.mcp")
 
 
-def make_server(desk_of: DeskOf, gate_of: GateOf, *, files: bool) -> Server[Any]:
-    """An MCP server that answers at the desk of whoever asks. `files`: a path means a file of theirs."""
-    served = Served(desk_of, gate_of, () if files else ("path",))
+def make_server(client_of: ClientOf, gate_of: GateOf, *, files: bool) -> Server[Any]:
+    """An MCP server that answers at the client of whoever asks. `files`: a path means a file of theirs."""
+    served = Served(client_of, gate_of, () if files else ("path",))
     return Server(
         "outlast",
         version=version("outlast"),
@@ -67,8 +67,8 @@ def make_server(desk_of: DeskOf, gate_of: GateOf, *, files: bool) -> Server[Any]
 class Served:
     """What is answered to each request."""
 
-    def __init__(self, desk_of: DeskOf, gate_of: GateOf, without: tuple[str, ...]) -> None:
-        self.desk_of, self.gate_of = desk_of, gate_of
+    def __init__(self, client_of: ClientOf, gate_of: GateOf, without: tuple[str, ...]) -> None:
+        self.client_of, self.gate_of = client_of, gate_of
         self.schemas: dict[str, dict[str, Any]] = told_once(
             {name: schema_of(tool.takes, without) for name, tool in TOOLS.items()}
         )
@@ -101,26 +101,26 @@ class Served:
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, tool: Tool
     ) -> types.CallToolResult | types.InputRequiredResult:
-        given, desk_of = checked(tool, params.arguments or {}), self._desk(ctx)
+        given, client_of = checked(tool, params.arguments or {}), self._client(ctx)
         gate: Stands = "open"
         if tool.operation.role_of(given) == "approve":
             gate = await aside(lambda: self.gate_of(ctx))
             if gate == "shut":
-                desk_of("approve", tool.name)  # who has a key is told which role it lacks
+                client_of("approve", tool.name)  # who has a key is told which role it lacks
                 raise gates.refusal(tool)
         if gate == "ask":
-            asking = await aside(lambda: gates.asking_for(desk_of("approve", tool.name), tool, given))
+            asking = await aside(lambda: gates.asking_for(client_of("approve", tool.name), tool, given))
             decided = given if asking is None else await gates.asked(ctx, params, asking)
             if isinstance(decided, types.InputRequiredResult):
                 return decided
-            by_person = self._desk(ctx, by_person=asking is not None)
+            by_person = self._client(ctx, by_person=asking is not None)
             return _result(*await aside(lambda: _noticed(lambda: call(tool, decided, by_person))))
-        return _result(*await aside(lambda: _noticed(lambda: call(tool, given, desk_of))))
+        return _result(*await aside(lambda: _noticed(lambda: call(tool, given, client_of))))
 
-    def _desk(self, ctx: Context, *, by_person: bool = False) -> Callable[[str, str], Desk]:
-        def found(role: str, what: str) -> Desk:
-            desk = self.desk_of(ctx.request, role, what)
-            return replace(desk, by_person=True) if by_person else desk
+    def _client(self, ctx: Context, *, by_person: bool = False) -> Callable[[str, str], McpClient]:
+        def found(role: str, what: str) -> McpClient:
+            client = self.client_of(ctx.request, role, what)
+            return replace(client, by_person=True) if by_person else client
 
         return found
 
@@ -131,7 +131,7 @@ class Served:
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
         nothing: tuple[list[resources.Described], str | None] = ([], None)
-        found, after = await self._reads(ctx, lambda desk: resources.listed(desk.outlast, cursor), empty=nothing)
+        found, after = await self._reads(ctx, lambda client: resources.listed(client.outlast, cursor), empty=nothing)
         return types.ListResourcesResult(resources=[_resource(each) for each in found], next_cursor=after)
 
     async def list_templates(
@@ -140,7 +140,7 @@ class Served:
         return types.ListResourceTemplatesResult(resource_templates=[_template(each) for each in resources.TEMPLATES])
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        found = await self._reads(ctx, lambda desk: resources.read(desk, params.uri), uri=params.uri)
+        found = await self._reads(ctx, lambda client: resources.read(client, params.uri), uri=params.uri)
         return types.ReadResourceResult(contents=[_content(params.uri, each) for each in found])
 
     # -- the prompt ------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Served:
         if "anchor" not in given:
             raise _wrong(f"{resources.PROMPT} needs an anchor")
         text = await self._reads(
-            ctx, lambda desk: resources.resume_prompt(desk, given["anchor"], given.get("scope")), "prompts"
+            ctx, lambda client: resources.resume_prompt(client, given["anchor"], given.get("scope")), "prompts"
         )
         said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=f"Continue {given['anchor']}", messages=[said])
@@ -173,7 +173,7 @@ class Served:
         asked = params.argument
         nothing: list[str] = []
         found = await self._reads(
-            ctx, lambda desk: resources.completed(desk.outlast, asked.name, asked.value), empty=nothing
+            ctx, lambda client: resources.completed(client.outlast, asked.name, asked.value), empty=nothing
         )
         kept = types.Completion(values=found[:100], total=len(found), has_more=len(found) > 100)
         return types.CompleteResult(completion=kept)
@@ -181,7 +181,7 @@ class Served:
     async def _reads(
         self,
         ctx: Context,
-        look: Callable[[Desk], T],
+        look: Callable[[McpClient], T],
         what: str = "resources",
         *,
         uri: str | None = None,
@@ -189,7 +189,7 @@ class Served:
     ) -> T:
         """What the look gives; `empty` where there is no home. Raises MCPError with code, detail and advice as data."""
         try:
-            return await aside(lambda: look(self.desk_of(ctx.request, "read", what)))
+            return await aside(lambda: look(self.client_of(ctx.request, "read", what)))
         except OutlastError as error:
             if isinstance(error, HomeNotFound) and empty is not None:
                 return empty

@@ -21,7 +21,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from outlast.doors.mcp.desk import Desk, Sessions
+from outlast.doors.mcp.client import McpClient, Sessions
 from outlast.doors.mcp.gates import Stands, elicits
 from outlast.doors.mcp.server import make_server
 from outlast.errors import EmbeddedOnly
@@ -54,14 +54,14 @@ class ConnectionHome:
         self._project: Project | None = None
         self._sessions: Sessions = {}
 
-    def desk(self, request: Any, role: str, what: str) -> Desk:
-        """The desk of whoever is at the other end; there is one, and all roles are theirs but what gates keep."""
+    def client(self, request: Any, role: str, what: str) -> McpClient:
+        """The client of whoever is at the other end; there is one, and all roles are theirs but what gates keep."""
         with self._lock:
             if self._outlast is None:
                 self._outlast = self._open(what in MAKING)
                 self._outlast.listen(None, lambda line: print(visible(line), file=sys.stderr, flush=True))
                 self._project = _project_of(self._outlast)
-        return Desk(self._outlast, self._sessions, self._project, self.approves)
+        return McpClient(self._outlast, self._sessions, self._project, self.approves)
 
     def gate(self, ctx: Any) -> Stands:
         """Whether the model may decide in a person's place, or the person at its client can be asked."""
@@ -97,7 +97,7 @@ def serve(open_: Callable[[bool], Outlast], *, approves: bool = False) -> int:
 
 
 async def _serve(home: ConnectionHome, wire_in: int, wire_out: int) -> int:
-    server = make_server(home.desk, home.gate, files=True)
+    server = make_server(home.client, home.gate, files=True)
     ended = StopRequest(home)
     wire = Wire(wire_in, wire_out, ended)
     with ended.heard():

@@ -7,7 +7,7 @@ from typing import Any
 
 from outlast.doors.mcp import handoffs, runs, workspace
 from outlast.doors.mcp.arguments import arguments_of
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer
 from outlast.doors.mcp.values import bounded, told
 
 TOOLS: dict[str, Tool] = {tool.name: tool for module in (handoffs, runs, workspace) for tool in module.TOOLS}
@@ -33,11 +33,11 @@ def checked(tool: Tool, raw: dict[str, Any]) -> Any:
     return arguments_of(tool.name, tool.takes, raw)
 
 
-def call(tool: Tool, given: Any, desk_of: Callable[[str, str], Desk]) -> ToolAnswer:
-    """What the tool gives at the desk of whoever may use it. Raises what the SDK raises."""
-    desk = desk_of(tool.operation.role_of(given), tool.name)
-    desk.check_whose(given)
-    text, value, whole = tool.does(desk, tool, given)
+def call(tool: Tool, given: Any, client_of: Callable[[str, str], McpClient]) -> ToolAnswer:
+    """What the tool gives at the client of whoever may use it. Raises what the SDK raises."""
+    client = client_of(tool.operation.role_of(given), tool.name)
+    client.check_whose(given)
+    text, value, whole = tool.does(client, tool, given)
     kept = bounded(told(value), whole)
     if "cut" in kept:
         text = f"{text}\n\nThe structured result was too large and is cut. All of it: {whole}"

@@ -10,7 +10,7 @@ from typing import IO, Annotated, Any
 from msgspec import Meta
 
 from outlast.doors.mcp.arguments import ArgumentsInvalid
-from outlast.doors.mcp.desk import Desk, Tool, ToolAnswer, made_from
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from
 from outlast.doors.mcp.texts import called, in_scope, inline, lines
 from outlast.doors.mcp.values import artifact_uri, told
 from outlast.operations.operation import Declared
@@ -24,10 +24,10 @@ class OfFile(Declared):
     path: Annotated[str, Meta(description="A file of this project to take the content from.")] | None = None
 
 
-def save(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def save(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Save content under a name."""
-    with _content(desk, asked) as content:
-        saved = desk.outlast.workspace.save(content=content, **desk.given(asked, *WAYS))
+    with _content(client, asked) as content:
+        saved = client.outlast.workspace.save(content=content, **client.given(asked, *WAYS))
     uri = artifact_uri(saved.ref)
     was = "was there already, nothing was written:" if saved.replayed else "saved as"
     text = lines(
@@ -37,10 +37,10 @@ def save(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, told(saved) | {"uri": uri}, uri)
 
 
-def _content(desk: Desk, asked: Any) -> AbstractContextManager[str | bytes | IO[bytes]]:
+def _content(client: McpClient, asked: Any) -> AbstractContextManager[str | bytes | IO[bytes]]:
     """What is to be saved, in the one way in which it was given: a file is open until it was read."""
     given = {name: value for name in WAYS if (value := getattr(asked, name)) is not None}
-    ways = WAYS if desk.project else WAYS[:2]
+    ways = WAYS if client.project else WAYS[:2]
     if len(given) != 1:
         named = " and ".join(given) or "none of them"
         raise ArgumentsInvalid("content", f"{named} was given", f"give exactly one of {', '.join(ways)}")
@@ -49,9 +49,9 @@ def _content(desk: Desk, asked: Any) -> AbstractContextManager[str | bytes | IO[
         return nullcontext(_decoded(value))
     if way != "path":
         return nullcontext(str(value))
-    if desk.project is None:
+    if client.project is None:
         raise ArgumentsInvalid("path", "this server reads no files", "give content, or content_base64")
-    return desk.project.open(value)
+    return client.project.open(value)
 
 
 def _decoded(text: str) -> bytes:
@@ -62,9 +62,9 @@ def _decoded(text: str) -> bytes:
         raise ArgumentsInvalid("content_base64", f"it is no base64: {error}", remedy) from error
 
 
-def recall(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def recall(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """What serves a goal, within a budget."""
-    pack = desk.perform(tool, asked)
+    pack = client.perform(tool, asked)
     left = ", ".join(f"{each.count} {each.reason}" for each in pack.left_out)
     text = lines(
         pack.prompt(),
@@ -76,9 +76,9 @@ def recall(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, value, "workspace_recall with a larger budget, or the resource of a ref")
 
 
-def checkpoint(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def checkpoint(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Pin a boundary of a task."""
-    pinned = desk.perform(tool, asked)
+    pinned = client.perform(tool, asked)
     was = "was pinned already" if pinned.replayed else "pinned"
     where = f"run {pinned.run_id} at {pinned.position}" if pinned.run_id else "no run"
     what = f"Checkpoint {inline(pinned.name)} of task {inline(pinned.task)}"
@@ -87,32 +87,32 @@ def checkpoint(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
     return ToolAnswer(text, pinned, all_of_them)
 
 
-def get(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def get(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """What is known of an artifact, and the resource that has its content."""
-    found = desk.perform(tool, asked)
+    found = client.perform(tool, asked)
     uri = artifact_uri(found.ref)
     what = f"{inline(found.ref)}, {found.size:,} bytes, {inline(found.media_type)}: {inline(found.summary)}"
     return ToolAnswer(lines(what, f"Its content is the resource {uri}"), told(found) | {"uri": uri}, uri)
 
 
-def record(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def record(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """One observation, decision, evidence or note."""
-    made = desk.perform(tool, asked)
+    made = client.perform(tool, asked)
     text = f"{made.kind} {inline(made.ref)} recorded{', and pinned' if made.pinned else ''}."
     return ToolAnswer(text, made, called("workspace_why", ref=made.ref))
 
 
-def link(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def link(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """How two things bear on each other."""
-    made = desk.perform(tool, asked)
+    made = client.perform(tool, asked)
     was = "was linked already" if made.replayed else "linked"
     text = f"{inline(made.source)} {made.relation} {inline(made.target)}: {was}."
     return ToolAnswer(text, made, called("workspace_why", ref=made.target))
 
 
-def why(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def why(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """What a ref rests on."""
-    found = desk.perform(tool, asked)
+    found = client.perform(tool, asked)
     tree = (inline(line) for line in str(found).splitlines())
     return ToolAnswer(lines(f"{inline(found.ref)} {found.standing}.", tree), found, "workspace_why with more depth")
 
@@ -120,16 +120,16 @@ def why(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
 # -- sessions ------------------------------------------------------------------------------------------
 
 
-def append(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def append(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """One message of a conversation."""
-    made = desk.perform(tool, asked)
+    made = client.perform(tool, asked)
     whole = called("session_window", session_id=asked.session_id, tokens=2000, scope=in_scope(asked.scope or ""))
     return ToolAnswer(f"Message {made.seq} of session {inline(asked.session_id)} appended.", made, whole)
 
 
-def window(desk: Desk, tool: Tool, asked: Any) -> ToolAnswer:
+def window(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """What of a conversation fits."""
-    found = desk.perform(tool, asked)
+    found = client.perform(tool, asked)
     text = lines(
         f"Memo: {inline(found.memo.text, 8_000)}" if found.memo else "",
         (f"- {each.seq} {inline(each.role)}: {inline(each.content, 8_000)}" for each in found.messages),

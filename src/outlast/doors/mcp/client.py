@@ -34,8 +34,8 @@ class ToolAnswer(NamedTuple):
     whole: str = ""
 
 
-class Desk(Struct, frozen=True):
-    """One caller's place. `sessions` is kept where all calls are of one worker, as over stdio."""
+class McpClient(Struct, frozen=True):
+    """Who calls tools, and what he may do. `sessions` is kept where all calls are of one worker, as over stdio."""
 
     outlast: Outlast
     sessions: Sessions | None = None
@@ -129,7 +129,7 @@ class Tool(Struct, frozen=True):
     description: str
     operation: Operation
     takes: type[Any]
-    does: Callable[[Desk, Tool, Any], ToolAnswer]
+    does: Callable[[McpClient, Tool, Any], ToolAnswer]
     of_door: tuple[str, ...] = ()  # arguments that the operation does not have
     repeats: bool = False  # the same call again changes nothing more
     runs: Literal["", "checks", "flows"] = ""  # commands of a handoff, where the files are; or code of a flow
@@ -152,7 +152,7 @@ def made_from(
     operation: str,
     title: str,
     description: str,
-    does: Callable[[Desk, Tool, Any], ToolAnswer],
+    does: Callable[[McpClient, Tool, Any], ToolAnswer],
     *,
     name: str = "",
     more: type[Declared] | None = None,
