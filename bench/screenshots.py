@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import sys
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -20,6 +22,22 @@ from outlast.doors.http.state import ServerSettings
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 DIFF = "--- a/report.md\n+++ b/report.md\n@@ -1,2 +1,2 @@\n # Kelp\n-It grows.\n+It grows two feet a day."
+
+
+def bars(heights: tuple[int, ...] = (30, 42, 38, 55, 71, 66, 90, 104)) -> bytes:
+    """A small chart as a PNG."""
+    wide, high, blue, pale = 30 * len(heights), 120, b"\x3f\x83\xc4", b"\xf4\xf5\xf2"
+    rows = (
+        b"".join((blue if high - y <= tall and 5 < x < 25 else pale) for tall in heights for x in range(30))
+        for y in range(high)
+    )
+    packed = zlib.compress(b"".join(b"\0" + row for row in rows))
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
 @step
@@ -50,7 +68,8 @@ def daily_report(run: Run, topic: str) -> str:
     """Finds, drafts, asks, publishes."""
     run.phase = "drafting"
     text = draft(find(topic))
-    shown = {"question": f"Publish the report on {topic}?", "draft": text, "change": DIFF}
+    chart = run.workspace.save(f"{topic}.png", bars(), media_type="image/png", summary=f"Growth of {topic} by week")
+    shown = {"question": f"Publish the report on {topic}?", "draft": text, "change": DIFF, "chart": chart.ref}
     answer = run.pause_for("approval", payload=shown, assignee="ann")
     return publish(text) if answer["approved"] else ""
 
@@ -89,10 +108,10 @@ def shoot(address: str, paths: dict[str, str], folder: Path, chromium: str) -> N
         browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
         for name, path in paths.items():
             scheme = "dark" if name == "run" else "light"
-            context = browser.new_context(color_scheme=scheme, viewport={"width": 1100, "height": 700})
+            context = browser.new_context(color_scheme=scheme, viewport={"width": 1240, "height": 780})
             page = context.new_page()
             page.goto(address + path)
-            page.screenshot(path=str(folder / f"console-{name}.png"))
+            page.screenshot(path=str(folder / f"console-{name}.png"), full_page=name in ("question", "evidence"))
             context.close()
         browser.close()
 
