@@ -23,8 +23,8 @@ from outlast.ledger.journal import Row, facts_in
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
 from outlast.runs.decisions import find_call
+from outlast.runs.heard import Heard, attempts_of
 from outlast.runs.look import record_now
-from outlast.runs.receipt import Heard, attempts_of
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import Compared
 from outlast.values.private import open_plain

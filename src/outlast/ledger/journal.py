@@ -197,7 +197,7 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
             seq, header, entry_hash, payload = row.seq, row.header, row.hash, row.kept
             if seq != expected:
                 return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {seq})")
-            if link(before, header) != entry_hash:
+            if sha256(before + header).digest() != entry_hash:  # `link`, written out
                 return Break(f"entry {run_id}/{seq}", "its header or its place in the chain was changed")
             if payload is not None:
                 if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]

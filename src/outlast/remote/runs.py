@@ -6,7 +6,7 @@ And its schedules, which start runs: the server knows the flow by its name.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ class GivenReceipts(Attempts):
     """Receipts that a server gave: each is its own attempt."""
 
     def __init__(self, receipts: list[Receipt]) -> None:
-        self.heard: list[Any] = receipts
+        self.heard: Sequence[Any] = receipts
 
     def receipt(self, heard: Any) -> Receipt:
         found: Receipt = heard

@@ -6,8 +6,9 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -48,6 +49,14 @@ class Call(NamedTuple):
     def path(self) -> str:
         """Where people find it: its scope, without what only tells branches apart, and its step."""
         return known_scope(self.scope) + self.step
+
+
+_made: Callable[[tuple[str, str, str, int]], Call] = partial(tuple.__new__, Call)
+
+
+def call_of(header: Header) -> Call:
+    """The call that an entry is about."""
+    return _made((header.scope, header.name, header.inputs, header.occurrence))  # a third of what `Call()` takes
 
 
 def known_scope(scope: str) -> str:
@@ -308,7 +317,7 @@ def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED) -> Ledger:
             if header.name != "opened" and header.kind == "interrupt" and row.payload:
                 ledger.closed.add(str(decode_payload(row.payload).facts["id"]))
             continue
-        call = Call(header.scope, header.name, header.inputs, header.occurrence)
+        call = call_of(header)
         past = calls.get(call)
         if past is None:
             if _is_plain(header) and header.code in codes:  # nearly every entry of a long run: nothing else to learn
@@ -372,7 +381,7 @@ def _fold_damaged(ledger: Ledger, header: Header, seq: int, *, is_known: bool) -
 
     `is_known`: its header is sound, so it is about the call that it names and no other.
     """
-    call = Call(header.scope, header.name, header.inputs, header.occurrence)
+    call = call_of(header)
     if not is_known and (seq > 1 or header.kind == LOST):  # one that is there as the first says that the run began
         _lose(ledger)
     past = ledger.calls.get(call)
@@ -478,13 +487,13 @@ class Naming:
 
     def __init__(self) -> None:
         self.names: dict[Call, str] = {}
-        self._taken: dict[str, set[int]] = {}  # numbers, by scope and name
-        self._free: dict[str, int] = {}  # below which all of them are taken
+        self._free: dict[str, int] = {}  # by scope and name: the number below which all are taken
+        self._taken: dict[str, set[int]] = {}  # numbers above that
 
     def add(self, header: Header) -> None:
         """The first entry about a call gives it its label."""
         if header.kind in LABELLED:
-            self.of(Call(header.scope, header.name, header.inputs, header.occurrence), header)
+            self.of(call_of(header), header)
 
     def of(self, call: Call, header: Header) -> str:
         """The label of a call that this entry is about."""
@@ -493,7 +502,10 @@ class Naming:
             return known
         path, item = call.path, header.item if header.seen else 0
         number = self._number(path, item)
-        self._taken.setdefault(path, set()).add(number)
+        if number == self._free.get(path, 1):
+            self._free[path] = number + 1
+        else:
+            self._taken.setdefault(path, set()).add(number)
         made = self.names[call] = label(call, item, number, path)
         return made
 
@@ -502,10 +514,9 @@ class Naming:
         return self._number(call.path, item, told)
 
     def _number(self, path: str, item: int, told: Collection[int] = ()) -> int:
-        taken = self._taken.get(path, ())
-        if item and item not in taken and item not in told:
+        number, taken = self._free.get(path, 1), self._taken.get(path, ())
+        if item >= number and item not in taken and item not in told:
             return item
-        number = self._free.get(path, 1)
         while number in taken:
             number += 1
         self._free[path] = number

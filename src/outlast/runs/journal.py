@@ -25,6 +25,7 @@ from outlast.ledger.journal import (
     UNDAMAGED,
     Break,
     Flaws,
+    Later,
     Row,
     breaks_of,
     check,
@@ -94,13 +95,14 @@ def in_hand(look: Reading, chain: int, rows: list[Row], after: int = 0, *, of: s
     later, room = look.later(chain), IN_HAND_BYTES
     if later is not None:
         later.of = of
-    for row in look.each_entry(chain, after):
-        yield row
-        if type(row.kept) is bytes:
-            room -= len(row.kept)
-            if room < 0 and later is not None and len(row.kept) > SHORT_BYTES:
-                row = leave(row, later)
-        rows.append(row)
+    for page in look.entry_pages(chain, after):
+        yield from page
+        room -= sum([len(row.kept) for row in page if type(row.kept) is bytes])
+        rows += page if room >= 0 or later is None else [_left(row, later) for row in page]
+
+
+def _left(row: Row, later: Later) -> Row:
+    return leave(row, later) if type(row.kept) is bytes and len(row.kept) > SHORT_BYTES else row
 
 
 def _named(run_id: str, rows: list[Row], flaws: Flaws) -> list[Break]:

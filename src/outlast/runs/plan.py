@@ -137,9 +137,9 @@ def state_of(rows: Iterable[Row]) -> dict[str, Any]:
     """The run's state as of its last entry, folded from what body and steps wrote."""
     state: dict[str, Any] = {}
     for row in rows:
-        told = row.told
-        if told is None or (b'"state":' not in told and b'"wrote":' not in told):
-            continue
+        told = row.kept
+        if type(told) is not bytes or b'te":' not in told or not (b'"state":' in told or b'"wrote":' in told):
+            continue  # of most entries one look is enough
         payload = decode_payload(told)
         last = payload.facts.get("state", {}) if isinstance(payload.facts, dict) else {}
         written = {**(payload.state or {}), **(payload.wrote or {})}

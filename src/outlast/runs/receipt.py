@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -24,7 +25,8 @@ from outlast.ledger.journal import (
     decode_header,
     decode_payload,
 )
-from outlast.runs.call import GOOD, LABELLED, Call, Naming, id_of, known_scope
+from outlast.runs.call import GOOD, Call, id_of, known_scope
+from outlast.runs.heard import AnyHeard, Heard, Once, attempts_of, once_each
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
 
@@ -97,30 +99,6 @@ class Event(Struct, frozen=True):
 ReadBlob = Callable[[str], bytes]
 
 
-class Heard(Struct, frozen=True, gc=False):
-    """What was last heard of one attempt."""
-
-    call: Call
-    label: str
-    row: Row
-    attempt: int
-    status: str
-    started_at: int
-    before: Row | None = None  # its first outcome, when it was settled later
-
-    @property
-    def header(self) -> Header:
-        return decode_header(self.row.header)
-
-    @property
-    def seq(self) -> int:
-        return self.row.seq
-
-    @property
-    def step(self) -> str:
-        return self.call.step
-
-
 def receipts_of(
     run_id: str,
     flow: str,
@@ -151,68 +129,42 @@ class Attempts:
         names: Mapping[Call, str] | None = None,
     ) -> None:
         self._run_id, self._flow, self._blob, self._trace_id, self._flaws = run_id, flow, blob, trace_id, flaws
-        naming = Naming() if names is None else None
-        self.heard = attempts_of(rows, flaws, names, naming)
-        self._label_of = _labels_by_id(names if naming is None else naming.names)
+        once = once_each(rows) if names is None and not flaws else None
+        self.heard: Sequence[AnyHeard] = attempts_of(rows, flaws, names) if once is None else once
+        self._label_of = _labels_by_id(self.heard if names is None else names)
 
     def __iter__(self) -> Iterator[Receipt]:
         return map(self.receipt, self.heard)
 
     def broken(self) -> Iterator[Receipt]:
         """Those that are not what was stored, or whose content is not: content is looked at for that."""
-        may_be = (each for each in self.heard if each.row.seq in self._flaws or each.row.says(b'"blob":"'))
+        rows = [each.row for each in self.heard]
+        names_one = [row.seq in self._flaws or (type(row.kept) is bytes and b'"blob":"' in row.kept) for row in rows]
+        may_be = compress(self.heard, names_one)
         return (made for made in map(self.receipt, may_be) if made.broken)
 
-    def receipt(self, heard: Heard) -> Receipt:
+    @property
+    def once_each(self) -> bool:
+        """Whether each of them is of another step: `latest` of each is itself."""
+        return bool(self.heard) and type(self.heard[0]) is Once
+
+    def receipt(self, heard: AnyHeard) -> Receipt:
         """All that is on record of an attempt."""
         why = self._flaws.get(heard.row.seq, SOUND).why
-        return _receipt(self._run_id, self._flow, heard, self._blob, self._trace_id, self._label_of, why)
+        return _receipt(self._run_id, self._flow, heard.whole, self._blob, self._trace_id, self._label_of, why)
 
 
-def _labels_by_id(names: Mapping[Call, str] | None) -> LabelOf:
+def _labels_by_id(known: Sequence[AnyHeard] | Mapping[Call, str]) -> LabelOf:
     """Calls by the refs of them, made when the first one is asked for."""
-    known: dict[str, tuple[str, str]] = {}
+    by_ref: dict[str, tuple[str, str]] = {}
 
     def label_of(ref: str) -> tuple[str, str]:
-        if not known and names:
-            known.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
-        return known.get(ref, (ref, ""))
+        if not by_ref:
+            names = known if isinstance(known, Mapping) else {each.call: each.label for each in known}
+            by_ref.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
+        return by_ref.get(ref, (ref, ""))
 
     return label_of
-
-
-def attempts_of(
-    rows: Iterable[Row],
-    flaws: Flaws = UNDAMAGED,
-    names: Mapping[Call, str] | None = None,
-    naming: Naming | None = None,
-) -> list[Heard]:
-    """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it.
-
-    `names` of the calls, if not all rows are here; else they get them here, by `naming`.
-    """
-    naming = naming or Naming()
-    latest: dict[tuple[Call, int, int], Heard] = {}
-    began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
-    for row in rows:
-        header = decode_header(row.header)
-        if header.kind in LABELLED:
-            call = Call(header.scope, header.name, header.inputs, header.occurrence)
-            place = (call, header.attempt, began.setdefault(call, row.seq) if header.kind == "step" else 0)
-            if flaws and flaws.get(row.seq, SOUND).why:
-                place = (call, header.attempt, -row.seq)
-            before = _before(latest.pop(place, None))
-            label = naming.of(call, header) if names is None else names[call]
-            latest[place] = Heard(call, label, row, header.attempt, header.status, header.started_at, before)
-        elif header.kind == "run" and header.name == "rewound" and row.payload:
-            to = int(decode_payload(row.payload).facts["to"])
-            began = {call: seq for call, seq in began.items() if seq < to}
-    return list(latest.values())
-
-
-def _before(known: Heard | None) -> Row | None:
-    """The first outcome of an attempt that is heard of again."""
-    return None if known is None or known.status == "started" else known.before or known.row
 
 
 def _receipt(

@@ -122,7 +122,7 @@ class RunSteps:
     def __init__(self, attempts: Any) -> None:
         """`attempts`: as the run's home or server has them; None when they cannot be read."""
         self._attempts = attempts
-        self.heard: list[Any] = latest(attempts.heard) if attempts is not None else []
+        self.heard: list[Any] = latest(attempts) if attempts is not None else []
 
     def __len__(self) -> int:
         return len(self.heard)
@@ -359,9 +359,10 @@ def _timeline_words(item: TimelineItem) -> str:
     return clean(f"{named}{again}{status}{note}{where}")
 
 
-def latest(heard: Sequence[Any]) -> list[Any]:
+def latest(attempts: Any) -> list[Any]:
     """The last attempt of each step, in the order in which the run first met them."""
-    return list({each.label: each for each in sorted(heard, key=attrgetter("started_at"))}.values())
+    met = sorted(attempts.heard, key=attrgetter("started_at"))
+    return met if attempts.once_each else list({each.label: each for each in met}.values())
 
 
 def say_step_rows(run: RunRecord, steps: RunSteps) -> None:

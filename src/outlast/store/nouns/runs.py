@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain as in_turn
+from itertools import starmap
 from typing import Any
 
 from outlast.ledger.journal import Later, Row
 from outlast.ledger.lease import Beat
-from outlast.store.contract import every_row
 from outlast.store.contract.runs import (
     Ending,
     EntryRow,
@@ -271,12 +272,18 @@ class RunReader(WaitReader):
 
     def journal_of(self, chain: int, after: int = 0, limit: int | None = None) -> list[Row]:
         values = (chain, after, NEWEST if limit is None else limit)
-        return [Row(*row) for row in self.execute(self.sql["journal_of"], values)]
+        return list(starmap(Row, self.execute(self.sql["journal_of"], values)))
 
-    def each_entry(self, chain: int, after: int = 0, page: int = ENTRIES) -> Iterator[Row]:
+    def entry_pages(self, chain: int, after: int = 0, page: int = ENTRIES) -> Iterator[list[Row]]:
         """The same, a page at a time as they are used: to be used within the look that asked."""
         size = min(page, ENTRIES)
-        return every_row(lambda begin: self.journal_of(chain, begin, size), lambda row: row.seq, after)
+        while rows := self.journal_of(chain, after, size):
+            yield rows
+            after = rows[-1].seq
+
+    def each_entry(self, chain: int, after: int = 0, page: int = ENTRIES) -> Iterator[Row]:
+        """The same, one after the other."""
+        return in_turn.from_iterable(self.entry_pages(chain, after, page))
 
     def later(self, chain: int) -> Later | None:
         """Where long payloads of a journal are read when they are asked for, also after this look; None: nowhere."""

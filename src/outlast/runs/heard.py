@@ -1,0 +1,158 @@
+"""What was last heard of each attempt of a run, in that order; a receipt is made of it when somebody asks (receipt.py).
+
+Nearly every entry of a long run is the receipt of one more step that succeeded at once, and hardly any of them is
+looked at: of such a run only the rows are kept, with the number that each step has among its like (`Once`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from msgspec import Struct
+
+from outlast.ledger.journal import SOUND, UNDAMAGED, Flaws, Header, Row, decode_header, decode_payload
+from outlast.runs.call import LABELLED, Call, Naming, call_of, known_scope, label
+from outlast.values.codec import decode
+
+
+class Heard(Struct, frozen=True, gc=False):
+    """What was last heard of one attempt."""
+
+    call: Call
+    label: str
+    row: Row
+    attempt: int
+    status: str
+    started_at: int
+    before: Row | None = None  # its first outcome, when it was settled later
+
+    @property
+    def whole(self) -> Heard:
+        return self
+
+    @property
+    def header(self) -> Header:
+        return decode_header(self.row.header)
+
+    @property
+    def seq(self) -> int:
+        return self.row.seq
+
+    @property
+    def step(self) -> str:
+        return self.call.step
+
+
+class Once(Struct, frozen=True, gc=False):
+    """The same of a step that succeeded at once and was not heard of again: the rest is read when it is asked for."""
+
+    row: Row
+    number: int  # among the calls of its path
+    started_at: int
+    attempt: ClassVar[int] = 1
+    status: ClassVar[str] = "succeeded"
+    before: ClassVar[None] = None
+
+    @property
+    def whole(self) -> Heard:
+        call = self.call
+        return Heard(call, label(call, 0, self.number), self.row, self.attempt, self.status, self.started_at)
+
+    @property
+    def header(self) -> Header:
+        return decode_header(self.row.header)
+
+    @property
+    def call(self) -> Call:
+        return call_of(self.header)
+
+    @property
+    def label(self) -> str:
+        return label(self.call, 0, self.number)
+
+    @property
+    def seq(self) -> int:
+        return self.row.seq
+
+    @property
+    def step(self) -> str:
+        return self.call.step
+
+
+AnyHeard = Heard | Once
+Place = tuple[Call | int, int]  # the first entry of a step, or which call of another kind; and the attempt
+
+
+def attempts_of(
+    rows: Iterable[Row],
+    flaws: Flaws = UNDAMAGED,
+    names: Mapping[Call, str] | None = None,
+) -> list[Heard]:
+    """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it.
+
+    `names` of the calls, if not all rows are here; else they get them here.
+    """
+    naming = Naming()
+    latest: dict[Place, Heard] = {}
+    began: dict[Call, int] = {}  # where a step first appears; after a rewind it begins anew, with attempt 1
+    for row in rows:
+        header = decode_header(row.header)
+        if header.kind in LABELLED:
+            call, seq = call_of(header), row.seq
+            place: Place = (began.setdefault(call, seq) if header.kind == "step" else call, header.attempt)
+            if flaws and flaws.get(seq, SOUND).why:
+                place = (-seq, header.attempt)
+            before = _before(known) if (known := latest.pop(place, None)) is not None else None
+            name = naming.of(call, header) if names is None else names[call]
+            latest[place] = Heard(call, name, row, header.attempt, header.status, header.started_at, before)
+        elif header.kind == "run" and header.name == "rewound" and row.payload:
+            to = int(decode_payload(row.payload).facts["to"])
+            began = {call: seq for call, seq in began.items() if seq < to}
+    return list(latest.values())
+
+
+def _before(known: Heard) -> Row | None:
+    """The first outcome of an attempt that is heard of again."""
+    return None if known.status == "started" else known.before or known.row
+
+
+# How the headers of such receipts go on after the call: attempt, status, delivered, no mark, no agent. A quote within
+# a text is written `\"`, so that this is part of no text.
+_DONE = b',1,"succeeded",true,"","",'
+_OTHER = (*(b'["%b",' % kind.encode() for kind in LABELLED), b'["run","rewound"')
+DIGEST = 32  # letters and digits, of inputs that have no id
+_DIGITS = 16  # of a moment, in microseconds, for the next 250 years
+
+
+def once_each(rows: Iterable[Row]) -> list[Once] | None:
+    """All attempts, if each is the first of another step, succeeded, and is no item of a map; else None.
+
+    They get the labels that `Naming` gives them.
+    """
+    found: list[Once] = []
+    calls: set[bytes] = set()
+    paths: dict[bytes, str] = {}  # of steps and scopes as they are written
+    numbers: dict[str, int] = {}
+    for row in rows:
+        raw = row.header
+        end = raw.find(_DONE)
+        if end < 0 and not raw.startswith(_OTHER):
+            continue  # nothing that has a label
+        call, begun = raw[:end], raw[end + len(_DONE) : end + len(_DONE) + _DIGITS]
+        if end < 0 or call in calls or raw.find(b"#", end) > 0 or not (raw.startswith(b'["step",') and begun.isdigit()):
+            return None
+        calls.add(call)
+        inputs = call.rfind(b'",') - DIGEST  # where they begin
+        written = call[: inputs - 2]
+        if not call[inputs : inputs + DIGEST].isalnum() or call[inputs - 3 : inputs] != b'","':
+            return None  # an id
+        path = paths.get(written) or paths.setdefault(written, _path(written))
+        number = numbers[path] = numbers.get(path, 0) + 1
+        found.append(Once(row, number, int(begun)))
+    return found
+
+
+def _path(written: bytes) -> str:
+    _, step, scope = decode(written + b"]")
+    return known_scope(scope) + str(step)
