@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
-from outlast.runs.heard import attempts_of, once_each
+from outlast.runs.call import labels
+from outlast.runs.heard import attempts_of, labels_of, once_each
 from outlast.runs.receipt import Attempts
 
 from .stories import EFFECT, STEP, Story, attempt, chain, fact, stories
@@ -41,6 +42,15 @@ def test_steps_that_succeeded_at_once_are_heard_of_alike_by_both_looks(
         ]
 
 
+@given(RECEIPTS, stories())
+def test_labels_of_some_calls_are_those_that_all_have(receipts: list[JournalEntry], story: Story) -> None:
+    rows = chain([*receipts, *(JournalEntry(row.header, row.payload) for row in story.rows), *receipts])
+    wanted = labels(rows)
+    assert labels_of(rows, wanted) == wanted
+    for call, name in wanted.items():
+        assert labels_of(rows, [call]) == {call: name}
+
+
 @given(stories())
 def test_a_run_in_which_anything_else_happened_is_looked_at_with_care(story: Story) -> None:
     rows = story.rows
@@ -65,6 +75,12 @@ def test_the_quick_look_is_for_plain_steps_of_which_each_is_another() -> None:
         done("fetch", "", "=its id", 0),
     ):
         assert once_each(chain([one, odd])) is None
+
+
+def test_items_of_a_map_keep_their_numbers() -> None:
+    rows = chain([done("fetch", "", IN1, 0, seen="3#x"), done("fetch", "", IN2, 0), done("fetch", "", IN3, 0)])
+    assert labels_of(rows, labels(rows)) == labels(rows)
+    assert [*labels(rows).values()] == ["fetch~3", "fetch", "fetch~2"]
 
 
 def test_branches_that_only_the_run_tells_apart_share_the_numbers_of_a_step() -> None:

@@ -40,14 +40,14 @@ def test_planning_changes_nothing(story: Story) -> None:
     rows = story.rows
     ledger = fold(rows)
     plan_steps(ledger, labels(rows), POISON)
-    reasons_of(ledger, labels(rows), "run")
+    reasons_of(ledger.calls.values(), labels(rows), "run")
     assert known(ledger) == known(fold(rows))
 
 
 @given(stories())
 def test_a_run_is_contested_exactly_when_an_effect_is_in_doubt(story: Story) -> None:
     rows = story.rows
-    verdict = judge(reasons_of(fold(rows), labels(rows), "run"))
+    verdict = judge(reasons_of(fold(rows).calls.values(), labels(rows), "run"))
     assert (verdict.word == "contested") == any(account.in_doubt for account in story.accounts.values())
 
 
@@ -55,12 +55,12 @@ def test_an_effect_with_a_probe_is_confirmed_before_anyone_is_asked() -> None:
     rows = chain([attempt(EFFECT, 1, "started", mark="probed")])
     ledger = fold(rows)
     assert plan_steps(ledger, labels(rows), POISON)[0].action == "confirm"
-    assert reasons_of(ledger, labels(rows), "run") == []
+    assert reasons_of(ledger.calls.values(), labels(rows), "run") == []
 
 
 def test_work_that_stopped_half_way_weakens_and_names_the_attempt() -> None:
     rows = chain([attempt(STEP, 1, "started")])
-    (reason,) = reasons_of(fold(rows), labels(rows), "run")
+    (reason,) = reasons_of(fold(rows).calls.values(), labels(rows), "run")
     assert (reason.code, reason.subject, reason.found) == ("partial_work", "fetch", "attempt 1 started")
     assert judge([reason]).word == "candidate"
 

@@ -35,7 +35,7 @@ from outlast.runs.call_logic import is_ours
 from outlast.runs.child import let_end
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
-from outlast.runs.found import broken_reasons, find, refuse_unknown_end
+from outlast.runs.found import broken_reasons, find, find_newer, refuse_unknown_end
 from outlast.runs.journal import wait_digest
 from outlast.runs.journal_writer import Entries
 from outlast.runs.look import waits_now
@@ -185,7 +185,7 @@ def _with_starts(home: Home, claimed: RunClaim, found: FoundRun) -> FoundRun:
     if not starts:
         return found
     home.store.write(lambda tx: tx.append(claimed.hold, starts))
-    return _find(home, claimed)
+    return home.store.read(lambda look: find_newer(look, found))
 
 
 def _accepted(found: FoundRun, standing: Iterable[Reason], accept: Acceptance) -> tuple[Reason, ...]:

@@ -299,9 +299,12 @@ def is_poisoned(past: Past, poison: int) -> bool:
 # -- folding -----------------------------------------------------------------------------------------
 
 
-def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED) -> Ledger:
-    """Read a journal in order into what a resume needs to know. What is damaged of it speaks for nothing."""
-    ledger = Ledger(damaged=bool(flaws))
+def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, ledger: Ledger | None = None) -> Ledger:
+    """Read a journal in order into what a resume needs to know. What is damaged of it speaks for nothing.
+
+    Given the ledger of the entries before these, it learns what these say.
+    """
+    ledger = ledger or Ledger(damaged=bool(flaws))
     calls, codes = ledger.calls, ledger.codes
     for row in rows:
         seq, header = row.seq, decode_header(row.header)
@@ -501,13 +504,17 @@ class Naming:
         if known is not None:
             return known
         path, item = call.path, header.item if header.seen else 0
+        made = self.names[call] = label(call, item, self.take(path, item), path)
+        return made
+
+    def take(self, path: str, item: int = 0) -> int:
+        """The number that the next new call of a path has; nobody else gets it."""
         number = self._number(path, item)
         if number == self._free.get(path, 1):
             self._free[path] = number + 1
         else:
             self._taken.setdefault(path, set()).add(number)
-        made = self.names[call] = label(call, item, number, path)
-        return made
+        return number
 
     def number(self, call: Call, item: int, told: Collection[int] = ()) -> int:
         """That of its item; else, or when another call has that or was told of, the next one."""

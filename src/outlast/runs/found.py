@@ -81,6 +81,21 @@ def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:
     return FoundRun(run, lease, rows, breaks, folded(run, rows, flaws), tuple(written), flaws)
 
 
+def find_newer(look: Reading, found: FoundRun) -> FoundRun:
+    """The same run with the entries that its holder has added since: only those are read. Its ledger is used up.
+
+    Where something in it is not what was stored, all is read again.
+    """
+    run, lease = look.run_by_id(found.run.id), look.lease_of(found.run.id)
+    assert run is not None
+    assert lease is not None
+    known = found.rows[-1] if found.rows and not found.breaks else None
+    newer = look.journal_of(run.key, known.seq) if known is not None and run.mark == found.run.mark else []
+    if known is None or not newer or check(run.id, known.hash, newer, lease.head, lease.hash, first=known.seq + 1):
+        return find(look, run, lease)
+    return found._replace(run=run, lease=lease, rows=[*found.rows, *newer], ledger=fold(newer, ledger=found.ledger))
+
+
 def find_run(home: Home, run_id: str) -> FoundRun:
     """A run with all of its journal, as it lies in the store."""
     row = run_row(home, run_id)

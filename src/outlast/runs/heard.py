@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from outlast.ledger.journal import SOUND, UNDAMAGED, Flaws, Header, Row, decode_header, decode_payload
-from outlast.runs.call import LABELLED, Call, Naming, call_of, known_scope, label
+from outlast.ledger.journal import SOUND, UNDAMAGED, Flaws, Header, Row, decode_header, decode_payload, encode_header
+from outlast.runs.call import LABELLED, Call, Naming, Past, call_of, known_scope, label
 from outlast.values.codec import decode
 
 
@@ -120,8 +120,10 @@ def _before(known: Heard) -> Row | None:
 # How the headers of such receipts go on after the call: attempt, status, delivered, no mark, no agent. A quote within
 # a text is written `\"`, so that this is part of no text.
 _DONE = b',1,"succeeded",true,"","",'
-_OTHER = (*(b'["%b",' % kind.encode() for kind in LABELLED), b'["run","rewound"')
+_LABELLED = tuple(b'["%b",' % kind.encode() for kind in LABELLED)
+_OTHER = (*_LABELLED, b'["run","rewound"')
 DIGEST = 32  # letters and digits, of inputs that have no id
+_STEP = b'["step",'
 _DIGITS = 16  # of a moment, in microseconds, for the next 250 years
 
 
@@ -140,19 +142,69 @@ def once_each(rows: Iterable[Row]) -> list[Once] | None:
         if end < 0 and not raw.startswith(_OTHER):
             continue  # nothing that has a label
         call, begun = raw[:end], raw[end + len(_DONE) : end + len(_DONE) + _DIGITS]
-        if end < 0 or call in calls or raw.find(b"#", end) > 0 or not (raw.startswith(b'["step",') and begun.isdigit()):
+        written = _step_and_scope(call) if end > 0 and raw.find(b"#", end) < 0 else b""
+        if not written or call in calls or not begun.isdigit():
             return None
         calls.add(call)
-        inputs = call.rfind(b'",') - DIGEST  # where they begin
-        written = call[: inputs - 2]
-        if not call[inputs : inputs + DIGEST].isalnum() or call[inputs - 3 : inputs] != b'","':
-            return None  # an id
         path = paths.get(written) or paths.setdefault(written, _path(written))
         number = numbers[path] = numbers.get(path, 0) + 1
         found.append(Once(row, number, int(begun)))
     return found
 
 
+def _step_and_scope(call: bytes) -> bytes:
+    """How the header of a step's entry begins, up to its inputs; nothing of other kinds, and of inputs by an id."""
+    inputs = call.rfind(b'",') - DIGEST  # where they begin
+    is_digest = call[inputs : inputs + DIGEST].isalnum() and call[inputs - 3 : inputs] == b'","'
+    return call[: inputs - 2] if is_digest and call.startswith(_STEP) else b""
+
+
 def _path(written: bytes) -> str:
     _, step, scope = decode(written + b"]")
     return known_scope(scope) + str(step)
+
+
+def labels_of(rows: Iterable[Row], wanted: Iterable[Call]) -> dict[Call, str]:
+    """What people call these calls: what `labels` says of them, without the names of all others."""
+    asked = {_written(*call): call for call in wanted}
+    known: set[bytes] = set()
+    paths: dict[bytes, str] = {}
+    naming, names, item = Naming(), {}, 0
+    for row in rows:
+        raw = row.header
+        end = raw.find(_DONE)
+        begins = _step_and_scope(raw[:end]) if end > 0 and raw.find(b"#", end) < 0 else b""
+        if begins:
+            written, item = raw[len(_STEP) : end], 0
+            path = paths.get(begins) or paths.setdefault(begins, _path(begins))
+        elif raw.startswith(_LABELLED):
+            header = decode_header(raw)
+            written, item = _written(header.scope, header.name, header.inputs, header.occurrence), header.item
+            path = call_of(header).path
+        else:
+            continue
+        if written not in known:
+            known.add(written)
+            number = naming.take(path, item)
+            if written in asked:
+                names[asked[written]] = label(asked[written], item, number, path)
+    return names
+
+
+class LabelsOf:
+    """The labels of some calls of a journal, which is looked through only if there are any."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = rows
+        self._known: dict[Call, str] = {}
+
+    def __call__(self, pasts: Iterable[Past]) -> Mapping[Call, str]:
+        new = [past.call for past in pasts if past.call not in self._known]
+        if new:
+            self._known |= labels_of(self._rows, new)
+        return self._known
+
+
+def _written(scope: str, step: str, inputs: str, occurrence: int) -> bytes:
+    """A call as it stands in headers."""
+    return encode_header((step, scope, inputs, occurrence))[1:-1]

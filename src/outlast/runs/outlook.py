@@ -28,6 +28,7 @@ from outlast.runs import recovery, under_way
 from outlast.runs.call import Call, Past, count_death, labels
 from outlast.runs.decisions import back_to
 from outlast.runs.found import FoundRun, find, refuse_unknown_end
+from outlast.runs.heard import LabelsOf
 from outlast.runs.heartbeat import death_of
 from outlast.runs.look import waits_now
 from outlast.runs.plan import READS, SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
@@ -73,10 +74,11 @@ def outlook(
     `partial`: what is said for this resume to become of partial work.
     """
     source = _source(executor.caller, found.run, spec)
-    given = recovery.reasons(executor, found, source, loaded=loaded)  # first: what is damaged is known from then on
+    names = LabelsOf(found.rows)
+    given = recovery.reasons(executor, found, source, names, loaded=loaded)  # first: what is damaged is known then
     actions, ahead = _actions(executor, found, spec, silent_at, partial)
     given = [
-        *_with_leftovers(executor, found, given, actions),
+        *_with_leftovers(executor, found, given, actions, names),
         *_alive(executor, found),
         *_asked(executor.home, found),
     ]
@@ -284,11 +286,15 @@ def _asked_about_files(executor: Executor, found: FoundRun) -> dict[Call, Action
 
 
 def _with_leftovers(
-    executor: Executor, found: FoundRun, given: list[Reason], actions: dict[Call, Action]
+    executor: Executor,
+    found: FoundRun,
+    given: list[Reason],
+    actions: dict[Call, Action],
+    names_of: LabelsOf,
 ) -> list[Reason]:
     """The reasons, where those about partial work say what is in the files: after a failure as after a crash."""
     unfinished = [past for past in found.ledger.calls.values() if past.kind == "step" and not past.finished]
-    names = labels(found.rows) if unfinished else {}
+    names = names_of(unfinished)
     partial = {reason.subject: reason for reason in given if reason.code == "partial_work"}
     for past in unfinished:
         label = names.get(past.call, "")

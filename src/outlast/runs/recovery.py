@@ -5,7 +5,7 @@ The run as it lies in the store: `found.py`. What a resume comes to by all of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,9 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.ledger.verdict import Reason
-from outlast.runs.call import PROBED, Call, Ledger, Past, labels, spoil
+from outlast.runs.call import PROBED, Call, Past, labels, spoil
 from outlast.runs.found import FoundRun, broken_reasons
+from outlast.runs.heard import LabelsOf
 from outlast.runs.outputs import files
 from outlast.runs.same_flow import file_now
 from outlast.store.contract import Reading, RunRow
@@ -49,14 +50,17 @@ class BodySource(NamedTuple):
     name: str
 
 
-def reasons(executor: Executor, found: FoundRun, source: BodySource | None, *, loaded: bool) -> list[Reason]:
+def reasons(
+    executor: Executor, found: FoundRun, source: BodySource | None, names: LabelsOf, *, loaded: bool
+) -> list[Reason]:
     """Every reason that a run's records, its code and its resources give.
 
     `source` is where its body is, if that is Python; `loaded`: its module is, so what it provides is known.
+    `names`: the labels of its calls.
     """
     given = broken_reasons(found) + _blobs(executor.home, found)
-    if _interesting(found.ledger):
-        given += reasons_of(found.ledger, labels(found.rows), found.run.id)
+    unfinished = [past for past in found.ledger.calls.values() if not past.finished]
+    given += reasons_of(unfinished, names(unfinished), found.run.id)
     given += changed_code(executor.caller, found) + _changed_body(found, source) + _workspace(executor.home, found.run)
     given += files.reasons_of(executor.caller, found)
     return given + _imported(found) + _resources(executor, found, source, loaded)
@@ -69,10 +73,6 @@ def _imported(found: FoundRun) -> list[Reason]:
         return []
     advice = "look at its receipts before you rely on them: a file is proven to be whole, not to come from someone"
     return [Reason("imported", found.run.id, "made here", "came in as a file", advice)]
-
-
-def _interesting(ledger: Ledger) -> bool:
-    return any(not past.finished for past in ledger.calls.values())
 
 
 def changed_code(caller: Caller, found: FoundRun) -> list[Reason]:
@@ -125,7 +125,11 @@ def _blobs(home: Home, found: FoundRun) -> list[Reason]:
 
     Such a receipt is of no use to a resume: its step is done again, an effect is in doubt, once that is accepted.
     """
-    holding = [past for past in found.ledger.calls.values() if past.told and b'"blob":"' in past.told]
+    holding = [
+        past
+        for past in found.ledger.calls.values()
+        if past.entry is not None and type(kept := past.entry.kept) is bytes and b'"blob":"' in kept
+    ]
     spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(home, past)]
     names = labels(found.rows) if spoilt else {}
     for past, _ in spoilt:
@@ -207,10 +211,10 @@ def _is_made_by_code(caller: Caller, run: RunRow, key: str, place: list[str] | N
     return place is not None and needs.registers(file_now(caller, run, place[0]), key)
 
 
-def reasons_of(ledger: Ledger, names: Mapping[Call, str], run_id: str) -> list[Reason]:
+def reasons_of(unfinished: Iterable[Past], names: Mapping[Call, str], run_id: str) -> list[Reason]:
     """The reasons that the calls themselves give: effects in doubt, and work that stopped half way."""
     reasons = []
-    for past in ledger.calls.values():
+    for past in unfinished:
         label = names.get(past.call, "")
         if past.in_doubt and past.last.mark != PROBED:
             reasons.append(
