@@ -37,6 +37,7 @@ class GivenReceipts(Attempts):
 
     def __init__(self, receipts: list[Receipt]) -> None:
         self.heard: Sequence[Any] = receipts
+        self.once_each = False
 
     def receipt(self, heard: Any) -> Receipt:
         found: Receipt = heard

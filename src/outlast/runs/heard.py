@@ -1,7 +1,7 @@
 """What was last heard of each attempt of a run, in that order; a receipt is made of it when somebody asks (receipt.py).
 
 Nearly every entry of a long run is the receipt of one more step that succeeded at once, and hardly any of them is
-looked at: of such a run only the rows are kept, with the number that each step has among its like (`Once`).
+looked at: of these only the row is kept, with the number that each step has among its like (`Once`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec import Struct
 from outlast.ledger.journal import SOUND, UNDAMAGED, Flaws, Header, Row, decode_header, decode_payload, encode_header
 from outlast.runs.call import LABELLED, Call, Naming, Past, call_of, known_scope, label
 from outlast.values.codec import decode
+from outlast.values.frozen import NamedTuple
 
 
 class Heard(Struct, frozen=True, gc=False):
@@ -112,7 +113,7 @@ def attempts_of(
     return list(latest.values())
 
 
-def _before(known: Heard) -> Row | None:
+def _before(known: AnyHeard) -> Row | None:
     """The first outcome of an attempt that is heard of again."""
     return None if known.status == "started" else known.before or known.row
 
@@ -121,35 +122,60 @@ def _before(known: Heard) -> Row | None:
 # a text is written `\"`, so that this is part of no text.
 _DONE = b',1,"succeeded",true,"","",'
 _LABELLED = tuple(b'["%b",' % kind.encode() for kind in LABELLED)
-_OTHER = (*_LABELLED, b'["run","rewound"')
+_REWOUND = b'["run","rewound"'
 DIGEST = 32  # letters and digits, of inputs that have no id
 _STEP = b'["step",'
 _DIGITS = 16  # of a moment, in microseconds, for the next 250 years
 
 
-def once_each(rows: Iterable[Row]) -> list[Once] | None:
-    """All attempts, if each is the first of another step, succeeded, and is no item of a map; else None.
+class Quick(NamedTuple):
+    """All attempts of a run, and whether no step has more than one."""
 
-    They get the labels that `Naming` gives them.
-    """
-    found: list[Once] = []
-    calls: set[bytes] = set()
+    heard: list[AnyHeard]
+    once_each: bool
+
+
+def heard_quickly(rows: Iterable[Row]) -> Quick | None:
+    """What `attempts_of` finds, where nearly all are steps that succeeded at once; None where it takes more care."""
+    latest: dict[bytes | tuple[bytes, int, bool], AnyHeard] = {}
+    numbers: dict[bytes, int] = {}  # of calls as they are written
     paths: dict[bytes, str] = {}  # of steps and scopes as they are written
-    numbers: dict[str, int] = {}
+    naming = Naming()
     for row in rows:
         raw = row.header
         end = raw.find(_DONE)
-        if end < 0 and not raw.startswith(_OTHER):
-            continue  # nothing that has a label
-        call, begun = raw[:end], raw[end + len(_DONE) : end + len(_DONE) + _DIGITS]
-        written = _step_and_scope(call) if end > 0 and raw.find(b"#", end) < 0 else b""
-        if not written or call in calls or not begun.isdigit():
-            return None
-        calls.add(call)
-        path = paths.get(written) or paths.setdefault(written, _path(written))
-        number = numbers[path] = numbers.get(path, 0) + 1
-        found.append(Once(row, number, int(begun)))
-    return found
+        begins = _step_and_scope(raw[:end]) if end > 0 and raw.find(b"#", end) < 0 else b""
+        if begins:
+            written, begun = raw[len(_STEP) : end], raw[end + len(_DONE) : end + len(_DONE) + _DIGITS]
+            path = paths.get(begins) or paths.setdefault(begins, _path(begins))
+            known = latest.pop(written, None)
+            if not begun.isdigit() or (known is not None and known.status != "started"):
+                return None
+            number = numbers.get(written) or numbers.setdefault(written, naming.take(path))
+            latest[written] = Once(row, number, int(begun))
+        elif raw.startswith(_REWOUND):
+            return None  # what it begins anew has a second first attempt
+        elif raw.startswith(_LABELLED):
+            _hear(row, latest, numbers, naming)
+    return Quick(list(latest.values()), len(latest) == len(numbers))
+
+
+def _hear(
+    row: Row,
+    latest: dict[bytes | tuple[bytes, int, bool], AnyHeard],
+    numbers: dict[bytes, int],
+    naming: Naming,
+) -> None:
+    """An entry that is no such receipt."""
+    header = decode_header(row.header)
+    call, is_step = call_of(header), header.kind == "step"
+    written = _written(*call)
+    place = written if is_step and header.attempt == 1 else (written, header.attempt, is_step)
+    known = latest.pop(place, None)
+    number = numbers.get(written) or numbers.setdefault(written, naming.take(call.path, header.item))
+    before = _before(known) if known is not None else None
+    name = label(call, header.item, number)
+    latest[place] = Heard(call, name, row, header.attempt, header.status, header.started_at, before)
 
 
 def _step_and_scope(call: bytes) -> bytes:

@@ -26,7 +26,7 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.runs.call import GOOD, Call, id_of, known_scope
-from outlast.runs.heard import AnyHeard, Heard, Once, attempts_of, once_each
+from outlast.runs.heard import AnyHeard, Heard, attempts_of, heard_quickly
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
 
@@ -129,8 +129,9 @@ class Attempts:
         names: Mapping[Call, str] | None = None,
     ) -> None:
         self._run_id, self._flow, self._blob, self._trace_id, self._flaws = run_id, flow, blob, trace_id, flaws
-        once = once_each(rows) if names is None and not flaws else None
-        self.heard: Sequence[AnyHeard] = attempts_of(rows, flaws, names) if once is None else once
+        quick = heard_quickly(rows) if names is None and not flaws else None
+        self.heard: Sequence[AnyHeard] = quick.heard if quick is not None else attempts_of(rows, flaws, names)
+        self.once_each = quick is not None and quick.once_each  # whether no step has more than one attempt
         self._label_of = _labels_by_id(self.heard if names is None else names)
 
     def __iter__(self) -> Iterator[Receipt]:
@@ -142,11 +143,6 @@ class Attempts:
         names_one = [row.seq in self._flaws or (type(row.kept) is bytes and b'"blob":"' in row.kept) for row in rows]
         may_be = compress(self.heard, names_one)
         return (made for made in map(self.receipt, may_be) if made.broken)
-
-    @property
-    def once_each(self) -> bool:
-        """Whether each of them is of another step: `latest` of each is itself."""
-        return bool(self.heard) and type(self.heard[0]) is Once
 
     def receipt(self, heard: AnyHeard) -> Receipt:
         """All that is on record of an attempt."""
