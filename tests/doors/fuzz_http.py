@@ -15,6 +15,7 @@ def test_schemathesis_by_its_own_choice_finds_nothing(server: Served, ours: Worl
     """Wrong data too, and sequences of calls."""
     words = ["run", f"http://127.0.0.1:{server.port}/openapi.json", "-H", f"Authorization: Bearer {ours.owner}"]
     words += ["--seed", str(SEED), "--max-examples", str(EACH), "--request-timeout", "30", "--exclude-checks", UNWANTED]
+    words += ["--wait-for-schema", "120"]  # on a loaded machine the first answer takes its time
     words += ["--generation-database", "none", "--continue-on-failure", "--no-color"]
     made = subprocess.run([sys.executable, "-m", "schemathesis.cli", *words], capture_output=True, text=True)
     assert made.returncode == 0, made.stdout[-20_000:]
