@@ -66,7 +66,8 @@ crash: setup
 
 chaos: setup
 	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine tests/verdict_machine \
-		tests/worker/test_kills.py tests/worker/test_simulation.py tests/crash/test_bucket_kills.py
+		tests/worker/test_kills.py tests/worker/test_simulation.py tests/crash/test_bucket_kills.py \
+		tests/temporal/test_kills.py tests/temporal/test_rounds.py
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \

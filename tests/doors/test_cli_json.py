@@ -129,6 +129,7 @@ ASKED: dict[str, Words] = {  # an operation, and a command that is it
     "task_resume": lambda p: ("task", "resume", "known"),
     "queue_list": lambda p: ("queue", "list"),
     "queue_pause": lambda p: ("queue", "pause", "slow", "--operation-id", "once"),
+    "queue_move": lambda p: ("queue", "move", "slow", "--to", "outlast"),
     "queue_resume": lambda p: ("queue", "resume", "slow"),
     "schedule_add": lambda p: ("schedule", "add", "nightly", "flows.py:fine", "--cron", "0 3 * * *"),
     "schedule_list": lambda p: ("schedule", "list"),

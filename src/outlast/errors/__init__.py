@@ -11,14 +11,15 @@
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken, map_key_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
-    │                 home_not_empty, nothing_lost, blobs_elsewhere, blobs_taken
+    │                 home_not_empty, nothing_lost, blobs_elsewhere, blobs_taken, engine_conflict
     ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
     │                 edited_since, not_restorable, output_not_kept, secret_missing, handoff_contested, handoff_weak,
     │                 not_settled, not_applicable, other_place, task_refused,
     │                 unauthenticated, forbidden, method_refused, no_flows, runs_on_host, look_first, embedded_only,
-    │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects
+    │                 reply_refused, keys_needed, foreign_commands, home_not_ours, repeats_effects,
+    │                 engine_refused
     ├── Invalid       value_refused, state_too_large, flow_invalid, step_invalid, name_invalid, resource_invalid,
     │                 answer_invalid, inputs_invalid, archive_invalid, recipe_invalid, handoff_invalid, secret_found,
     │                 secret_pattern_invalid, home_settings_invalid, schedule_invalid,
@@ -29,7 +30,7 @@
     │                 store_foreign, store_lost, network_filesystem, extra_missing,
     │                 server_unreachable, reply_invalid, internal,
     │                 server_full, too_many_requests, too_many_runs, server_busy, quota,
-    │                 no_thread, blobs_unreachable, blobs_refused
+    │                 no_thread, blobs_unreachable, blobs_refused, engine_unreachable
     └── WorkFailed    step_failed, step_timed_out, run_timed_out, command_not_started, command_failed, said_wrong,
                       limit_reached, items_unreadable, deadline_passed, wait_cancelled, run_failed, run_waiting,
                       run_aborted, run_interrupted
@@ -266,7 +267,7 @@ _PLACES = {
         LimitReached
     """,
     "runs": """
-        QueueNotFound LimitNotFound ScheduleNotFound ScheduleInvalid
+        EngineConflict EngineRefused EngineUnreachable QueueNotFound LimitNotFound ScheduleNotFound ScheduleInvalid
         RunNotFound RunRemoved InterruptNotFound RunHeld RunFinished InputsConflict TaskAborted TaskDeclined
         FlowElsewhere LeaseLost AlreadyAnswered RunSealed RunExists Contested NeverAwaited RepeatsEffects
         StateTooLarge OptionInvalid AnswerInvalid RunTimedOut DeadlinePassed WaitCancelled RunFailed RunWaiting

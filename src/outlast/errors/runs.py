@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import Conflict, Invalid, NotFound, Refused, WorkFailed, fact
+from outlast.errors import Conflict, Invalid, NotFound, Refused, Unavailable, WorkFailed, fact
 
 AGAIN = "`outlast.with_options(again=True)`"
 _SEALS = {
@@ -37,6 +37,34 @@ class QueueNotFound(NotFound):
     queue: str
     says = "no queue {queue!r} in this home"
     advice = "list them with `outlast queue list`; one is there with the first run in it"
+
+
+class EngineConflict(Conflict):
+    """Raised when a call names another engine for a queue than the one that takes runs out of it."""
+
+    queue: str
+    engine: str
+    wanted: str
+    says = "runs of the queue {queue!r} are taken by {engine}, not by {wanted}"
+    advice = "name another queue, or move this one: `outlast queue move {queue!q} --to {wanted}`"
+
+
+class EngineRefused(Refused):
+    """Raised when a home cannot be worked on by an engine as it was asked for."""
+
+    why: str
+    do: str
+    says = "{why}"
+    advice = "{do}"
+
+
+class EngineUnreachable(Unavailable):
+    """Raised when the server of an engine cannot be reached. Runs stay in the ledger, and go on once it can."""
+
+    address: str
+    why: str
+    says = "Temporal cannot be reached at {address}: {why}"
+    advice = "start it, or name another place with --address; runs wait in the ledger meanwhile"
 
 
 class LimitNotFound(NotFound):

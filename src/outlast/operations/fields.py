@@ -132,6 +132,10 @@ Again = Annotated[bool, about("Whether a named task that has happened is to happ
 Yes = Annotated[bool, about("Whether effects that were done may happen again, whichever they are.")]
 Effects = Annotated[Words, about("The effects that may happen again, by their steps.")]
 Queue = Annotated[str, about("The queue in which runs wait until a worker takes them.")]
+Engine = Annotated[
+    Literal["outlast", "temporal"], about("Who takes it out of its queue: Outlast's own workers, or Temporal.")
+]
+Adopt = Annotated[bool, about("Whether runs that are in no queue are put into this one.")]
 Priority = Annotated[int, about("In its queue, the larger goes first.")]
 Delay = Annotated[float | str, about("How long it stays in its queue at least: seconds, or text such as `10m`.")]
 QueueTimeout = Annotated[

@@ -80,6 +80,24 @@ class ResumeQueue(OfQueue):
     """Which queue."""
 
 
+@operation(
+    "queue_move",
+    "POST /v1/queues/{queue}/move",
+    "Let another engine take the runs of a queue, all at once",
+    calls="move_queue",
+    role="write",
+    answer=Queue,
+    errors=(QueueNotFound, NameInvalid, OperationConflict),
+    example={"to": "temporal"},
+    not_by_mcp=OF_WORKERS,
+)
+class MoveQueue(OfQueue):
+    """Which queue, and to whom."""
+
+    to: f.Engine
+    adopt: f.Adopt = False
+
+
 # -- workers -------------------------------------------------------------------------------------------
 
 

@@ -140,6 +140,7 @@ class StartRun(Change):
     effects: f.Effects = ()
     tags: f.Tags = ()
     queue: f.Queue | None = None
+    engine: f.Engine | None = None
     priority: f.Priority = 0
     delay: f.Delay = 0
     queue_timeout: f.QueueTimeout = 0

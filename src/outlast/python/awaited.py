@@ -162,6 +162,8 @@ def go_on(outlast: Shared, run_id: str, resume: Callable[[RunRecord], Any]) -> s
         run = _first_of(outlast, run_id)
         if run.finished:
             return f"run_finished: run {run.id} is {run.status}"
+        if run.engine:
+            return f"left_to_engine: {run.engine} goes on with run {run.id}, where a worker of it is"
         try:
             resume(run)
         except RunHeld:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import files as files
     from outlast.runs.outputs import restore as restore
     from outlast.runs.outputs import workspace as workspace
+    from outlast.runs.queues import engine as engine
     from outlast.runs.queues import expiry as expiry
     from outlast.runs.queues import limit as limit
     from outlast.runs.queues import queue as queue
@@ -71,7 +72,7 @@ _PLACES = {
         same_flow start timeline
     """,
     "outlast.runs.outputs": "files restore workspace",
-    "outlast.runs.queues": "expiry limit queue workers",
+    "outlast.runs.queues": "engine expiry limit queue workers",
     "outlast.runs.replay": "replay",
     "outlast.runs.waits": "ask signal",
     "outlast.sessions": "session",

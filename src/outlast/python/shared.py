@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from outlast.clock import Clock
 from outlast.commands.mirrors import Mirrors
-from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld
+from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, Signature, spec_of
 from outlast.home.caller import Caller, Observer, supposed, usual_actor
 from outlast.home.home import Home, nobody, open_home, run_row
@@ -36,7 +36,7 @@ from outlast.runs.look import (
     run_attempts,
     run_receipts,
 )
-from outlast.runs.run import UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus
+from outlast.runs.run import ENGINES, UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus
 from outlast.runs.run import Options as Options
 from outlast.runs.run import check_options as check_options
 from outlast.runs.stops import PERSON, SHUTDOWN
@@ -453,6 +453,16 @@ class Shared:
     def resume_queue(self, queue: str, *, operation_id: str | None = None) -> Queue:
         """Let runs out of a queue again. Raises QueueNotFound."""
         return rooms.queue.pause(self._caller, queue, operation_id, paused=False)
+
+    def move_queue(self, queue: str, *, to: str, adopt: bool = False, operation_id: str | None = None) -> Queue:
+        """Let another engine (`outlast`: our own workers, or `temporal`) take the runs of a queue, all at once.
+
+        What waits, is queued or was interrupted goes on under it, and nothing twice; what executes does so to its next
+        wait. `adopt`: runs that are in no queue are put into this one. Raises QueueNotFound, ValueRefused.
+        """
+        if to not in ENGINES:
+            raise ValueRefused("to", f"{to!r:.100} is no engine", f"use one of {', '.join(ENGINES)}")
+        return rooms.engine.move(self._caller, queue, to, operation_id, adopt=adopt)
 
     def workers(self) -> list[WorkerRecord]:
         """Every worker that is at work: what it runs, since when, of which flows. Those that died are not there."""

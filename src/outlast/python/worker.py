@@ -51,7 +51,7 @@ def make_worker(
     **more: Any,
 ) -> Worker:
     """A worker on one home. Raises ValueRefused."""
-    given = {"drain_seconds": _seconds("drain", drain), "only_given": bool(flows), "notifies": True, **more}
+    given = {"drain_seconds": seconds_of("drain", drain), "only_given": bool(flows), "notifies": True, **more}
     if concurrency is not None:
         given["concurrency"] = concurrency
     if flows:
@@ -60,7 +60,7 @@ def make_worker(
     return found
 
 
-def _seconds(name: str, given: float | str | None) -> float | None:
+def seconds_of(name: str, given: float | str | None) -> float | None:
     """A time that was given, in seconds. Raises ValueRefused."""
     found = None if given is None else duration(given)
     if given is not None and found is None:

@@ -196,6 +196,7 @@ def _decision(
         why = _given_up(caller, tx, new, found, options) if found else _again(tx, new, done, options)
         operation.note(tx, new.id, new.at)
         if place is not None:
+            queue.put_engine(tx, place.queue, options.engine)
             queued = claims.add_queued(tx, new, start, facts, why, place)
             if due:
                 tx.put_deadline(queued.key, due)

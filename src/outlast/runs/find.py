@@ -185,6 +185,7 @@ class Due(Struct, frozen=True):
     run_id: str
     reason: str  # crashed; stopped, by a shutdown; answered, asked, or over: what it waited for
     scope: str = "default"
+    engine: str = ""  # that goes on with it, where it is not ours
     old: bool = False  # it was left more than a week ago: it is only woken by who asks for all
 
 
@@ -232,9 +233,16 @@ def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
     try:
         reason = reason_of(caller, look, row.id)
         lease = look.lease_of(row.id) if reason in ("crashed", "stopped") else None
-        return Due(row.id, reason, row.scope, lease is not None and _is_old(caller.home, look, row, lease))
+        old = lease is not None and _is_old(caller.home, look, row, lease)
+        return Due(row.id, reason, row.scope, _engine_of(look, row) if reason else "", old)
     except UNREADABLE:
         return Due(row.id, "", row.scope)
+
+
+def _engine_of(look: Reading, row: RunRow) -> str:
+    entry = look.entry_of(row.key)
+    queue = look.queue_of(entry.queue) if entry is not None else None
+    return queue.engine if queue is not None else ""
 
 
 def _is_old(home: Home, look: Reading, row: RunRow, lease: LeaseRow) -> bool:

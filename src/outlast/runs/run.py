@@ -85,6 +85,7 @@ class RunRecord(Struct, frozen=True):
     origin_step: str = ""  # and from which step on it goes its own way
     tags: tuple[str, ...] = ()  # given at its start
     queue: str = ""  # through which it goes, while it is unfinished
+    engine: str = ""  # that takes it out of that queue, where it is not ours
     priority: int = 0  # in that, the larger first
     not_before: datetime | None = None  # it is not taken out of its queue before
     take_by: datetime | None = None  # it ends unless a worker took it by then
@@ -241,6 +242,7 @@ class CallOptions(TypedDict, total=False):
     wait: bool | float
     tags: Sequence[str]
     queue: str | None
+    engine: str | None
     priority: int
     delay: float | str
     queue_timeout: float | str
@@ -262,6 +264,7 @@ class Options(Struct, frozen=True):
     returns: bool = False  # the caller is given the outcome by this call itself, as by `run`
     tags: tuple[str, ...] = ()  # by which the run is found
     queue: str | None = None  # in which a worker finds it; None: as its flow says
+    engine: str | None = None  # that takes it out of its queue; None: whichever that queue has
     priority: int = 0  # in its queue, the larger first
     delay: float | str = 0  # before it is taken out of its queue
     queue_timeout: float | str = 0  # after which it ends in its queue if nobody took it; 0: as its flow says
@@ -279,9 +282,11 @@ class Options(Struct, frozen=True):
 AS_EVER = Options()
 _LISTS = ("effects", "tags")
 MOST_PRIORITY = 1 << 31
+OUTLAST, TEMPORAL = ENGINES = ("outlast", "temporal")  # who takes runs out of queues: our own workers, or another
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "again": ("bool", (bool,)),
     "effects": ("list of names", (list, tuple)),
+    "engine": ("engine: outlast or temporal", (str, type(None))),
     "delay": ("time, such as 30 or 5m", (int, float, str)),
     "operation_id": ("text", (str, type(None))),
     "priority": ("whole number", (int,)),
@@ -309,6 +314,8 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     if name == "wait":
         return isinstance(value, int | float) and value >= 0
+    if name == "engine":
+        return value is None or value in ENGINES
     if name == "priority":
         return type(value) is int and abs(value) < MOST_PRIORITY
     if name in ("delay", "queue_timeout"):

@@ -24,6 +24,7 @@ WHOLE = frozenset(  # of the tenant
     {
         *("queues", "queue_depth", "pause_queue", "limits", "put_limit", "remove_limit", "workers"),
         *("told", "add_told", "take_told", "keep_told"),
+        *("entries_in", "runs_asked", "set_engine"),
         *("count_runs", "count_processes", "count_anchors", "count_artifacts", "count_checkpoints", "count_records"),
         *("unproven", "kin_of_status", "anchors_after", "handoffs_after", "sessions_after", "tasks_after"),
         *("artifacts_after", "records_after", "links_after", "checkpoints_after", "shown_after"),

@@ -38,9 +38,16 @@ class WorkPlace:
     """A home, what was last seen of it, and its runs that a worker here leaves alone for now."""
 
     def __init__(
-        self, outlast: Outlast, ring: Callable[[], None], *, only_given: bool, queues: Collection[str] = ()
+        self,
+        outlast: Outlast,
+        ring: Callable[[], None],
+        *,
+        only_given: bool,
+        queues: Collection[str] = (),
+        engine: str = "",
     ) -> None:
-        self.outlast, self._only_given, self._queues = outlast, only_given, queues
+        """`engine`: another one than ours has the queues; what is ready in them is told to it."""
+        self.outlast, self._only_given, self._queues, self._engine = outlast, only_given, queues, engine
         self._served: dict[tuple[str, str, str], bool] = {}
         self._caller = outlast._caller
         self.executor = Executor(outlast._caller, outlast._executor.live, owns=False, waits_for_retries=False)
@@ -68,7 +75,7 @@ class WorkPlace:
     def enlist(self, concurrency: int) -> None:
         """Let others know that a worker is here, with its flows."""
         flows = self.executor.live.flows if self._only_given else None
-        self._enlisted = workers.new_worker(self._home, flows, self._queues, concurrency)
+        self._enlisted = workers.new_worker(self._home, flows, self._queues, concurrency, self._engine)
         workers.enlist(self._home, self._enlisted)
         self._signed()
 
@@ -80,6 +87,11 @@ class WorkPlace:
 
     def _signed(self) -> None:
         self._sign_at = time.monotonic() + self._home.settings.lease_seconds / 3
+
+    def is_first(self) -> bool:
+        """Whether of the living workers of its engine it is the one that began first: what one does, it does."""
+        me = self._enlisted
+        return me is not None and workers.first_of(self._home, self._engine) == me.id
 
     def leave(self) -> None:
         """It works here no more."""
@@ -113,11 +125,11 @@ class WorkPlace:
         """The run whose turn it is in its queue, claimed; None when there is none since the last look."""
         if not self._looks:
             return None
-        claimed = queue.claim_next(self._caller, self._queues, self._serves)
+        claimed = queue.claim_next(self._caller, self._queues, self.serves)
         self._looks = claimed is not None
         return claimed
 
-    def _serves(self, run: RunRow) -> bool:
+    def serves(self, run: RunRow) -> bool:
         """Whether runs of its flow are worked on here."""
         known = (run.identity, run.source, run.worktree)
         if self._only_given and known not in self._served:

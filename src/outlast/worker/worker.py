@@ -313,7 +313,7 @@ class Worker:
         until = time.monotonic() + seconds
         while self._under_way and time.monotonic() < until:
             for (_, run_id), place in list(self._under_way.items()):
-                _ask_to_stop(place.executor.live, run_id, now)
+                ask_to_stop(place.executor.live, run_id, now)
             with self._lock:
                 if self._under_way:
                     self._lock.wait(LOOK_SECONDS)
@@ -343,10 +343,10 @@ class OnLoop:
         return found
 
 
-def _ask_to_stop(live: Live, run_id: str, now: bool) -> None:
+def ask_to_stop(live: Live, run_id: str, now: bool) -> None:
     """Ask a run that goes on here to stop, with those that it has spawned."""
     execution = live.executions.get(run_id)
     if execution is not None:
         execution.ask_to_stop(SHUTDOWN, now=now)
         for child in list(execution.children):
-            _ask_to_stop(live, child.run_id, now)
+            ask_to_stop(live, child.run_id, now)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich import text as text
 
     import outlast as outlast
+    from outlast.adapters import temporal as temporal
     from outlast.doors.console import screens as screens
     from outlast.doors.hooks import leave as leave
     from outlast.doors.http import identity as identity
@@ -51,6 +52,7 @@ _PLACES = {
     "click": "shell_completion",
     "importlib": "metadata",
     "msgspec": "structs",
+    "outlast.adapters": "temporal",
     "outlast.doors.console": "screens",
     "outlast.doors.hooks": "leave",
     "outlast.doors.http": "identity serve state",

@@ -18,6 +18,7 @@ SECTIONS: Sections = {
         "list": ("queue:list_", "Every queue: how many runs wait, since when, how many go on."),
         "pause": ("queue:pause", "Let no run out of a queue any more."),
         "resume": ("queue:resume", "Let runs out of it again."),
+        "move": ("queue:move", "Let another engine take its runs."),
     },
 }
 
@@ -32,7 +33,7 @@ def list_(call: Invocation) -> int:
     """Every queue that a run ever waited in: how many wait, since when, and how many go on."""
     with call.open() as outlast:
         found = outlast.queues()
-    columns = ("QUEUE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED")
+    columns = ("QUEUE", "ENGINE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED")
     return call.tell_list(found, columns, _row, "no queues; a run waits in one by `outlast run FLOW --queue NAME`")
 
 
@@ -55,7 +56,30 @@ def resume(call: Invocation, queue: str, **given: Any) -> int:
     return call.tell_line(found, f"runs are taken out of queue {queue}; no more: {back}")
 
 
+@command("move", of="queue_move")
+@click.argument("queue", metavar="QUEUE")
+def move(call: Invocation, queue: str, to: str, **given: Any) -> int:
+    """Let another engine take the runs of a queue: Outlast's own workers, or Temporal.
+
+    What waits, is queued or was interrupted goes on under it, and nothing twice; what executes does so to its next
+    wait.
+    """
+    with call.open() as outlast:
+        found = outlast.move_queue(queue, to=to, **given)
+    work = call.command("work") if to == "outlast" else call.command("work", "--engine", to)
+    return call.tell_line(found, f"runs of queue {queue} are taken by {to} from now on; workers: {work}")
+
+
 def _row(each: Queue) -> tuple[str, ...]:
     since = at(each.oldest_at) if each.oldest_at else ""
     paused = f"by {each.paused_by}, {at(each.paused_at)}" if each.paused_at else ""
-    return each.name, str(each.ready), since, str(each.delayed), str(each.running), str(each.idle), paused
+    return (
+        each.name,
+        each.engine or "outlast",
+        str(each.ready),
+        since,
+        str(each.delayed),
+        str(each.running),
+        str(each.idle),
+        paused,
+    )

@@ -13,6 +13,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
+from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.exits import REFUSED, USAGE, WAITING, is_declined
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
@@ -40,6 +41,9 @@ until_done_option = click.option(
 @click.argument("inputs", nargs=-1, metavar="[NAME=VALUE … | JSON | @FILE | -]")
 @effects_option
 @click.option("--queue", metavar="NAME", help="Leave it in this queue to a worker, and do not wait for it.")
+@click.option(
+    "--engine", type=click.Choice(["outlast", "temporal"]), help="Who takes it out of its queue [as the queue says]."
+)
 @click.option("--priority", default=0, help="In its queue, the larger goes first [0].")
 @click.option("--delay", default="0", metavar="TIME", help="How long it stays in its queue at least, such as 10m.")
 @click.option("--queue-timeout", default="0", metavar="TIME", help="It ends unless a worker took it within this time.")
@@ -78,16 +82,21 @@ def run(
     beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
     times = {name: _time(asked[name]) for name in ("delay", "queue_timeout")}
     asked |= late.shared.check_options({"priority": asked["priority"], **times})
-    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=asked["queue"] is None, **asked)
+    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=_begins_here(asked), **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
-        if options.queue is not None:
+        if not options.returns:
             started = outlast._start(options, found, (), given)
             if outlast.get(started.run_id).status == "queued":
                 return _queue(call, outlast.get(started.run_id))
             return _go(call, outlast, started.outcome, until_done)
         return _start(call, outlast, found, given, options, until_done)
+
+
+def _begins_here(asked: dict[str, Any]) -> bool:
+    """Whether it is not left to a worker."""
+    return asked["queue"] is None and asked["engine"] in (None, "outlast")
 
 
 def _time(given: str) -> float | str:
@@ -101,7 +110,7 @@ def _queue(call: Invocation, run: RunRecord) -> int:
         return WAITING
     say(f"run {run.id} waits in the queue {run.queue}; see: {call.command('show', run.id)}")
     if run.held_up == "no_worker":
-        say(f"no worker has its flow; start one: {call.command('work', run.source or run.flow)}", "yellow")
+        say(f"no worker has its flow; start one: {call.command(*worker_of(run))}", "yellow")
     return WAITING
 
 

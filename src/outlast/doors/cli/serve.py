@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
+from outlast.doors.cli.engine import OUTLAST, engine_options, settings_of
 from outlast.doors.cli.exits import INTERRUPTED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
@@ -127,6 +128,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
 @click.option("--no-work", is_flag=True, help="Leave runs that can go on by themselves to others.")
 @click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8].")
+@engine_options
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
@@ -138,7 +140,8 @@ def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **giv
     On this machine no key is needed while the home has none; any other address needs keys (`outlast keys create`). The
     log goes to standard error, a JSON object a line. Asked to stop, open streams are ended and runs under way are
     interrupted. It goes on by itself, and at once, with runs of its flows that are crashed, answered, due, or were
-    stopped by a shutdown, as `outlast work` does.
+    stopped by a shutdown, as `outlast work` does. With --engine temporal it runs nothing: it starts and answers, and
+    tells Temporal, whose workers go on (`outlast work --engine temporal`).
     """
     _require_server("outlast serve")
     return _serve(call, host, port, given, limits_of(limits))
@@ -182,12 +185,15 @@ def _home(call: Invocation) -> FoundHome:
 
 
 def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
+    temporal = settings_of(given)
     home, tenant = _home(call), call.tenant or "default"
+    if temporal is not None:
+        late.temporal.check_place(home.database, temporal)
     late.identity.refuse_open_door(home, host, require_key=given["require_key"])
     opened = late.identity.listen(host, port)
     address = late.identity.address_of(opened)
 
-    settings = late.structs.replace(_settings(home, tenant, host, given), **limits)
+    settings = late.structs.replace(_settings(home, tenant, host, given), temporal=temporal, **limits)
     ended_by = late.serve.Server(
         settings, opened, lambda: _say_ready(call, address, home), late.screens.pages
     ).serve_all()
@@ -202,7 +208,7 @@ def _settings(home: FoundHome, tenant: str, host: str, given: dict[str, Any]) ->
         loopback=late.identity.is_loopback(host),
         require_key=given["require_key"],
         flows=given["flows"],
-        works=not given["no_work"],
+        works=not given["no_work"] and given["engine"] == OUTLAST,
         work_runs=given["concurrency"],
         public_url=given["public_url"],
         allow_hosts=given["hosts"],

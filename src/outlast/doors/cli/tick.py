@@ -80,7 +80,7 @@ def tick(call: Invocation, dry_run: bool, every: bool, jobs: int, probe_seconds:
     """
     with call.open() as outlast:
         outlast._receive_when("never")  # whoever asked for them has not been told
-        found = [one for one in outlast.due(all=True) if call.scope in (None, one.scope)]
+        found = [one for one in outlast.due(all=True) if call.scope in (None, one.scope) and not one.engine]
         chosen = [one for one in found if every or not one.old]
         sys.path.insert(0, os.getcwd())
         whys = {one.run_id: why_due(outlast, one.run_id, one.reason) for one in chosen}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from outlast.doors.cli import late
+from outlast.doors.cli.engine import engine_options, settings_of
 from outlast.doors.cli.exits import INTERRUPTED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import STYLES, say, turned_away
@@ -19,8 +20,12 @@ from outlast.doors.cli.tick import REASONS
 from outlast.doors.cli.waits import mirror
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from outlast import Outlast
+    from outlast.adapters.temporal import TemporalSettings
     from outlast.python.project import Flows
+    from outlast.python.worker import Worker
     from outlast.worker.worker import WorkNote
 
 LOOK_SECONDS = 0.2
@@ -29,6 +34,7 @@ LOOK_SECONDS = 0.2
 @command("work")
 @click.argument("places", nargs=-1, metavar="[FLOWS]...")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Take runs out of this queue only; repeat it.")
+@engine_options
 @click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many runs go on at once [8].")
 @click.option(
     "--drain", default="30s", metavar="TIME", help="How long steps may take to end, once asked to stop [30s]."
@@ -41,18 +47,37 @@ def work(call: Invocation, places: tuple[str, ...], concurrency: int, drain: str
     flow is found where it lies. Crashed runs, answered ones, those whose time has come and those that a shutdown
     stopped go on at once. Asked to stop, it takes no more; its runs end their steps, and go on where somebody works.
     """
+    temporal = settings_of(given, given["queues"])
     flows = late.project.flows_of(places, call.home)
     with open(os.dup(1), "w", encoding="utf-8") as out, call.open(make=True) as outlast, turned_away(call.json):
         sys.path.insert(0, os.getcwd())
         lines = Lines(call, outlast, out, quiet)
         served = flows.all if flows is not None else []
-        worker = late.worker.make_worker(outlast, served, concurrency, drain, tell=lines.tell, queues=given["queues"])
+        worker = _worker(outlast, served, temporal, concurrency, drain, lines.tell, given["queues"])
         with outlast.signals() as signals, worker:
             lines.say_ready(flows)
             over = threading.Event()
             while not signals.first:
                 over.wait(LOOK_SECONDS)
     return INTERRUPTED if signals.first == signal.SIGINT else SUCCEEDED
+
+
+def _worker(
+    outlast: Outlast,
+    served: list[Any],
+    temporal: TemporalSettings | None,
+    concurrency: int,
+    drain: str,
+    tell: Callable[[WorkNote], None],
+    queues: tuple[str, ...],
+) -> Worker:
+    if temporal is None:
+        return late.worker.make_worker(outlast, served, concurrency, drain, tell=tell, queues=queues)
+    seconds = late.worker.seconds_of("drain", drain)
+    found: Worker = late.temporal.TemporalWorker(
+        outlast, served, temporal, concurrency=concurrency, drain_seconds=seconds, notifies=True, tell=tell
+    )
+    return found
 
 
 class Lines:

@@ -52,7 +52,7 @@ def make_app(settings: ServerSettings, pages: Pages | None = None) -> Gate:
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncIterator[None]:
         async with door.lifespan():
-            lasting = (state.key_watch.live(), state.workers.live(), state.notifiers.live())
+            lasting = (state.key_watch.live(), state.workers.live(), state.notifiers.live(), state.relays.live())
             watching = [asyncio.ensure_future(work) for work in lasting]
             yield
             for each in watching:

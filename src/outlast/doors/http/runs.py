@@ -49,7 +49,7 @@ def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started
     outlast, asked = exchange.opened(START, query, raw)
     request = asked.request
     flow = exchange.state.flows.named(request.flow)
-    options, inputs = Options(**asked.given("flow", "inputs", "wait")), inputs_of(flow, request.inputs)
+    options, inputs = _options(exchange, flow, asked.given("flow", "inputs", "wait")), inputs_of(flow, request.inputs)
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
     try:
@@ -59,6 +59,13 @@ def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started
     except RunHeld as held:
         return outlast, _executed(outlast, held), False
     return outlast, started, replayed
+
+
+def _options(exchange: Exchange, flow: Any, given: dict[str, Any]) -> Options:
+    """What was asked for; where Temporal is the server's engine, that has what is left to no other queue."""
+    named = given.get("engine") or given.get("queue") or flow.spec.limits.queue
+    engine = {} if named or exchange.state.settings.temporal is None else {"engine": "temporal"}
+    return Options(**given | engine)
 
 
 def _executed(outlast: Outlast, held: RunHeld) -> Outcome[Any]:

@@ -33,6 +33,7 @@ from outlast.worker.worker import Worker, WorkNote
 
 if TYPE_CHECKING:
     from outlast import RunRecord
+    from outlast.adapters.temporal import TemporalSettings, TemporalWorker
     from outlast.python.shared import Settings as RuntimeSettings
 
 
@@ -115,6 +116,38 @@ class Notifiers:
             notifier.stop()
 
 
+class Relays:
+    """What tells Temporal of runs that can go on, where that is the engine: one for each tenant. It runs nothing."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._started: dict[str, TemporalWorker] = {}
+
+    async def live(self) -> None:
+        """Take up new tenants until cancelled."""
+        while self._state.settings.temporal is not None:
+            try:
+                await self._state.threads.starts(self._look, "telling Temporal")
+            except Exception as error:  # it is away, say: the next look may fare better
+                self._state.log.failed(error, engine="look")
+            await asyncio.sleep(TENANT_SECONDS)
+
+    def _look(self) -> None:
+        from outlast.adapters.temporal import TemporalWorker
+
+        for tenant in set(self._state.tenants.names()) - set(self._started):
+            outlast = self._state.tenants.open(tenant, make=False)._acting()
+            relay = TemporalWorker(outlast, (), self._state.settings.temporal, executes=False, tell=self._tell)
+            self._started[tenant] = relay.start()
+
+    def _tell(self, note: WorkNote) -> None:
+        self._state.log.line("warning", engine=note.kind, tenant=note.tenant, error=note.error)
+
+    def stop(self) -> None:
+        for relay in self._started.values():
+            relay.stop()
+
+
 T = TypeVar("T")
 
 
@@ -157,6 +190,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     looks_here: bool = False  # of one's own home: flows are found, and files looked at, where they lie
     works: bool = True  # it goes on with runs of its flows that can go on by themselves
     work_runs: int = 8  # that go on so at once
+    temporal: TemporalSettings | None = None  # the engine that runs are started with, where it is not ours
     runtime: RuntimeSettings | None = field(default=None)
 
     @property
@@ -187,6 +221,7 @@ class ServerState:
         self.key_watch = KeyWatch(self)
         self.workers = Workers(self)
         self.notifiers = Notifiers(self)
+        self.relays = Relays(self)
         self.log = RequestLog(settings.log)
         self.limits = Limits(settings.key_requests, settings.key_streams, settings.key_runs)
         self.quota = StoredBytes(settings.key_bytes)
@@ -264,6 +299,7 @@ class ServerState:
         """Runs under way are asked to stop, and are `interrupted` when they did."""
         self.workers.stop()
         self.notifiers.stop()
+        self.relays.stop()
         self.tenants.close()
         self.threads.close()
         self.keys.close()

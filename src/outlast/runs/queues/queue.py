@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from outlast.clock import moment
-from outlast.errors import OptionInvalid, OutlastError, QueueNotFound, RunHeld
+from outlast.errors import EngineConflict, OptionInvalid, OutlastError, QueueNotFound, RunHeld
 from outlast.flows.limits import LANE, rate_of
 from outlast.home.once import Repeatable, once
 from outlast.home.place import check_name
@@ -22,7 +22,7 @@ from outlast.runs.claim import REFUSED_US, RunClaim
 from outlast.runs.holder import holder_of
 from outlast.runs.queues.expiry import expire
 from outlast.runs.queues.reason import reason_of
-from outlast.runs.run import FINISHED, MOST_PRIORITY
+from outlast.runs.run import FINISHED, MOST_PRIORITY, OUTLAST
 from outlast.runs.stops import SHUTDOWN
 from outlast.store.contract import NewRun, QueueEntry, QueueRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
@@ -49,6 +49,7 @@ class Queue(Struct, frozen=True):
     paused: bool = False
     paused_by: str = ""
     paused_at: datetime | None = None
+    engine: str = ""  # that takes runs out of it, where it is not ours
     oldest_at: datetime | None = None  # since when the one waits that waits longest to be taken
 
 
@@ -58,7 +59,8 @@ def place_of(spec: FlowSpec, new: NewRun, options: Options) -> QueueEntry | None
     Who waits for the outcome, as by `run`, has it begin at once unless a queue is named in that call.
     """
     limits = spec.limits
-    name = options.queue if options.queue is not None or options.returns else limits.queue
+    engine = options.engine if options.engine != OUTLAST else None
+    name = options.queue if options.queue is not None or (options.returns and not engine) else limits.queue or engine
     if not name:
         return None
     delay = _micros("delay", options.delay)
@@ -108,6 +110,15 @@ def make_ready(caller: Caller, run_id: str) -> bool:
     return caller.home.store.write(work)
 
 
+def put_engine(tx: Writing, queue: str, engine: str | None) -> None:
+    """The queue is there, with the engine that a call names for it. Raises EngineConflict where it has another."""
+    wanted = "" if engine in (None, OUTLAST) else str(engine)
+    found = tx.queue_of(queue)
+    if found is not None and engine is not None and found.engine != wanted:
+        raise EngineConflict(queue, found.engine or OUTLAST, engine)
+    tx.add_queue(queue, wanted)
+
+
 def _entry(look: Reading, run_id: str) -> QueueEntry | None:
     row = look.run_by_id(run_id)
     return look.entry_of(row.key) if row is not None else None
@@ -142,7 +153,7 @@ def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunCl
         tx.release_delayed(now)
         for queue in _worked_on(tx.queues(), wanted):
             for entry in _in_turn(tx, queue, now, serves):
-                claimed = _claimed(caller, tx, entry, now)
+                claimed = claim_entry(caller, tx, entry, now)
                 if claimed is not None:
                     return claimed
         return None
@@ -153,7 +164,8 @@ def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunCl
     return claimed
 
 
-def _claimed(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunClaim | None:
+def claim_entry(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunClaim | None:
+    """The run of an entry, claimed; None when it cannot be now: then it is left alone for a while."""
     row = tx.run_by_key(entry.run)
     reason = ""
     try:
@@ -176,7 +188,9 @@ def _claimed(caller: Caller, tx: Writing, entry: QueueEntry, now: int) -> RunCla
 
 
 def _worked_on(queues: list[QueueRow], wanted: Collection[str]) -> list[QueueRow]:
-    return [queue for queue in queues if not queue.paused and (not wanted or queue.name in wanted)]
+    """Those that our own workers take from: another engine's are left to it."""
+    ours = [queue for queue in queues if not (queue.paused or queue.engine)]
+    return [queue for queue in ours if not wanted or queue.name in wanted]
 
 
 def _in_turn(look: Reading, queue: QueueRow, now: int, serves: Serves) -> Iterator[QueueEntry]:
@@ -197,11 +211,11 @@ def _of_lanes(
             after = entry.lane.partition(LANE)[0] + LANE + LAST  # past every lane of that flow
             continue
         after = entry.lane
-        if _may_begin(look, entry, now):
+        if may_begin(look, entry, now):
             yield entry
 
 
-def _may_begin(look: Reading, entry: QueueEntry, now: int) -> bool:
+def may_begin(look: Reading, entry: QueueEntry, now: int) -> bool:
     """Whether the limits of its lane let another run go on."""
     if entry.most and look.taken_in(entry.lane) >= entry.most:
         return False
@@ -230,6 +244,7 @@ def _shown(look: Reading, row: QueueRow) -> Queue:
         bool(row.paused),
         row.paused_by,
         moment(row.paused_at) if row.paused else None,
+        row.engine,
         moment(oldest) if oldest else None,
     )
 
@@ -241,12 +256,13 @@ def pause(caller: Caller, name: str, operation_id: str | None, *, paused: bool) 
     def work(tx: Writing) -> tuple[Queue, str]:
         if not tx.pause_queue(name, paused, caller.actor, caller.home.clock.now()):
             raise QueueNotFound(name)
-        return _named(tx, name), name
+        return queue_named(tx, name), name
 
     operation = Repeatable(operation_id, "queue_pause", [name, paused])
-    return once(caller.home, operation, work, lambda _: caller.home.store.read(lambda look: _named(look, name)))
+    return once(caller.home, operation, work, lambda _: caller.home.store.read(lambda look: queue_named(look, name)))
 
 
-def _named(look: Reading, name: str) -> Queue:
+def queue_named(look: Reading, name: str) -> Queue:
+    """A queue that is there, by its name."""
     (row,) = [row for row in look.queues() if row.name == name]
     return _shown(look, row)

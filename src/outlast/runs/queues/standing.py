@@ -20,6 +20,7 @@ class RunPlace(NamedTuple):
     """What is read beside the row of an unfinished run."""
 
     queue: str = ""
+    engine: str = ""  # of that queue, where it is not ours
     priority: int = 0
     not_before: datetime | None = None  # it is not taken out of its queue before
     take_by: datetime | None = None  # it ends unless it was taken by then
@@ -43,7 +44,9 @@ def place_of_run(look: Reading, row: RunRow, at_work: AtWork) -> RunPlace:
         held_up = _limits(look, row) or _unserved(look, row, at_work, entry.queue)
     not_before = entry.due_at if entry.state == "delayed" else None
     first, last, done = (_moment(at) for at in (not_before, entry.expires_at, deadline))
-    return RunPlace(entry.queue, entry.priority, first, last, done, held_up)
+    queue = look.queue_of(entry.queue)
+    engine = queue.engine if queue is not None else ""
+    return RunPlace(entry.queue, engine, entry.priority, first, last, done, held_up)
 
 
 def _moment(at: int | None) -> datetime | None:

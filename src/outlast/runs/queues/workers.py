@@ -49,13 +49,16 @@ class WorkerRecord(Struct, frozen=True):
     concurrency: int
     version: str  # of Outlast
     runs: tuple[str, ...]  # that go on in its process, by their ids
+    engine: str = ""  # that gives it its runs, where it is not ours
 
 
-def new_worker(home: Home, flows: Iterable[FlowSpec] | None, queues: Iterable[str], concurrency: int) -> WorkerRow:
-    """A worker of this process."""
+def new_worker(
+    home: Home, flows: Iterable[FlowSpec] | None, queues: Iterable[str], concurrency: int, engine: str = ""
+) -> WorkerRow:
+    """A worker of this process; of another engine than ours by its name."""
     specs = None if flows is None else list(flows)
     given = None if specs is None else [[flow.name, flow.identity, flow.source, flow.code] for flow in specs]
-    about: dict[str, Any] = {"flows": given, "queues": sorted(queues), "concurrency": concurrency}
+    about: dict[str, Any] = {"flows": given, "queues": sorted(queues), "concurrency": concurrency, "engine": engine}
     about |= {"version": metadata.version("outlast"), "known": [same_flow.known(home, flow) for flow in specs or ()]}
     return WorkerRow(home.ids(), home.process.id, encode(about).decode(), home.clock.now())
 
@@ -88,6 +91,21 @@ def workers(home: Home) -> list[WorkerRecord]:
     return home.store.read(lambda look: [_shown(look, row) for row in look.workers() if _lives(home, look, row)])
 
 
+def first_of(home: Home, engine: str) -> str:
+    """The worker of an engine that lives and began before all others, by its id; empty when there is none."""
+
+    def look(reading: Reading) -> str:
+        own = sorted((row.since, row.id) for row in reading.workers_at_work() if _engine(row) == engine)
+        rows = {row.id: row for row in reading.workers_at_work()}
+        return next((id for _, id in own if _lives(home, reading, rows[id])), "")
+
+    return home.store.read(look)
+
+
+def _engine(row: WorkerRow) -> str:
+    return str(decode(row.about).get("engine", ""))
+
+
 def _lives(home: Home, look: Reading, row: WorkerRow) -> bool:
     return not is_dead(home, look, row.process)
 
@@ -105,6 +123,7 @@ def _shown(look: Reading, row: WorkerRow) -> WorkerRecord:
         about["concurrency"],
         about["version"],
         tuple(look.runs_held_by(row.process)),
+        about.get("engine", ""),
     )
 
 
@@ -121,7 +140,9 @@ class AtWork:
 
     def has_one_for(self, run: RunRow, queue: str) -> bool:
         """Whether one of them takes runs of this flow out of this queue; of none, without a queue."""
-        return any(each.takes_from(queue) and each.has(self.caller.home.project, run) for each in self._all())
+        row = self._look.queue_of(queue) if queue else None
+        offers = [each for each in self._all() if each.takes_from(queue, row.engine if row is not None else "")]
+        return any(each.has(self.caller.home.project, run) for each in offers)
 
     def has_flow(self, source: str) -> bool:
         """Whether one of them has the flow that a schedule names."""
@@ -140,10 +161,11 @@ class WorkerOffer(NamedTuple):
 
     known: list[FlowFacts] | None  # None: every flow that is found where its run says
     queues: list[str]  # none: all of them
+    engine: str = ""  # that gives it its runs, where it is not ours
 
-    def takes_from(self, queue: str) -> bool:
-        """Out of its queues; what is in none, whatever they are."""
-        return not self.queues or not queue or queue in self.queues
+    def takes_from(self, queue: str, engine: str = "") -> bool:
+        """Out of its queues, where its engine has them; what is in none, whatever they are."""
+        return self.engine == engine and (not self.queues or not queue or queue in self.queues)
 
     def has(self, project: Path | None, run: RunRow) -> bool:
         """Whether the flow of a run is one of its own."""
@@ -157,4 +179,4 @@ class WorkerOffer(NamedTuple):
 def _offer(row: WorkerRow) -> WorkerOffer:
     about = decode(row.about)
     known = None if about["flows"] is None else [same_flow.FlowFacts(*each) for each in about["known"]]
-    return WorkerOffer(known, about["queues"])
+    return WorkerOffer(known, about["queues"], about.get("engine", ""))

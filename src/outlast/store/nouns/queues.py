@@ -16,6 +16,17 @@ class QueueReader(Rows):
     def queues(self) -> list[QueueRow]:
         return self._rows(QueueRow, "all_queues")
 
+    def queue_of(self, name: str) -> QueueRow | None:
+        return self._row(QueueRow, "queue_by_name", name)
+
+    def entries_in(self, queue: str, state: str, after: int, limit: int) -> list[QueueEntry]:
+        """Those of a queue in one state, by their runs."""
+        return self._rows(QueueEntry, "entries_of_queue", queue, state, after, limit)
+
+    def runs_asked(self, after: int, limit: int) -> list[RunRow]:
+        """Those that have a request which nobody has taken."""
+        return self._rows(RunRow, "runs_asked", after, limit)
+
     def queue_depth(self, queue: str) -> dict[str, tuple[int, int]]:
         """How many there are in each state, and when the oldest of them was added."""
         return {state: (int(count), int(oldest)) for state, count, oldest in self._all("queue_depth", queue)}
@@ -66,8 +77,11 @@ class QueueReader(Rows):
 class QueueWriter(WrittenRows, QueueReader):
     """Writes inside a transaction."""
 
-    def add_queue(self, queue: str) -> None:
-        self._one("add_queue", queue)
+    def add_queue(self, queue: str, engine: str = "") -> None:
+        self._one("add_queue", queue, engine)
+
+    def set_engine(self, queue: str, engine: str) -> None:
+        self._one("set_engine_of_queue", engine, queue)
 
     def pause_queue(self, queue: str, paused: bool, by: str, at: int) -> bool:
         self._one("pause_queue", int(paused), by, at, queue)

@@ -1,8 +1,22 @@
 -- name: add_queue
-INSERT INTO queues (name) VALUES (?) ON CONFLICT DO NOTHING
+INSERT INTO queues (name, engine) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: all_queues
-SELECT name, paused, paused_by, paused_at, served FROM queues WHERE name >= '' ORDER BY name
+SELECT name, paused, paused_by, paused_at, served, engine FROM queues WHERE name >= '' ORDER BY name
+
+-- name: queue_by_name
+SELECT name, paused, paused_by, paused_at, served, engine FROM queues WHERE name = ?
+
+-- name: set_engine_of_queue
+UPDATE queues SET engine = ? WHERE name = ?
+
+-- name: entries_of_queue
+SELECT * FROM queue_entries WHERE queue = ? AND state = ? AND run > ? ORDER BY run LIMIT ?
+
+-- name: runs_asked
+-- Those for which somebody left a request, such as to try a step again, that nobody has taken.
+SELECT * FROM runs AS asked WHERE asked.key IN (SELECT run FROM inbox WHERE taken = 0) AND asked.key > ?
+ORDER BY asked.key LIMIT ?
 
 -- name: pause_queue
 UPDATE queues SET paused = ?, paused_by = ?, paused_at = ? WHERE name = ?

@@ -1,0 +1,89 @@
+"""What is said to Temporal: start the workflow of a run, nudge it, end it, and which there are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from outlast.adapters.temporal.names import memo_of, prefix_of, summary_of, workflow_id
+from outlast.adapters.temporal.workflow import NUDGE, WORKFLOW, RunRef, RunWorkflow
+
+if TYPE_CHECKING:
+    from outlast.runs.queues.engine import EngineRun
+
+AT_ONCE = 32  # calls
+TASK_SECONDS = timedelta(seconds=3)  # that a look of the workflow may take: a dead worker may have been given it
+
+
+class Workflows:
+    """The workflows of one tenant."""
+
+    def __init__(self, client: Client, tenant: str, heartbeat_seconds: float) -> None:
+        self.client, self._tenant, self._heartbeat_seconds = client, tenant, heartbeat_seconds
+
+    async def tell(self, runs: Iterable[tuple[EngineRun, bool]]) -> list[str]:
+        """Start the workflow of each, or nudge it where there is one already (or only that: False). Those told."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(run: EngineRun, nudges: bool) -> str:
+            async with gate:
+                await self._start(run, nudges)
+            return run.id
+
+        done = await asyncio.gather(*(one(run, nudges) for run, nudges in runs), return_exceptions=True)
+        for failed in done:
+            if isinstance(failed, BaseException) and not isinstance(failed, RPCError):
+                raise failed
+        return [each for each in done if isinstance(each, str)]
+
+    async def _start(self, run: EngineRun, nudges: bool) -> None:
+        """Equal starts are one workflow. One that ended although its run goes on is started again: the ledger says."""
+        for reuse in (WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY, WorkflowIDReusePolicy.ALLOW_DUPLICATE):
+            try:
+                await self.client.start_workflow(
+                    RunWorkflow.run,
+                    RunRef(self._tenant, run.id, self._heartbeat_seconds),
+                    id=workflow_id(self._tenant, run),
+                    task_queue=run.queue,
+                    id_reuse_policy=reuse,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    task_timeout=TASK_SECONDS,
+                    memo=memo_of(self._tenant, run),
+                    static_summary=summary_of(run),
+                    start_signal=NUDGE if nudges else None,
+                )
+            except WorkflowAlreadyStartedError:
+                continue
+            return
+
+    async def nudge(self, workflow: str) -> None:
+        """Let a workflow look at its run, if it is there still."""
+        try:
+            await self.client.get_workflow_handle(workflow).signal(NUDGE)
+        except RPCError as error:
+            _unless_gone(error)
+
+    async def end(self, workflow: str, why: str) -> None:
+        """End a workflow whose run is another engine's."""
+        try:
+            await self.client.get_workflow_handle(workflow).terminate(reason=why)
+        except RPCError as error:
+            _unless_gone(error)
+
+    async def open(self) -> list[str]:
+        """The workflows of the tenant that are open, as Temporal last listed them: a moment ago."""
+        asked = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
+        found = [each.id async for each in self.client.list_workflows(asked, page_size=1000)]
+        return [each for each in found if each.startswith(f"{prefix_of(self._tenant)}/")]
+
+
+def _unless_gone(error: RPCError) -> None:
+    if error.status != RPCStatusCode.NOT_FOUND:
+        raise error
