@@ -1,19 +1,27 @@
 """Runs on Temporal: one workflow each, which ends as its run does; the ledger decides, whoever asks."""
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
+from outlast import Outlast
 from outlast.adapters.temporal import TemporalSettings, TemporalWorker
+from outlast.adapters.temporal.names import workflow_id
 from outlast.adapters.temporal.workflow import RunRef, RunWorkflow
 from outlast.errors import EngineConflict, EngineRefused, EngineUnreachable, OptionInvalid, ValueRefused
+from outlast.runs.queues import engine
 
 from ..kit import postgres, temporal
 from . import flows
-from .support import Home, result_of, until
+from .support import FILE, Home, listed, result_of, until
 
 
 def test_a_run_is_one_workflow_that_ends_as_the_run_does_with_ids_only(home: Home) -> None:
@@ -139,6 +147,58 @@ def test_a_ledger_in_postgresql_is_worked_on_all_the_same(tmp_path: Path, monkey
         assert result_of(home.address, workflow) == "succeeded"
     finally:
         home.close()
+
+
+def test_temporal_searches_by_flow_task_status_and_tags_where_it_has_those_attributes(home: Home) -> None:
+    async def added() -> None:
+        client = await Client.connect(home.address)
+        kinds: Any = {"OutlastFlow": 2, "OutlastTask": 2, "OutlastStatus": 2, "OutlastTags": 7}
+        asked = AddSearchAttributesRequest(namespace="default", search_attributes=kinds)
+        await client.operator_service.add_search_attributes(asked)
+
+    def found(status: str) -> list[Any]:
+        about = f"TaskQueue = '{home.queue}' AND OutlastFlow = 'asks' AND OutlastTags = 'sea'"
+        return list(asyncio.run(listed(home.address, f"{about} AND OutlastStatus = '{status}'")))
+
+    asyncio.run(added())
+    with home.worker():
+        run_id = home.start(flows.asks, tags=["sea"])
+        until(lambda: found("waiting"), "it is found as one that waits")
+        home.answer(run_id)
+        until(lambda: found("succeeded"), "it is found as one that ended")
+
+
+def test_a_server_starts_and_answers_through_it_and_runs_nothing(home: Home, tmp_path: Path) -> None:
+    more = [
+        "--engine",
+        "temporal",
+        "--address",
+        home.address,
+        "--home",
+        str(tmp_path / "home"),
+        "--port",
+        "0",
+        "--json",
+    ]
+    words = [sys.executable, "-m", "outlast", "serve", "--flows", str(FILE), *more]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            assert server.stdout is not None
+            there = Outlast(json.loads(server.stdout.readline())["address"])
+            run_id = str(there.start(flows.asks).run_id)
+            until(lambda: asyncio.run(listed(home.address, f"WorkflowId = '{id_of(home, run_id)}'")), "a workflow")
+            assert (home.get(run_id).status, home.get(run_id).engine) == ("queued", "temporal")
+            with home.worker():
+                (wait,) = until(lambda: there.interrupts(run_id), "its wait")
+                there.answer(wait.id, {"approved": True}, resume=True)
+                assert home.stands(run_id, "succeeded").result == "after a"
+        finally:
+            server.terminate()
+
+
+def id_of(home: Home, run_id: str) -> str:
+    (run,) = [each for each in engine.runs_in(home.outlast._executor.home, "temporal") if each.id == run_id]
+    return workflow_id("default", run)
 
 
 def test_what_the_ledger_does_not_know_is_not_executed(home: Home) -> None:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.adapters.temporal.names import memo_of, prefix_of, summary_of, workflow_id
-from outlast.adapters.temporal.workflow import NUDGE, WORKFLOW, RunRef, RunWorkflow
+from outlast.adapters.temporal.names import flow_name, memo_of, prefix_of, summary_of, workflow_id
+from outlast.adapters.temporal.workflow import NUDGE, STATUS, WORKFLOW, RunRef, RunWorkflow
 
 if TYPE_CHECKING:
     from outlast.runs.queues.engine import EngineRun
 
+FLOW, TASK = SearchAttributeKey.for_keyword("OutlastFlow"), SearchAttributeKey.for_keyword("OutlastTask")
+TAGS = SearchAttributeKey.for_keyword_list("OutlastTags")
 AT_ONCE = 32  # calls
 TASK_SECONDS = timedelta(seconds=3)  # that a look of the workflow may take: a dead worker may have been given it
 
@@ -25,8 +34,12 @@ TASK_SECONDS = timedelta(seconds=3)  # that a look of the workflow may take: a d
 class Workflows:
     """The workflows of one tenant."""
 
-    def __init__(self, client: Client, tenant: str, heartbeat_seconds: float) -> None:
+    def __init__(
+        self, client: Client, tenant: str, heartbeat_seconds: float, attributes: Collection[str] = (), console: str = ""
+    ) -> None:
+        """`attributes`: the search attributes that the namespace has; `console`: where our own pages are."""
         self.client, self._tenant, self._heartbeat_seconds = client, tenant, heartbeat_seconds
+        self._attributes, self._console = attributes, console
 
     async def tell(self, runs: Iterable[tuple[EngineRun, bool]]) -> list[str]:
         """Start the workflow of each, or nudge it where there is one already (or only that: False). Those told."""
@@ -49,19 +62,31 @@ class Workflows:
             try:
                 await self.client.start_workflow(
                     RunWorkflow.run,
-                    RunRef(self._tenant, run.id, self._heartbeat_seconds),
+                    RunRef(self._tenant, run.id, self._heartbeat_seconds, shows_status=STATUS.name in self._attributes),
                     id=workflow_id(self._tenant, run),
                     task_queue=run.queue,
                     id_reuse_policy=reuse,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                     task_timeout=TASK_SECONDS,
                     memo=memo_of(self._tenant, run),
+                    search_attributes=self._searched_by(run),
                     static_summary=summary_of(run),
+                    static_details=f"[Outlast]({self._console}/runs/{run.id})" if self._console else None,
                     start_signal=NUDGE if nudges else None,
                 )
             except WorkflowAlreadyStartedError:
                 continue
             return
+
+    def _searched_by(self, run: EngineRun) -> TypedSearchAttributes | None:
+        found: list[SearchAttributePair[Any]] = [
+            SearchAttributePair(FLOW, flow_name(run)),
+            SearchAttributePair(TASK, run.task),
+            SearchAttributePair(STATUS, "queued"),
+            SearchAttributePair(TAGS, run.tags),
+        ]
+        known = [each for each in found if each.key.name in self._attributes]
+        return TypedSearchAttributes(known) if known else None
 
     async def nudge(self, workflow: str) -> None:
         """Let a workflow look at its run, if it is there still."""
@@ -82,6 +107,16 @@ class Workflows:
         asked = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
         found = [each.id async for each in self.client.list_workflows(asked, page_size=1000)]
         return [each for each in found if each.startswith(f"{prefix_of(self._tenant)}/")]
+
+
+async def attributes_of(client: Client) -> frozenset[str]:
+    """Which of our search attributes the namespace has. Where that cannot be asked, none."""
+    try:
+        asked = ListSearchAttributesRequest(namespace=client.namespace)
+        found = await client.operator_service.list_search_attributes(asked)
+    except RPCError:
+        return frozenset()
+    return frozenset(key.name for key in (FLOW, TASK, STATUS, TAGS) if key.name in found.custom_attributes)
 
 
 def _unless_gone(error: RPCError) -> None:

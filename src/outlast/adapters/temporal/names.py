@@ -8,7 +8,6 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from outlast.runs.queues.engine import EngineRun
 
-FLOW, TASK, STATUS, TAGS = "OutlastFlow", "OutlastTask", "OutlastStatus", "OutlastTags"
 LONGEST = 200  # of a task's name: Temporal takes ids of 1,000 bytes
 PREFIX = "outlast"
 

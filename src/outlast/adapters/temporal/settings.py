@@ -23,6 +23,7 @@ class TemporalSettings(Struct, frozen=True, kw_only=True):
     tls_key: str = ""
     tls_server_name: str = ""
     codec: str = ""  # MODULE:NAME of a payload codec
+    console: str = ""  # the address of our own pages, for a link there
     heartbeat_seconds: float = 5.0  # silence after which Temporal gives an attempt to another worker
 
 

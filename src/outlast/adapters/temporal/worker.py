@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 
 from outlast.adapters.temporal.advance import Advancer, Tell
 from outlast.adapters.temporal.connect import connect
-from outlast.adapters.temporal.link import Workflows
+from outlast.adapters.temporal.link import Workflows, attributes_of
 from outlast.adapters.temporal.relay import Relay
 from outlast.adapters.temporal.settings import TemporalSettings, check_place
 from outlast.adapters.temporal.workflow import ADVANCE, ENDED, WAITS, RunRef, RunWorkflow, Standing
@@ -158,8 +158,9 @@ class TemporalWorker:
 
     def _live(self) -> None:
         assert self._client is not None
-        link = Workflows(self._client, self._place.executor.home.tenant, self._settings.heartbeat_seconds)
-        relay = Relay(self._place, link, self._do)
+        known, settings = self._do(attributes_of(self._client)), self._settings
+        more = (self._place.executor.home.tenant, settings.heartbeat_seconds, known, settings.console)
+        relay = Relay(self._place, Workflows(self._client, *more), self._do)
         while not self._is_ending:
             try:
                 self._place.sign()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 
 WORKFLOW, ADVANCE, NUDGE = "OutlastRun", "outlast_advance", "nudge"
@@ -19,6 +19,7 @@ ROUNDS = 250  # of at most 14 events each, before it continues as new: Temporal 
 LONGEST = timedelta(days=3650)  # an attempt may take as long as it says that it lives
 FIRST_RETRY, LONGEST_RETRY = timedelta(milliseconds=200), timedelta(seconds=10)
 ENDED, WAITS = "ended", "waits"
+STATUS = SearchAttributeKey.for_keyword("OutlastStatus")
 GOES_ON = ("failed", "moved")  # ends after which a nudge that came meanwhile counts
 
 
@@ -30,6 +31,7 @@ class RunRef:
     run_id: str
     heartbeat_seconds: float = 5.0
     rounds: int = ROUNDS
+    shows_status: bool = False  # by the search attribute, which the namespace has
 
 
 @dataclass
@@ -47,6 +49,7 @@ class RunWorkflow:
 
     def __init__(self) -> None:
         self._is_nudged = False
+        self._shown = ""
 
     @workflow.signal(name=NUDGE)
     def nudge(self) -> None:
@@ -61,6 +64,7 @@ class RunWorkflow:
             self._is_nudged = False  # before the look: what comes from now on is looked at afterwards
             found = await self._advance(of)
             workflow.set_current_details(_details(found))
+            self._show(of, found.status or "waiting")
             if found.kind == ENDED and not (self._is_nudged and found.status in GOES_ON):
                 return _ended(of, found.status)
             if found.kind == WAITS:
@@ -79,6 +83,12 @@ class RunWorkflow:
             retry_policy=RetryPolicy(initial_interval=FIRST_RETRY, maximum_interval=LONGEST_RETRY),
         )
         return found
+
+    def _show(self, of: RunRef, status: str) -> None:
+        """Its status, to search by, where it has changed and can be searched by."""
+        if of.shows_status and status != self._shown:
+            workflow.upsert_search_attributes([STATUS.value_set(status)])
+            self._shown = status
 
     async def _wait(self, seconds: float | None) -> None:
         try:

@@ -26,6 +26,7 @@ OPTIONS = (
     click.option("--tls-cert", metavar="FILE", help="Our certificate, in PEM."),
     click.option("--tls-key", metavar="FILE", help="Its key, in PEM."),
     click.option("--tls-server-name", metavar="NAME", help="As what Temporal shows itself."),
+    click.option("--console-url", "console", metavar="URL", help="Our own console, for a link in Temporal's pages."),
     click.option("--codec", metavar="MODULE:NAME", help="A payload codec that Temporal's clients share."),
 )
 OF_TEMPORAL = (
@@ -37,6 +38,7 @@ OF_TEMPORAL = (
     "tls_cert",
     "tls_key",
     "tls_server_name",
+    "console",
     "codec",
 )
 
