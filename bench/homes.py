@@ -13,7 +13,7 @@ class Homes:
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch / "homes"
-        self.made: dict[tuple[str, str, int], Path | NotMeasured] = {}
+        self.made: dict[tuple[str, str, str, int], Path | NotMeasured] = {}
 
     def copy(self, target: Target, steps: int) -> Path:
         copied = self.scratch / "copy"
@@ -31,7 +31,7 @@ class Homes:
         return sum(file.stat().st_size for file in home.rglob("*") if file.is_file())
 
     def _made(self, target: Target, steps: int) -> Path:
-        key = (target.module, target.variant, steps)
+        key = (target.module, target.variant, target.source, steps)
         if key not in self.made:
             self.made[key] = self._make(target, self.scratch / f"{len(self.made)}", steps)
         made = self.made[key]

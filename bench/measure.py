@@ -38,10 +38,15 @@ class Target:
     variant: str
     python: str = sys.executable
     slow: bool = False
+    source: str = ""  # the folder of another version of our code
 
     def command(self, home: Path, *verb: str) -> list[str]:
         child = str(HERE / "child.py")
         return [self.python, "-P", child, self.module, self.variant, str(home), *verb]
+
+    def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
+        own = {"PYTHONPATH": os.pathsep.join([str(HERE), self.source])} if self.source else {}
+        return environment({**own, **(more or {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
-            env=environment(),
+            env=target.environment(),
         )
 
     def __enter__(self) -> Self:
@@ -168,7 +173,9 @@ def begin(target: Target, home: Path, steps: int) -> None:
     """Leave in `home` a run that was killed in the step after `steps`."""
     stop = {"BENCH_STOP_AT": str(steps), "BENCH_DIE": "1"}
     command = target.command(home, "begin", str(steps))
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(stop), timeout=PATIENCE_SECONDS)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=target.environment(stop), timeout=PATIENCE_SECONDS
+    )
     if done.returncode not in (9, -9):
         raise NotMeasured(last_of(done.stderr.splitlines()))
 
@@ -176,7 +183,7 @@ def begin(target: Target, home: Path, steps: int) -> None:
 def go_on(target: Target, home: Path, steps: int) -> Sample:
     """From starting a process to the first line of the step that `begin` was killed in."""
     command = target.command(home, "go_on", str(steps))
-    return until_output(command, {"BENCH_STOP_AT": str(steps)})[0]
+    return until_output(command, target.environment({"BENCH_STOP_AT": str(steps)}))[0]
 
 
 def until_output(command: list[str], more: dict[str, str] | None = None) -> tuple[Sample, str]:

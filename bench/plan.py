@@ -20,6 +20,7 @@ class Plan:
 
     scratch: Path
     peers: list[Target]
+    before: list[Target]
     rounds: int = 31
     steps: int = 100
     runs: int = 64
@@ -36,7 +37,6 @@ class Plan:
         return replace(
             self,
             rounds=9,
-            run_steps=10,
             together_rounds=3,
             done=2_000,
             cold_rounds=3,
@@ -45,6 +45,11 @@ class Plan:
             recalls=(1_000, 20_000),
             http_rounds=7,
         )
+
+
+def as_it_was(source: str, named: str) -> list[Target]:
+    """Our own code of another commit, measured beside that of now."""
+    return [replace(target, name=f"{target.name}, {named}", source=source) for target in (DEF, ASYNC)]
 
 
 def peers(python: Path) -> list[Target]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from math import ceil, floor, log10
 
-WIDTH, NAME_WIDTH, BAR_WIDTH, HEIGHT, GAP = 720, 230, 400, 22, 8
+WIDTH, NAME_WIDTH, BAR_WIDTH, HEIGHT, GAP = 760, 230, 360, 22, 8
 COLOURS = {"outlast": "#0b7285", "limit": "#adb5bd"}
 OTHER = "#e8a35c"
 FONT = 'font-family="system-ui, sans-serif" fill="currentColor"'
@@ -36,5 +36,5 @@ def _bar(y: int, name: str, value: float, unit: str, low: int, high: int) -> str
     length = max(BAR_WIDTH * (log10(value) - low) / (high - low), 2)
     colour = next((found for word, found in COLOURS.items() if name.startswith(word)), OTHER)
     rect = f'<rect x="{NAME_WIDTH}" y="{y}" width="{length:.1f}" height="{HEIGHT}" fill="{colour}"/>'
-    figure = _text(NAME_WIDTH + length + 6, y + 16, f"{value:,.0f} {unit}")
+    figure = _text(NAME_WIDTH + length + 6, y + 16, f"{value:,.{1 if value < 100 else 0}f} {unit}")
     return "\n".join([_text(0, y + 16, name.replace("`", "")), rect, figure])

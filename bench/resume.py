@@ -12,7 +12,7 @@ FEW = 1_000
 
 
 def cold_process(plan: Plan, homes: Homes) -> Row:
-    targets = [replace(LIMIT, name="limit: open and read"), DEF, ASYNC, COMMANDS, *plan.peers]
+    targets = [replace(LIMIT, name="limit: open and read"), DEF, ASYNC, COMMANDS, *plan.before, *plan.peers]
     taken = _resumed(plan, homes, targets)
     title = f"Cold process to the next step, {plan.done:,} steps done"
     columns = ["resume", "ms", "× the limit", "ms, none done", "µs per step done", "CPU µs per step done"]

@@ -2,6 +2,8 @@
 
 python bench/run.py --quick              a look, without peers
 python bench/run.py --peers --write      everything, into bench/RESULTS.md
+
+What was measured is written after each row: a run that is cut short leaves the rest as not measured.
 """
 
 import argparse
@@ -24,7 +26,7 @@ import steps
 from homes import Homes
 from measure import Target, compile_all
 from peers import environment
-from plan import Plan, peers
+from plan import Plan, as_it_was, peers
 from plot import chart
 from report import Row, goals
 from scheduling import ask_for_short_slice
@@ -34,14 +36,15 @@ IMAGES = HERE.parent / "docs" / "images"
 INTRODUCTION = """\
 Written by `python bench/run.py --peers --write`. Figures are medians over interleaved rounds; a ratio is
 the median of the ratios within each round, and the middle half of the rounds lies between the two figures in brackets.
-The machine is shared: compare ratios, not times. Compiled code is there before anything is measured.
+The machine is shared: compare ratios, not times; what else it did is said below. Compiled code is there before
+anything is measured.
 Acknowledged steps lost by `kill -9` are counted by the crash suite: see `docs/guarantees.md`."""
 
 
 def main() -> None:
     options = _options()
     compile_all()
-    facts = [*_machine(), _slice(ask_for_short_slice())]
+    facts = [*_machine(), _load(), _slice(ask_for_short_slice())]
     print("\n".join(facts), flush=True)
     scratch = Path(tempfile.mkdtemp(prefix=".scratch-", dir=options.scratch))
     try:
@@ -49,9 +52,6 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch)
     print("\n" + goals(rows))
-    if options.write:
-        (HERE / "RESULTS.md").write_text(_results(rows, facts))
-        draw(rows, facts[0].removeprefix("- "))
 
 
 def _options() -> argparse.Namespace:
@@ -61,13 +61,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
+    parser.add_argument("--against", default="", help="FOLDER=COMMIT: src/ of another commit, measured beside this one")
     parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
     parser.add_argument("--scratch", type=Path, default=HERE, help="a folder on a real disk (not tmpfs)")
     return parser.parse_args()
 
 
 def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> list[Row]:
-    plan = Plan(scratch, _peers(facts) if options.peers else [])
+    folder, _, commit = options.against.partition("=")
+    before = as_it_was(folder, f"at {commit}") if folder else []
+    plan = Plan(scratch, _peers(facts) if options.peers else [], before)
     plan = plan.quick() if options.quick else plan
     homes = Homes(scratch)
     work: dict[str, Callable[[], Row]] = {
@@ -81,11 +84,20 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
         "8": lambda: recall.recall(plan),
         "9": lambda: over_http.over_http(plan),
     }
-    rows = []
+    rows: list[Row] = []
     for number in options.rows.split(","):
         rows.append(work[number]())
         print("\n" + rows[-1].text(), flush=True)
+        if options.write:
+            write(rows, [*facts, _load()], [each for each in work if each not in {str(row.number) for row in rows}])
     return rows
+
+
+def write(rows: list[Row], facts: list[str], missing: list[str]) -> None:
+    """What is there so far."""
+    told = [f"- not measured in this run: rows {', '.join(missing)}"] if missing else []
+    (HERE / "RESULTS.md").write_text(_results(rows, [*facts, *told]))
+    draw(rows, "; ".join(fact.removeprefix("- ") for fact in (facts[0], facts[2])))
 
 
 def _peers(facts: list[str]) -> list[Target]:
@@ -99,6 +111,13 @@ def _machine() -> list[str]:
         f"- {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {_kernel()}",
         f"- Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}",
     ]
+
+
+def _load() -> str:
+    """What else the machine did: much more than it has cores makes times of no worth, and ratios wide."""
+    return f"- load of the machine at {datetime.now(UTC):%H:%M}: " + ", ".join(
+        f"{each:.1f}" for each in os.getloadavg()
+    )
 
 
 def _kernel() -> str:

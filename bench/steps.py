@@ -9,7 +9,7 @@ def one_step(plan: Plan) -> Row:
     taken = Rounds(base=LIMIT.name)
     ask_in_rounds(
         taken,
-        [LIMIT, DEF, ASYNC, *plan.peers],
+        [LIMIT, DEF, ASYNC, *plan.before, *plan.peers],
         plan.scratch,
         plan.rounds,
         warm={"verb": "sequential", "steps": 1_000},
@@ -17,7 +17,7 @@ def one_step(plan: Plan) -> Row:
     )
     empty = _empty_runs(plan)
     columns = ["one run", "µs per step (middle half)", "× the limit", "CPU µs", "own CPU µs", "begin and end µs"]
-    row = Row(1, "One durable step, sequential, synced", columns, failed=taken.failed, unit="µs per step")
+    row = Row(1, "One durable step, sequential, synced", columns, failed=taken.failed, unit="× a synced commit")
 
     def own(sample: Sample, bare: Sample) -> float:
         return (sample.cpu - bare.cpu) / plan.steps * 1e6
@@ -27,7 +27,7 @@ def one_step(plan: Plan) -> Row:
 
     for name in taken.samples:
         middle = taken.median(name, wall)
-        row.bars.append((name, middle))
+        row.bars.append((name, taken.ratio(name, LIMIT.name)))
         row.lines.append(
             [
                 name,
@@ -58,7 +58,7 @@ def _empty_runs(plan: Plan) -> Rounds:
     taken, homes = Rounds(), plan.scratch / "empty"
     homes.mkdir()
     nothing = {"verb": "sequential", "steps": 0}
-    ask_in_rounds(taken, [DEF, ASYNC], homes, plan.rounds, warm=nothing, request=nothing)
+    ask_in_rounds(taken, [DEF, ASYNC, *plan.before], homes, plan.rounds, warm=nothing, request=nothing)
     return taken
 
 
@@ -67,7 +67,7 @@ def many_runs(plan: Plan) -> Row:
     taken = Rounds()
     ask_in_rounds(
         taken,
-        [LIMIT, GROUP, *ours, *plan.peers],
+        [LIMIT, GROUP, *ours, *plan.before, *plan.peers],
         plan.scratch,
         plan.together_rounds,
         warm={"verb": "together", "runs": plan.runs, "steps": 50},
@@ -76,10 +76,10 @@ def many_runs(plan: Plan) -> Row:
     total = plan.runs * plan.run_steps
     title = f"{plan.runs} runs × {plan.run_steps} steps at once, synced"
     columns = ["at once", "steps/s (middle half)", "× one commit per step"]
-    row = Row(2, title, columns, failed=taken.failed, unit="steps/s")
+    row = Row(2, title, columns, failed=taken.failed, unit="× one commit per step")
     for name in taken.samples:
         speed = taken.median(name, lambda s: total / s.wall)
-        row.bars.append((name, speed))
+        row.bars.append((name, taken.ratio(LIMIT.name, name)))
         told = spread(speed, *taken.spread(name, lambda s: total / s.wall))
         row.lines.append([name, told, times(taken.ratio(LIMIT.name, name))])
     peers = [peer.name for peer in plan.peers if peer.name in taken.samples]
