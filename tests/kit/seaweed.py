@@ -5,6 +5,7 @@ a minute. Each test has a prefix of its own in one bucket.
 """
 
 import atexit
+import ctypes
 import json
 import os
 import shutil
@@ -87,6 +88,7 @@ class Seaweed:
             stdin=subprocess.DEVNULL,
             cwd=self.folder,
             start_new_session=True,
+            preexec_fn=_die_with_us,
         )
         deadline = time.monotonic() + 90
         while not self._is_up():
@@ -128,6 +130,12 @@ class Seaweed:
 
 
 _ONCE = {"max_retries": 0}
+_libc, _PDEATHSIG = ctypes.CDLL(None), 1
+
+
+def _die_with_us() -> None:
+    """In the server, before it is one: it ends with the process of tests, also if that is killed."""
+    _libc.prctl(_PDEATHSIG, signal.SIGKILL)
 
 
 @cache
