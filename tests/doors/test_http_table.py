@@ -116,6 +116,11 @@ def test_every_call_says_who_may_what_it_does_and_how_it_fails(call: Operation) 
     assert [name for name in call.request.__struct_fields__ if not sentence_of(call.request, name)] == []
 
 
+def test_what_has_a_name_for_its_call_says_that_the_name_may_be_taken() -> None:
+    said = {one["operationId"]: one["responses"] for path in described()["paths"].values() for one in path.values()}
+    assert [call.name for call in CALLS if call.takes_operation and "409" not in said[call.name]] == []
+
+
 def test_names_and_places_are_taken_once() -> None:
     assert len({call.name for call in CALLS}) == len(CALLS)
     assert len({(call.method, call.path) for call in CALLS}) == len(CALLS)

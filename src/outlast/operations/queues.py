@@ -57,7 +57,7 @@ class OfQueue(Change):
     calls="pause_queue",
     role="write",
     answer=Queue,
-    errors=(QueueNotFound, NameInvalid),
+    errors=(QueueNotFound, NameInvalid, OperationConflict),
     example={},
     not_by_mcp=OF_WORKERS,
 )
@@ -72,7 +72,7 @@ class PauseQueue(OfQueue):
     calls="resume_queue",
     role="write",
     answer=Queue,
-    errors=(QueueNotFound, NameInvalid),
+    errors=(QueueNotFound, NameInvalid, OperationConflict),
     example={},
     not_by_mcp=OF_WORKERS,
 )
