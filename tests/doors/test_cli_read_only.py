@@ -101,7 +101,7 @@ def looks(run: str) -> list[list[str]]:
 def without_times(answer: Any) -> Any:
     """The same answer at another second and place."""
     if isinstance(answer, dict):
-        gone = {"home", "database", "filesystem", "read_only", "ago", "age", "seconds", "took"}
+        gone = {"home", "database", "blobs", "filesystem", "read_only", "ago", "age", "seconds", "took"}
         return {name: without_times(value) for name, value in answer.items() if name not in gone}
     if isinstance(answer, str):
         return re.sub(r" --(?:home|repo) \S+", "", answer)  # commands carry them, to be pasted anywhere
