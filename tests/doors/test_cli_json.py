@@ -220,7 +220,7 @@ def every_command(group: CommandGroup) -> Iterator[click.Command]:
 
 
 def test_a_command_takes_every_option_that_it_has() -> None:
-    shared = {"home", "tenant", "scope", "acting", "as_json", "raw"}
+    shared = {"home", "blobs", "tenant", "scope", "acting", "as_json", "raw"}
     for found in every_command(cli):
         function: Any = inspect.unwrap(found.callback or print)
         taken = inspect.signature(function).parameters

@@ -88,13 +88,16 @@ def test_the_inbox_of_python_http_and_client_has_what_is_contested(keyed: Served
         assert [reason.code for reason in mine.verdict.contesting] == ["rival"]
 
 
-def test_what_the_inbox_judges_does_not_grow(tmp_path: Path) -> None:
+def test_what_a_server_judges_for_the_inbox_does_not_grow_and_nothing_is_hidden_from_who_asks_here(
+    tmp_path: Path,
+) -> None:
     with Outlast(tmp_path / "home", store_options={"synchronous": "OFF"}) as outlast:
         for number in range(JUDGED + 5):
             for who, risk in (("ann", "low"), ("ben", "high")):
                 outlast.handoff.store(f"a{number}", "Stopped", "Open it.", risk=risk, actor=who, bind=False)
-        assert [one.anchor for one in outlast.inbox().contested] == [f"a{number}" for number in range(29, 4, -1)]
-        assert len(outlast.handoff.list("contested")) == JUDGED + 5
+        found = outlast.inbox()
+        assert [one.anchor for one in found.newest_contested] == [f"a{number}" for number in range(29, 4, -1)]
+        assert len(found.contested) == len(outlast.handoff.list("contested")) == JUDGED + 5
 
 
 # -- who said it -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ The inbox as callers get it: every open wait and, looked at only when it is aske
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -526,33 +526,37 @@ def _refuse_two(**names: Any) -> None:
         raise HandoffInvalid(given[-1], why, f"give one of {', '.join(names)}")
 
 
-JUDGED = 25  # of what runs left, and of what was stored, so many of the newest are judged for the inbox
+MOST = 50  # so many contested handoffs are in an inbox
+JUDGED = 25  # of what runs left, and of what was stored, so many of the newest are judged by who asks often
 
 
 class Inbox(list[InboxItem]):
     """The open waits: questions for people first. `contested` has the handoffs that something contests."""
 
-    def __init__(self, waits: Iterable[InboxItem], look: Callable[[], list[Listed]] = list) -> None:
+    def __init__(self, waits: Iterable[InboxItem], handoffs: Handoffs | None = None) -> None:
         super().__init__(waits)
-        self._look = look
+        self._handoffs = handoffs
 
     @cached_property
     def contested(self) -> list[Listed]:
-        """Of the newest handoffs those that something contests here and now: checks, files, rivals.
+        """The handoffs that something contests here and now: checks, files, rivals. No newer ones hide an older one.
 
-        Judged are, when this is read first, 25 of what unfinished runs left and 25 of what was stored: what that costs
-        does not grow. `handoff.list("contested")` judges all. None where only some waits were asked for.
+        They are judged when this is read first; none where only some waits were asked for.
         """
-        return self._look()
+        return [] if self._handoffs is None else [*self._handoffs.list("contested", limit=MOST)]
+
+    @cached_property
+    def newest_contested(self) -> list[Listed]:
+        """Those among 25 that unfinished runs left last and 25 that were stored last: what that costs does not grow.
+
+        For a server, a page and a message, which ask again and again.
+        """
+        return [] if self._handoffs is None else self._handoffs._contested(JUDGED)
 
 
 def inbox_of(waits: Iterable[InboxItem], handoffs: Handoffs, *asked_for: str | None) -> Inbox:
     """The waits, with what is contested unless only some of them were asked for."""
-
-    def look() -> list[Listed]:
-        return handoffs._contested(JUDGED)
-
-    return Inbox(waits) if any(each is not None for each in asked_for) else Inbox(waits, look)
+    return Inbox(waits, None if any(each is not None for each in asked_for) else handoffs)
 
 
 class AsyncHandoffs:

@@ -58,7 +58,7 @@ def found(outlast: Outlast, target: Target, now: float) -> Iterator[Notice]:
             known = {"flow": run.flow, "task": run.task, "scope": run.scope, "at": run.updated_at.isoformat()}
             yield _of_run(target, f"{run.id}:crashed:{run.epoch}", "crashed", text, run.id, **known)
     if "contested" in target.on:
-        for one in outlast.inbox().contested:
+        for one in outlast.inbox().newest_contested:
             text = f"handoff {one.anchor} is contested: {one.summary}"
             place = urlencode({"anchor": one.anchor, "scope": one.scope})
             link = f"{target.link}/handoff?{place}" if target.link else ""

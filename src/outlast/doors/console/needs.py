@@ -66,7 +66,7 @@ def _all(asked: PageRequest) -> list[Need]:
     inbox = asked.inbox(**_scope(asked))
     found = [_of_wait(item) for item in inbox if item.interrupt.is_for_people]
     if len(inbox) <= SHOWN or asked.query.get("kind") == "contested":  # each unfinished run is judged for it
-        found += [_of_handoff(one) for one in inbox.contested]
+        found += [_of_handoff(one) for one in inbox.newest_contested]
     for status in FAILED:
         runs = asked("run_list", status=status, limit=SHOWN, **_scope(asked)).items
         found += [_of_run(run) for run in runs if not run.parent and not run.seal]

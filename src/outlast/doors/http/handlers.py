@@ -145,7 +145,7 @@ def _place(wait: Interrupt) -> tuple[int, str]:
 def _inbox(outlast: Outlast, asked: CallRequest) -> Page:
     found = outlast.inbox(**asked.given() | {"scope": asked.request.scope})
     is_all = asked.request.assignee is asked.request.type is None
-    return Page(found, beside={"contested": found.contested} if is_all else {})
+    return Page(found, beside={"contested": found.newest_contested} if is_all else {})
 
 
 def _answer(outlast: Outlast, asked: CallRequest) -> AnsweredWait:
