@@ -30,7 +30,7 @@ FLOWS: dict[str, tuple[Flow[..., Any], int | None]] = {  # and how many effects 
 }
 RESULTS = {"post": "posted a", "post~2": "posted b", "says_not_done": "sent"}  # of effects without a probe
 WORLDLESS = {"plain": (5,), "blobs": (), "catches": (), "sleeps": ()}
-AT_ONCE = 20  # points of a flow in every run of the tests, spread evenly; the long form has all of them
+AT_ONCE = 14  # points of a flow in every run of the tests, spread evenly; the long form has all of them
 
 
 def crash(name: str, folder: Path, **options: Any) -> Crashes:

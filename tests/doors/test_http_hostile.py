@@ -241,6 +241,8 @@ def test_a_header_that_means_no_good_does_no_harm(
 ) -> None:
     found = []
     for call in turn(HEADERS.index(headers), crash_long):
+        if call.name == "home_events" and "accept" in headers:
+            continue  # a stream over all runs has no end: `test_http_home_events.py` asks for it
         found += wrong(page, call, ours.ask(call, ours.owner, headers=headers))
     assert found == []
 

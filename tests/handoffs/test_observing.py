@@ -189,6 +189,7 @@ from outlast.handoffs.binding import bind
 from outlast.handoffs.sighting import observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
+ours = Path(home)  # what is looked for there is nothing of the repository
 contract = Contract(anchor="a", summary="s", handoff_text="t", target_files=("d1/f1", "d2", "missing"))
 home = Outlast(home)._executor.home
 import concurrent.futures, selectors, shutil, subprocess
@@ -201,7 +202,8 @@ def watch(event, args):
         if not path.is_absolute() or (root in path.parents and ".git" not in path.parts):  # its settings are read
             opened.append(path.name)
     elif event in ("os.listdir", "os.scandir"):
-        listed.extend([str(args[0])] if ".git" not in Path(args[0]).parts else [])  # that is checked first
+        path = Path(args[0])
+        listed.extend([str(path)] if ".git" not in path.parts and ours not in (path, *path.parents) else [])
     elif event == "subprocess.Popen":
         asked = [word for word in args[1] if word in ("status", "ls-files", "diff", "merge-base", "cat-file")]
         spawned.extend([asked] if asked else [])  # not: whose it is, and its settings

@@ -74,7 +74,7 @@ def test_an_unknown_option_is_refused_with_the_list(outlast: Outlast, name: str)
     with pytest.raises(OptionInvalid) as caught:
         outlast.with_options(**{name: "x"})
     assert caught.value.to_dict()["path"] == name
-    known = "again, effects, delay, operation_id, priority, queue_timeout, queue, tags, wait, yes"
+    known = "again, effects, engine, delay, operation_id, priority, queue_timeout, queue, tags, wait, yes"
     assert str(caught.value).endswith(f"with_options takes {known}")
 
 
