@@ -202,7 +202,7 @@ def id_of(home: Home, run_id: str) -> str:
 
 
 def test_what_the_ledger_does_not_know_is_not_executed(home: Home) -> None:
-    home.start(flows.plain)
+    known = home.start(flows.plain)
 
     async def forged() -> str:
         client = await Client.connect(home.address)
@@ -219,6 +219,7 @@ def test_what_the_ledger_does_not_know_is_not_executed(home: Home) -> None:
 
     with home.worker():
         assert "does not know it" in asyncio.run(forged())
+        home.stands(known, "succeeded")
     assert flows.lines() == ["work a"]
 
 
