@@ -23,6 +23,7 @@ from .support import Home
 from .test_rounds import begun, nudged
 
 OWN = re.compile(rf"\d+@{re.escape(socket.gethostname())}")  # the machine that made them
+TRACE = re.compile(r'("stackTrace": )"(?:[^"\\]|\\.)*"')  # has its folders
 KEPT = Path(__file__).with_name("histories")
 
 
@@ -53,7 +54,7 @@ async def keep(home: Home, found: dict[str, WorkflowExecution], version: str) ->
     KEPT.mkdir(exist_ok=True)
     for name, each in found.items():
         history = await client.get_workflow_handle(each.id, run_id=each.run_id).fetch_history()
-        (KEPT / f"v{version}-{name}.json").write_text(OWN.sub("kept", history.to_json()))
+        (KEPT / f"v{version}-{name}.json").write_text(TRACE.sub(r'\1""', OWN.sub("kept", history.to_json())))
 
 
 if __name__ == "__main__":
