@@ -252,12 +252,15 @@ def test_no_more_begin_in_a_window_than_the_rate_says(place: Place) -> None:
 
 
 def test_limits_hold_over_workers_in_several_threads(place: Place) -> None:
-    most, now, lock = [0], [0], threading.Lock()
+    most, now, lock, two = [0], [0], threading.Lock(), threading.Event()
 
     def count() -> None:
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
+            if now[0] == 2:
+                two.set()
+        two.wait(30)  # the first stays until a second is beside it
         threading.Event().wait(0.01)
         with lock:
             now[0] -= 1
