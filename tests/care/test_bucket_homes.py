@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from outlast.care.move import move_home
 from outlast.care.restore import restore_backup
 from outlast.errors import (
     BlobsElsewhere,
+    BlobsRefused,
     BlobsTaken,
+    BlobsUnreachable,
     EmbeddedOnly,
     HomeSettingsInvalid,
     IntegrityBroken,
@@ -25,9 +28,11 @@ from outlast.errors import (
     OutlastError,
 )
 from outlast.home.place import FoundHome
+from outlast.store import tenants_in
 from outlast.store.blobs.s3 import S3Blobs
 from outlast.store.blobs.s3_trash import S3Trash
 
+from ..kit.bad_bucket import bad_bucket
 from ..kit.postgres import server
 from ..kit.seaweed import KEYS, seaweed
 from ..store.backends import objects
@@ -226,6 +231,38 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert subprocess.run([sys.executable, "-c", script, folder, bucket], timeout=60).returncode == 7
 
 
+def is_made(home: FoundHome) -> bool:
+    """Whether anything of a home is there."""
+    return home.path.exists() or bool(home.database and tenants_in(home.database))
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "refused"),
+    [
+        ("s3://no-such-bucket/x", {}, BlobsRefused),
+        ("{bucket}?endpoint=http://127.0.0.1:9&patience=1s", {}, BlobsUnreachable),
+        ("{bucket}", {"AWS_ACCESS_KEY_ID": "reader", "AWS_SECRET_ACCESS_KEY": "r"}, BlobsRefused),  # may not write
+        ("{bucket}/taken", {}, BlobsTaken),
+    ],
+)
+def test_a_home_whose_bucket_cannot_be_had_is_not_made(
+    url: str,
+    environment: dict[str, str],
+    refused: type[Exception],
+    home: FoundHome,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    objects(f"{bucket}/taken", "default").put("owner", b"another")
+    with monkeypatch.context() as env:
+        for name, said in environment.items():
+            env.setenv(name, said)
+        with pytest.raises(refused):
+            Outlast(home, blobs=url.format(bucket=bucket))
+    assert not is_made(home)
+    assert stored(bucket) == []
+
+
 # -- care ---------------------------------------------------------------------------------------------
 
 
@@ -255,6 +292,17 @@ def test_gc_removes_from_the_bucket_what_nobody_needs_and_only_that(
         assert (swept.trash, swept.blobs) == (1, 0)
         assert outlast.workspace.get("plan").read() == LONG
         assert outlast.verify().ok
+
+
+def test_a_gc_lists_each_part_of_the_bucket_once(folder: Path, bucket: str) -> None:
+    with bad_bucket(seaweed().endpoint) as line, Outlast(folder, blobs=f"{bucket}?endpoint={line.endpoint}") as outlast:
+        saved = {outlast._home.blobs.put(bytes([number]) * 50_000)[:2] for number in range(5)}
+        line.seen.clear()
+        for dry_run in (True, False):
+            outlast.gc(dry_run=dry_run)
+            listed = [path for _, path in line.seen if "list-type" in path]
+            line.seen.clear()
+            assert len(listed) == len(set(listed)) == 1 + len(saved)  # which parts there are, and each of them
 
 
 def test_runs_are_exported_from_a_bucket_and_imported_into_one(folder: Path, bucket: str, tmp_path: Path) -> None:
@@ -342,3 +390,24 @@ def test_doctor_tells_where_content_is_and_what_the_bucket_enforces(tmp_path: Pa
     assert "SignatureDoesNotMatch" in found["problems"][0]
     code, found = outlast("workspace", "list", "--home", "home", "--blobs", f"{bucket}x", cwd=tmp_path)
     assert (code, found["error"]["code"]) == (4, "blobs_elsewhere")
+
+
+SERVE = [sys.executable, "-m", "outlast", "serve", "--json", "--port", "0", "--home", "home", "--blobs"]
+
+
+def test_a_server_keeps_content_in_the_bucket_it_was_told(tmp_path: Path, bucket: str) -> None:
+    with subprocess.Popen([*SERVE, bucket], cwd=tmp_path, stdout=subprocess.PIPE) as served:
+        try:
+            assert served.stdout is not None
+            with Outlast(json.loads(served.stdout.readline())["address"]) as outlast:
+                outlast.workspace.save("plan", LONG)
+                assert outlast.workspace.get("plan").read() == LONG
+        finally:
+            served.send_signal(signal.SIGTERM)
+    assert (served.returncode, len(stored(bucket)), blobs_in(tmp_path / "home")) == (0, 1, [])
+
+
+def test_a_server_whose_bucket_cannot_be_had_says_so_at_once_and_makes_no_home(tmp_path: Path, bucket: str) -> None:
+    ended = subprocess.run([*SERVE, "s3://no-such-bucket/x"], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert json.loads(ended.stdout)["error"]["code"] == "blobs_refused", ended.stderr
+    assert (ended.returncode > 0, list(tmp_path.iterdir())) == (True, [])

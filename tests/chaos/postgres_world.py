@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ class PostgresWorld:
     """What happens to it is counted in `happened`."""
 
     def __init__(self, server: Server, wire: Wire, folder: Path, seed: int) -> None:
-        self.server, self.wire, self.folder, self.luck = server, wire, folder, random.Random(seed)
+        self.server, self.wire, self.folder, self.seed, self.luck = server, wire, folder, seed, random.Random(seed)
         self.workers: list[subprocess.Popen[bytes]] = []
         self.happened: Counter[str] = Counter()
 
@@ -48,9 +49,9 @@ class PostgresWorld:
             self.begin_worker()
             self.happened["workers that gave up"] += 1
 
-    def stop_worker(self, until: Callable[[], object]) -> None:
+    def stop_worker(self, until: Callable[[], object], luck: random.Random | None = None) -> None:
         """Stop one past its lease, until others have what it had; then it goes on, and finds that it may not."""
-        one = self.luck.choice(self.workers)
+        one = (luck or self.luck).choice(list(self.workers))
         one.send_signal(signal.SIGSTOP)
         try:
             until()
@@ -58,9 +59,9 @@ class PostgresWorld:
             one.send_signal(signal.SIGCONT)
         self.happened["workers stopped"] += 1
 
-    def restart(self, *, away_seconds: float) -> None:
+    def restart(self, *, away_seconds: float, luck: random.Random | None = None) -> None:
         """The server ends all sessions and goes, or crashes; after a while it is there again."""
-        how = self.luck.choice((signal.SIGINT, signal.SIGQUIT))
+        how = (luck or self.luck).choice((signal.SIGINT, signal.SIGQUIT))
         self.server.stop(how)
         time.sleep(away_seconds)
         self.server.start()
@@ -75,6 +76,36 @@ class PostgresWorld:
             one.send_signal(signal.SIGCONT)
             one.kill()
             one.wait()
+
+
+class Repeated:
+    """Something that happens again and again, in a thread of its own: nothing else that happens delays it.
+
+    `quiet` is held while it happens; whoever takes it has a time without.
+    """
+
+    def __init__(self, happen: Callable[[random.Random], None], seconds: tuple[float, float], seed: str) -> None:
+        self._happen, self._seconds, self._luck = happen, seconds, random.Random(seed)
+        self.quiet, self._over, self._error = threading.Lock(), threading.Event(), list[BaseException]()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+
+    def _live(self) -> None:
+        try:
+            while not self._over.wait(self._luck.uniform(*self._seconds)):
+                with self.quiet:
+                    self._happen(self._luck)
+        except BaseException as error:
+            self._error.append(error)
+
+    def __enter__(self) -> "Repeated":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._error:
+            raise self._error[0]
 
 
 @contextmanager

@@ -21,10 +21,11 @@ from ..abuse.figures import figures
 from ..worker.support import until
 from . import postgres_flows
 from .postgres_flows import EVERY, chaos, lines
-from .postgres_world import LEASE_SECONDS, PostgresWorld, a_postgres_world
+from .postgres_world import LEASE_SECONDS, PostgresWorld, Repeated, a_postgres_world
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(3600)]
 STEPS = 20
+ROUND_SECONDS = 60.0
 
 
 def home_of(world: PostgresWorld) -> FoundHome:
@@ -104,14 +105,34 @@ def test_ten_minutes_of_restarts_cuts_stops_and_kills(
 
 
 def go_through(world: PostgresWorld, outlast: Outlast, seconds: float) -> int:
-    """Let things happen for so long, with 64 runs under way: how many runs were begun."""
-    luck, over, started = world.luck, time.monotonic() + seconds, 0
-    kinds: list[tuple[Callable[[], None], float, float]] = [
-        (lambda: world.restart(away_seconds=luck.uniform(0, 2)), 5, 40),
-        (world.cut, 0.5, 4),
-        (lambda: world.stop_worker(until=lambda: time.sleep(LEASE_SECONDS * luck.uniform(1, 3))), 20, 60),
-        (world.kill_worker, 20, 60),
-    ]
+    """Let things happen for so long, with 64 runs under way: how many runs were begun.
+
+    After each minute all that is written so far is verified, while the workers go on.
+    """
+    over, started = time.monotonic() + seconds, 0
+
+    def restart(luck: random.Random) -> None:
+        world.restart(away_seconds=luck.uniform(0, 2), luck=luck)
+
+    def stop(luck: random.Random) -> None:
+        world.stop_worker(lambda: time.sleep(LEASE_SECONDS * luck.uniform(1, 3)), luck)
+
+    restarts = Repeated(restart, (5, 40), f"{world.seed} restarts")
+    stops = Repeated(stop, (20, 60), f"{world.seed} stops")
+    with restarts, stops:
+        while time.monotonic() < over:
+            started = one_round(world, outlast, min(over, time.monotonic() + ROUND_SECONDS), started)
+            with restarts.quiet:
+                found = outlast.verify()
+            assert found.ok, found.problems
+            world.happened["rounds verified"] += 1
+    return started
+
+
+def one_round(world: PostgresWorld, outlast: Outlast, over: float, started: int) -> int:
+    """Cuts and kills until then, and new runs for those that end."""
+    luck = world.luck
+    kinds: list[tuple[Callable[[], None], float, float]] = [(world.cut, 0.5, 4), (world.kill_worker, 20, 60)]
     due = [time.monotonic() + luck.uniform(least, most) for _, least, most in kinds]
     while time.monotonic() < over:
         while started - ended() < 64:

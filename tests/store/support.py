@@ -11,8 +11,24 @@ import apsw
 
 from outlast.ledger.journal import Break, Header, JournalEntry, Payload, check, entry, genesis
 from outlast.store.contract import Hold, LeaseRow, NewRun, Store, Writing
+from outlast.store.contract.blobs import BlobFile, Trash
 
 Job = Callable[[], Any]
+
+
+def kept(trash: Trash) -> list[BlobFile]:
+    """The blobs in their places."""
+    return [blob for shelf in trash.shelves() for blob in shelf.blobs]
+
+
+def thrown(trash: Trash) -> list[BlobFile]:
+    """The blobs in the trash."""
+    return [blob for shelf in trash.shelves() for blob in shelf.trash]
+
+
+def left(trash: Trash) -> list[str]:
+    """What writers who died left unfinished."""
+    return [name for shelf in trash.shelves() for name in shelf.half_written]
 
 
 def new_run(run_id: str, **changed: Any) -> NewRun:

@@ -11,6 +11,7 @@ from outlast.store.contract.blobs import Blobs, Intake, nothing_known
 from outlast.values.codec import digest
 
 from .backends import BLOBS, Backend
+from .support import kept, thrown
 
 
 @pytest.fixture(params=BLOBS)
@@ -86,15 +87,15 @@ def test_a_part_of_large_content_is_proven_without_the_rest(blobs: Blobs, pack: 
 
 def test_a_thrown_blob_is_found_until_it_is_gone_and_comes_back_when_it_is_needed(blobs: Blobs) -> None:
     name, trash = blobs.put(b"content"), blobs.trash()
-    assert [file.name for _, files in trash.shelves() for file in files] == [name]
+    assert [file.name for file in kept(trash)] == [name]
     assert not trash.throw(name, lambda _: True)
     assert not trash.throw(name, lambda _: False)  # it was touched just now
     trash.grace_seconds = -60.0
     assert trash.throw(name, lambda _: False)
-    assert ([file.name for file in trash.content()], blobs.get(name)) == ([name], b"content")
-    [thrown] = trash.content()
-    assert not trash.remove(thrown, lambda _: True)
-    assert (trash.content(), blobs.size_of(name)) == ([], 7)
+    assert ([file.name for file in thrown(trash)], blobs.get(name)) == ([name], b"content")
+    [condemned] = thrown(trash)
+    assert not trash.remove(condemned, lambda _: True)
+    assert (thrown(trash), blobs.size_of(name)) == ([], 7)
     assert trash.throw(name, lambda _: False)
-    assert trash.remove(trash.content()[0], lambda _: False)
+    assert trash.remove(thrown(trash)[0], lambda _: False)
     assert not blobs.has(name)

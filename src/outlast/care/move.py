@@ -242,8 +242,7 @@ def _home_of(found: FoundHome, tenant: str, opened: OpenedStore) -> Home:
 def _copy_blobs(source: FoundHome, to: FoundHome, tenant: str, tell: Progress) -> int:
     """Every blob, also of the trash; what is there already is read through and left."""
     old, new = blobs_of(source.path, tenant), blobs_of(to.path, tenant)
-    names = [blob.name for _, shelf in old.trash().shelves() for blob in shelf]
-    names += [blob.name for blob in old.trash().content()]
+    names = [blob.name for shelf in old.trash().shelves() for blob in (*shelf.blobs, *shelf.trash)]
     for number, name in enumerate(names, 1):
         new.keep(name, old.pieces(name))
         _reached("move.blob")

@@ -143,11 +143,10 @@ def _open_store(found: FoundHome, tenant: str, folder: Path, options: Mapping[st
         restored=lambda: came.backup if (came := restoration_of(found.path)) else "",
         beside=lambda: _bucket_beside(found, tenant),
     )
+    made: dict[str, Any] = {"make": lambda: make_folders(found.path, folder), **options}
     if found.database:
-        make_folders(found.path, folder)
-        return open_store(found.database, tenant=tenant, wanted=wanted, **{"blobs": folder / "blobs", **options})
-    made = {"marker": marker_of(found.path, tenant), "make": lambda: make_folders(found.path, folder)}
-    return open_store(url_of(folder / "outlast.db"), wanted=wanted, **made, **options)
+        return open_store(found.database, tenant=tenant, wanted=wanted, **{"blobs": folder / "blobs", **made})
+    return open_store(url_of(folder / "outlast.db"), wanted=wanted, marker=marker_of(found.path, tenant), **made)
 
 
 def _bucket_beside(found: FoundHome, tenant: str) -> str:

@@ -72,6 +72,9 @@ def _open_file(place: str, *, wanted: BlobsWanted | None = None, **options: Any)
     from outlast.store.sqlite.open import SqliteStore
 
     path = Path(place)
+    if wanted is not None and wanted.url and not path.exists():
+        inspect(path, options.get("marker"))  # one that is lost is told first
+        chosen.refuse_unusable(wanted.url, path.parent.name, path.parent / "blobs")
     return _with_blobs(SqliteStore(path, **options), path.parent / "blobs", path.parent.name, wanted)
 
 
@@ -82,7 +85,9 @@ def _open_server(
         kind = server.PostgresStore
     if blobs is None:
         raise Invalid(detail="a store on PostgreSQL keeps its content in a folder: none is named")
-    return _with_blobs(kind(url, **options), blobs, options.get("tenant", "default"), wanted, look_now=False)
+    tenant, asked = options.get("tenant", "default"), wanted.url if wanted else ""
+    store = kind(url, before=lambda: chosen.refuse_unusable(asked, tenant, blobs), **options)
+    return _with_blobs(store, blobs, tenant, wanted, look_now=False)
 
 
 def _with_blobs(

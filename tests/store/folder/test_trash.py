@@ -14,7 +14,7 @@ from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.trash import FolderTrash
 from outlast.values.codec import digest
 
-from ..support import in_threads
+from ..support import in_threads, kept, left, thrown
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def test_a_thrown_blob_is_found_until_it_is_removed_by_a_later_sweep(trash: Fold
     assert trash.throw(name, nobody)
     assert not trash.blobs.path(name).exists()
     assert (trash.blobs.get(name), trash.blobs.has(name), b"".join(trash.blobs.pieces(name))) == (b"x", True, b"x")
-    assert not trash.remove(trash.content()[0], nobody)  # it has only just come
+    assert not trash.remove(thrown(trash)[0], nobody)  # it has only just come
     os.utime(trash.folder / name, (1, 1))
-    assert trash.remove(trash.content()[0], nobody)
+    assert trash.remove(thrown(trash)[0], nobody)
     assert not trash.blobs.has(name)
     with pytest.raises(IntegrityBroken, match="missing"):
         trash.blobs.get(name)
@@ -53,13 +53,13 @@ def test_a_thrown_blob_is_found_until_it_is_removed_by_a_later_sweep(trash: Fold
 def test_a_reference_that_appeared_meanwhile_puts_the_blob_back(trash: FolderTrash) -> None:
     name = old(trash)
     assert not trash.throw(name, somebody)
-    assert trash.content() == []
+    assert thrown(trash) == []
     assert trash.blobs.path(name).read_bytes() == b"x"
     trash.throw(old(trash), nobody)
     os.utime(trash.folder / name, (1, 1))
-    assert not trash.remove(trash.content()[0], somebody)
+    assert not trash.remove(thrown(trash)[0], somebody)
     assert trash.blobs.path(name).stat().st_mtime > 1_000_000  # and young again
-    assert trash.content() == []
+    assert thrown(trash) == []
 
 
 def test_a_touch_before_the_rename_puts_the_blob_back(trash: FolderTrash) -> None:
@@ -75,8 +75,8 @@ def test_a_blob_in_the_trash_is_written_anew_by_its_next_saver(trash: FolderTras
     trash.throw(name, nobody)
     trash.blobs.put(b"x")
     assert trash.blobs.path(name).read_bytes() == b"x"
-    assert not trash.remove(trash.content()[0], somebody)  # what is in its place stays; the other one is one too many
-    assert (trash.content(), trash.blobs.get(name)) == ([], b"x")
+    assert not trash.remove(thrown(trash)[0], somebody)  # what is in its place stays; the other one is one too many
+    assert (thrown(trash), trash.blobs.get(name)) == ([], b"x")
 
 
 def test_keeping_a_known_blob_that_is_in_the_trash_writes_it_anew(trash: FolderTrash) -> None:
@@ -92,8 +92,11 @@ def test_only_blobs_are_looked_at_in_the_folder(trash: FolderTrash) -> None:
     (shelf / "notes.txt").write_text("mine")
     (shelf / ("a" * 64)).symlink_to("/etc/passwd")
     (trash.blobs.folder / "readme").write_text("mine")
-    assert [(first, [file.name for file in files]) for first, files in trash.shelves()] == [(name[:2], [name])]
-    assert trash.half_written() == []
+    assert [(shelf.first, [file.name for file in shelf.blobs]) for shelf in trash.shelves()] == [
+        (name[:2], [name]),
+        ("", []),
+    ]
+    assert left(trash) == []
 
 
 def test_temporary_files_go_when_their_writer_is_dead_and_the_grace_is_over(trash: FolderTrash) -> None:
@@ -103,10 +106,10 @@ def test_temporary_files_go_when_their_writer_is_dead_and_the_grace_is_over(tras
     names = {pid: shelf / f".{'a' * 64}.{pid}.1" for pid in (dead.pid, os.getpid())}
     for path in names.values():
         path.write_bytes(b"half")
-    assert trash.half_written() == []
+    assert left(trash) == []
     for path in names.values():
         os.utime(path, (1, 1))
-    assert trash.half_written() == [str(names[dead.pid])]
+    assert left(trash) == [str(names[dead.pid])]
 
 
 def test_savers_and_sweeps_at_once_never_lose_a_blob_that_is_referred_to(trash: FolderTrash) -> None:
@@ -132,11 +135,10 @@ def test_savers_and_sweeps_at_once_never_lose_a_blob_that_is_referred_to(trash: 
 
     def sweep() -> None:
         while not over.is_set():
-            for _, files in trash.shelves():
-                for file in files:
-                    if file.old and file.name not in referred:
-                        trash.throw(file.name, referred.__contains__)
-            for file in trash.content():
+            for file in kept(trash):
+                if file.old and file.name not in referred:
+                    trash.throw(file.name, referred.__contains__)
+            for file in thrown(trash):
                 trash.remove(file, referred.__contains__)
 
     sweeper = threading.Thread(target=sweep)
@@ -189,6 +191,6 @@ def test_a_saver_in_another_process_at_any_moment_of_a_throw_keeps_its_blob(tras
             assert saver.stdin is not None
             saver.stdin.close()
     assert said == [name] == [digest(content)]
-    for file in trash.content():  # whatever the trash still has, and however late the next sweep is
+    for file in thrown(trash):  # whatever the trash still has, and however late the next sweep is
         trash.remove(file._replace(old=True), nobody)
     assert trash.blobs.path(name).read_bytes() == content

@@ -12,6 +12,8 @@ from outlast.store.blobs.s3 import S3Blobs
 from outlast.store.blobs.s3_trash import S3Trash
 from outlast.values.codec import digest
 
+from ..support import kept, left, thrown
+
 NAME = digest(b"content")
 
 
@@ -38,9 +40,9 @@ def at_once(blobs: S3Blobs) -> S3Trash:
 def sweep(blobs: S3Blobs, ledger: Ledger) -> None:
     """Remove what is condemned, then condemn what is not needed: as a gc does."""
     trash = at_once(blobs)
-    for blob in trash.content():
+    for blob in thrown(trash):
         trash.remove(blob, ledger.needs)
-    for name in [file.name for _, files in trash.shelves() for file in files if not ledger.needs(file.name)]:
+    for name in [file.name for file in kept(trash) if not ledger.needs(file.name)]:
         trash.throw(name, ledger.needs)
 
 
@@ -85,7 +87,7 @@ def doomed(blobs: S3Blobs, ledger: Ledger) -> None:
 
 def removed(blobs: S3Blobs, ledger: Ledger) -> None:
     condemned(blobs, ledger)
-    assert at_once(blobs).remove(at_once(blobs).content()[0], ledger.needs)
+    assert at_once(blobs).remove(thrown(at_once(blobs))[0], ledger.needs)
 
 
 BEFORE = (absent, there, condemned, doomed, removed)
@@ -102,7 +104,7 @@ def test_what_a_saver_relies_on_is_there_however_a_sweep_comes_between(
 ) -> None:
     """The sweep removes what was condemned before the saver began, and condemns the rest: its second period begins."""
     before(blobs, ledger)
-    old = at_once(blobs).content()
+    old = thrown(at_once(blobs))
 
     def swept() -> None:
         trash = at_once(blobs)
@@ -117,7 +119,7 @@ def test_what_a_saver_relies_on_is_there_however_a_sweep_comes_between(
     for _ in range(3):
         sweep(blobs, ledger)
         assert blobs.get(NAME) == b"content"
-    assert at_once(blobs).content() == []
+    assert thrown(at_once(blobs)) == []
 
 
 @pytest.mark.parametrize("point", ["sweep.trashed", "sweep.dated", "sweep.doomed", "sweep.emptied"])
@@ -153,7 +155,7 @@ def test_no_saver_writes_under_a_key_whose_content_has_just_gone(blobs: S3Blobs,
     blobs.put(b"content")
     ledger.refs.add(NAME)
     assert [*blobs._look(NAME).usable] != ["0"]  # a sweep that was held up may still remove it
-    assert at_once(blobs).half_written() == []  # what says so stays for a day
+    assert left(at_once(blobs)) == []  # what says so stays for a day
     for _ in range(3):
         sweep(blobs, ledger)
     assert len(blobs._look(NAME).content) == 1
@@ -182,7 +184,7 @@ def test_what_was_written_or_condemned_lately_stays(blobs: S3Blobs, ledger: Ledg
     assert not usual.throw(NAME, ledger.needs)
     assert keys_of(blobs) == ["0"]
     assert at_once(blobs).throw(NAME, ledger.needs)
-    [blob] = usual.content()
+    [blob] = thrown(usual)
     assert not blob.old
     assert not usual.remove(blob, ledger.needs)
     assert not usual.remove(blob._replace(old=True), ledger.needs)  # by a clock of this machine that is wrong

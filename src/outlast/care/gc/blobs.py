@@ -218,13 +218,15 @@ class Cleared(Struct, frozen=True):
 
 def find_unneeded(home: Home, freed: Iterable[str] = ()) -> Unneeded:
     """Look for it. `freed` are blobs that will have no reference once the runs that go have gone."""
-    trash, freed = home.blobs.trash(), {*freed, *home.store.read(_abandoned)}
-    found, total = [], 0
-    for first, files in trash.shelves():
-        needed = home.store.read(partial(_referred, first=first)) - freed
-        found += [file for file in files if file.old and file.name not in needed]
-        total += sum(file.size_bytes for file in files)
-    return Unneeded(tuple(found), tuple(trash.content()), tuple(trash.half_written()), _work_folders(home), total)
+    freed = {*freed, *home.store.read(_abandoned)}
+    found, trash, left, total = list[BlobFile](), list[BlobFile](), list[str](), 0
+    for shelf in home.blobs.trash().shelves():
+        needed = home.store.read(partial(_referred, first=shelf.first)) - freed if shelf.blobs else set()
+        found += [file for file in shelf.blobs if file.old and file.name not in needed]
+        total += sum(file.size_bytes for file in shelf.blobs)
+        trash += shelf.trash
+        left += shelf.half_written
+    return Unneeded(tuple(found), tuple(trash), tuple(left), _work_folders(home), total)
 
 
 def drop_abandoned(home: Home) -> None:

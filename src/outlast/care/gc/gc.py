@@ -263,18 +263,19 @@ def _data_bytes(home: Home) -> int:
 
 def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
     """What would go."""
-    size, planned = _disk_bytes(caller.home), plan(caller, rule, versions)
+    planned = plan(caller, rule, versions)
     found = blobs.find_unneeded(caller.home, planned.freed)
+    size = _disk_bytes(caller.home.store.room().size_bytes, found)
     old = tuple(blob for blob in found.trash if blob.old)
     cleared = blobs.Cleared(found.blobs, old, files=len(found.half_written) + len(found.folders))
     left = caller.home.store.read(lambda look: len(look.unswept()))
-    return _report(caller.home, planned, cleared, dry_run=True, unswept=left, size_before=size)
+    return _report(caller.home, planned, cleared, size, size, dry_run=True, unswept=left)
 
 
 def _swept(
     caller: Caller, rule: SweepRule, versions: VersionRule, batch: int, vacuum: bool, progress: Progress
 ) -> Swept:
-    size = _disk_bytes(caller.home)
+    database = caller.home.store.room().size_bytes
     left = caller.home.store.read(lambda look: look.unswept())
     troubles = removal.finish(caller.home, left) if left else []
     blobs.drop_abandoned(caller.home)
@@ -283,7 +284,8 @@ def _swept(
     assert planned.mentions is not None
     removed, still = old_versions.remove(caller, planned.versions, planned.mentions)
     gone, more = removal.remove_runs(caller, planned.runs, planned.weights, batch, progress)
-    cleared = blobs.clear(caller.home, blobs.find_unneeded(caller.home))
+    found = blobs.find_unneeded(caller.home)
+    cleared = blobs.clear(caller.home, found)
     troubles += [*still, *more, *cleared.troubles]
     stayed = [run.id for run in planned.runs if run.id not in gone]
     if stayed:
@@ -292,7 +294,9 @@ def _swept(
         if not caller.home.blobs.has(name):
             raise IntegrityBroken(f"blob {name[:12]}", "an unfinished run needs it, and it is gone after this gc")
     refusal = _vacuum(caller.home) if vacuum else ""
-    report = _report(caller.home, planned, cleared, dry_run=False, unswept=len(left), size_before=size)
+    after = _disk_bytes(caller.home.store.room().size_bytes, found) - sum(blob.size_bytes for blob in cleared.trash)
+    size = _disk_bytes(database, found)
+    report = _report(caller.home, planned, cleared, size, after, dry_run=False, unswept=len(left))
     runs = tuple(run for run in report.runs if run.id in gone)
     vacuumed = vacuum and not refusal
     report = replace(report, artifacts=tuple(removed))
@@ -308,13 +312,13 @@ def _vacuum(home: Home) -> str:
     return ""
 
 
-def _disk_bytes(home: Home) -> int:
-    found = blobs.find_unneeded(home)
-    return home.store.room().size_bytes + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
+def _disk_bytes(database: int, found: blobs.Unneeded) -> int:
+    """What a database of this size takes with the blobs that were found, which a bucket is asked for once."""
+    return database + found.blob_bytes + sum(blob.size_bytes for blob in found.trash)
 
 
 def _report(
-    home: Home, planned: Planned, cleared: blobs.Cleared, *, dry_run: bool, unswept: int, size_before: int
+    home: Home, planned: Planned, cleared: blobs.Cleared, before: int, after: int, *, dry_run: bool, unswept: int
 ) -> Swept:
     runs = (SweptRun(run.id, run.flow, run.task, run.status, moment(run.ended_at), planned.sizes[run.key])
             for run in planned.runs)  # fmt: skip
@@ -329,8 +333,8 @@ def _report(
         restored=cleared.restored,
         files=cleared.files,
         unswept=unswept,
-        size_before=size_before,
-        size_after=size_before if dry_run else _disk_bytes(home),
+        size_before=before,
+        size_after=after,
         free_bytes=home.store.room().free_bytes,
         vacuumed=False,
         troubles=cleared.troubles,

@@ -190,6 +190,8 @@ def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits
     if temporal is not None:
         late.temporal.check_place(home.database, temporal)
     late.identity.refuse_open_door(home, host, require_key=given["require_key"])
+    if call.blobs or os.environ.get("OUTLAST_BLOBS"):  # a bucket that cannot be had is told now, not by every request
+        late.door.open_for("cli", home, tenant=tenant, make=True, blobs=call.blobs).close()
     opened = late.identity.listen(host, port)
     address = late.identity.address_of(opened)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from outlast.errors import BlobsElsewhere, BlobsTaken, ExtraMissing, IntegrityBroken, OutlastError
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.place import BucketPlace, place_of
-from outlast.store.contract.blobs import BlobsWanted
+from outlast.store.contract.blobs import BlobsWanted, nothing_inside
 from outlast.store.contract.runs import MARK
 
 if TYPE_CHECKING:
@@ -109,6 +109,20 @@ def blobs_for(
     if look_now:
         blobs.remember()
     return cast("Blobs", blobs)
+
+
+def refuse_unusable(url: str, tenant: str, folder: Path) -> None:
+    """Nothing, if a ledger that is about to be made can have this place; else nothing is made.
+
+    Raises Invalid, ExtraMissing, BlobsTaken, BlobsUnreachable, BlobsRefused.
+    """
+    if url:
+        blobs = opened(place_of(url), tenant, folder, "", nothing_inside)
+        if blobs.claimed_by():
+            raise BlobsTaken(blobs.place)
+        trial = f"probe-{secrets.token_hex(8)}/0"
+        blobs.bucket.put(trial, b"")
+        blobs.bucket.remove(trial)
 
 
 def choose(store: Store, folder: Path, tenant: str, url: str) -> ChosenBucket | None:

@@ -26,7 +26,7 @@ from outlast.store.blobs.bucket import BucketObject
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.s3 import GONE, OWNER, TRASH, Held, S3Blobs, _path, held_of
 from outlast.store.blobs.trash import GRACE_SECONDS, FolderTrash
-from outlast.store.contract.blobs import BlobFile, IsNeeded
+from outlast.store.contract.blobs import BlobFile, IsNeeded, Shelf
 
 GONE_SECONDS = 24 * 3600.0
 STALE_SECONDS = 30.0  # after which what was read before a removal is read again
@@ -44,33 +44,26 @@ class S3Trash:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    def shelves(self) -> Iterator[tuple[str, list[BlobFile]]]:
-        """The blobs that are not condemned, by the first two digits of their names."""
-        for shelf in self._shelves():
-            found = ((name, held.usable) for name, held in self._held(shelf).items())
-            yield shelf, [_blob(name, there, self._is_old) for name, there in found if there]
+    def shelves(self) -> Iterator[Shelf]:
+        """By the first two digits of their names; last what was left on its way here, on this machine."""
+        for first in self._bucket.folders():
+            if len(first) == 2 and {*first} <= _HEX:
+                held = self._held(first)
+                yield Shelf(first, self._usable(held), self._condemned(held), list(_old_marks(held)))
+        yield Shelf("", [], [], [left for shelf in self._spool.shelves() for left in shelf.half_written])
 
-    def content(self) -> list[BlobFile]:
-        """The condemned blobs."""
-        found = []
-        for shelf in self._shelves():
-            for name, held in self._held(shelf).items():
-                there = {key: each for key, each in held.content.items() if held.is_condemned(key)}
-                marks = [held.trash[key] for key in there if key in held.trash]
-                if there:
-                    found.append(BlobFile(name, _size(there), all(map(self._is_old, marks))))
-        return found
+    def _usable(self, found: dict[str, Held]) -> list[BlobFile]:
+        there = [(name, held.usable) for name, held in found.items()]
+        return [_blob(name, usable, self._is_old) for name, usable in there if usable]
 
-    def half_written(self) -> list[str]:
-        """What was left on its way here, on this machine; and marks of content that went a day ago or more."""
-        return [*self._spool.half_written(), *self._old_marks()]
-
-    def _old_marks(self) -> Iterator[str]:
-        for shelf in self._shelves():
-            for held in self._held(shelf).values():
-                for key, mark in held.gone.items():
-                    if key not in held.content and mark.at < time.time() - GONE_SECONDS:
-                        yield from (each.path for each in (held.trash.get(key), mark) if each)
+    def _condemned(self, found: dict[str, Held]) -> list[BlobFile]:
+        condemned = []
+        for name, held in found.items():
+            there = {key: each for key, each in held.content.items() if held.is_condemned(key)}
+            marks = [held.trash[key] for key in there if key in held.trash]
+            if there:
+                condemned.append(BlobFile(name, _size(there), all(map(self._is_old, marks))))
+        return condemned
 
     def clear(self, name: str) -> str:
         """Remove what was left; says why it could not be, else nothing."""
@@ -82,9 +75,6 @@ class S3Trash:
         except OutlastError as error:
             return f"{name} could not be removed: {error}"
         return ""
-
-    def _shelves(self) -> list[str]:
-        return [name for name in self._bucket.folders() if len(name) == 2 and {*name} <= _HEX]
 
     def _held(self, shelf: str) -> dict[str, Held]:
         found = defaultdict[str, list[BucketObject]](list)
@@ -179,6 +169,14 @@ class S3Trash:
             if self.blobs.claimed_by() != self.blobs.owner:
                 raise BlobsTaken(self.blobs.place)
             self._is_checked = True
+
+
+def _old_marks(found: dict[str, Held]) -> Iterator[str]:
+    """The marks of content that went a day ago or more."""
+    for held in found.values():
+        for key, mark in held.gone.items():
+            if key not in held.content and mark.at < time.time() - GONE_SECONDS:
+                yield from (each.path for each in (held.trash.get(key), mark) if each)
 
 
 def _blob(name: str, there: dict[str, BucketObject], is_old: object) -> BlobFile:

@@ -24,7 +24,7 @@ from pathlib import Path
 from outlast import failpoints
 from outlast.errors import HomeReadOnly
 from outlast.store.blobs.folder import FolderBlobs
-from outlast.store.contract.blobs import BlobFile, IsNeeded
+from outlast.store.contract.blobs import BlobFile, IsNeeded, Shelf
 from outlast.store.disk import translated
 from outlast.values.private import make_folder
 
@@ -42,21 +42,14 @@ class FolderTrash:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    def shelves(self) -> Iterator[tuple[str, list[BlobFile]]]:
-        """The blobs in their places, by the first two digits of their names."""
+    def shelves(self) -> Iterator[Shelf]:
+        """The blobs by the first two digits of their names, with the paths of what is half-written; then the trash."""
         for entry in _entries(self.blobs.folder):
             if len(entry.name) == 2 and entry.is_dir(follow_symlinks=False):
-                yield entry.name, self._files(Path(entry.path))
-
-    def content(self) -> list[BlobFile]:
-        """The blobs in the trash."""
-        return self._files(self.folder)
-
-    def half_written(self) -> list[str]:
-        """What writers that died left unfinished, a grace period ago or more: paths of files."""
-        folders = [Path(entry.path) for entry in _entries(self.blobs.folder) if len(entry.name) == 2]
-        found = [Path(entry.path) for folder in folders for entry in _entries(folder)]
-        return [str(path) for path in found if self._is_left_over(path)]
+                folder = Path(entry.path)
+                left = [each.path for each in _entries(folder) if self._is_left_over(Path(each.path))]
+                yield Shelf(entry.name, self._files(folder), [], left)
+        yield Shelf("", [], self._files(self.folder), [])
 
     def _files(self, folder: Path) -> list[BlobFile]:
         found = []

@@ -47,6 +47,15 @@ class BlobFile(NamedTuple):
     old: bool  # nobody has touched it for a grace period
 
 
+class Shelf(NamedTuple):
+    """A part of what is kept, as it was found by one look."""
+
+    first: str  # how the names of its blobs begin
+    blobs: list[BlobFile]  # in their places
+    trash: list[BlobFile]  # of the trash
+    half_written: list[str]  # what writers who died left unfinished, a grace period ago or more, by names for `clear`
+
+
 IsNeeded = Callable[[str], bool]
 
 
@@ -90,16 +99,8 @@ class Trash(Protocol):
 
     grace_seconds: float
 
-    def shelves(self) -> Iterator[tuple[str, list[BlobFile]]]:
-        """The blobs in their places, by the first two digits of their names."""
-        ...
-
-    def content(self) -> list[BlobFile]:
-        """The blobs in the trash."""
-        ...
-
-    def half_written(self) -> list[str]:
-        """What writers who died left unfinished, a grace period ago or more, by names for `clear`."""
+    def shelves(self) -> Iterator[Shelf]:
+        """All that is here, part by part, each looked at once: a bucket is listed but one time."""
         ...
 
     def refusal(self) -> str:

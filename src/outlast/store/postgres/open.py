@@ -27,7 +27,7 @@ from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
 from outlast.store.postgres.pooler import refuse_lent
-from outlast.store.postgres.schema import lock_of, migrate, moving_of, schema_of
+from outlast.store.postgres.schema import lock_of, migrate, moving_of, nothing, schema_of
 from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
 from outlast.store.statements import migrations, newest_version
@@ -60,8 +60,13 @@ class PostgresStore:
         patience_seconds: float = PATIENCE_SECONDS,
         busy_seconds: float = PATIENCE_SECONDS,
         is_moving: bool = False,
+        before: Callable[[], None] = nothing,
+        make: Callable[[], object] = nothing,
     ) -> None:
-        """`busy_seconds`: no longer than that is waited for a server that is away; `is_moving`: it has no name yet."""
+        """`busy_seconds`: no longer than that is waited for a server that is away; `is_moving`: it has no name yet.
+
+        `before` is called before a schema is made, which is not if it raises; `make` once it is there.
+        """
         patience_seconds = min(patience_seconds, busy_seconds)
         self._url, self._tenant, self._schema, self._pid = url, tenant, schema_of(tenant), os.getpid()
         if is_moving:
@@ -75,9 +80,15 @@ class PostgresStore:
         self._seen, self._version = "", 0
         self._look = _Look()
         self._listener: Listener | None = None
+        self._before = before
         self._gaps: dict[int, int] = {}  # entries before which one is missing, and the transactions to wait for
         with self._translated():
             self._writer = PostgresWriter(self._connect_writer, self.translate, patience_seconds)
+        try:
+            make()
+        except BaseException:
+            self._writer.close()
+            raise
         self._readers: ConnectionPool[Link] = ConnectionPool(
             url,
             kwargs={"autocommit": True, "cursor_factory": RawCursor, "client_encoding": "utf8"},
@@ -277,9 +288,9 @@ class PostgresStore:
         tx.entries_after = self.entries_after
         pid, _, encoding, synced, _ = tx._one("about_connection")
         refuse_lent(connection, pid, self._url, self._schema, self.place)
-        migrate(connection, self._schema, self.place, tenant=self._tenant)
         if encoding != "UTF8":
             raise StoreForeign(self.place, f"its encoding is {encoding}, not UTF8")
+        migrate(connection, self._schema, self.place, tenant=self._tenant, before=self._before)
         if synced == "off":
             tx.do("SET synchronous_commit = on")  # what is told is on the disk
         return tx

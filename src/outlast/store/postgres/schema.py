@@ -7,7 +7,7 @@ anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from psycopg import Error as DriverError
@@ -41,11 +41,27 @@ def lock_of(schema: str) -> int:
     return int.from_bytes(sha256(f"outlast {schema}".encode()).digest()[:8], signed=True)
 
 
-def migrate(connection: Link, schema: str, place: str, steps: Steps | None = None, *, tenant: str = "") -> None:
-    """Make what is missing, all of it or nothing. Raises StoreNewer, StoreForeign."""
+def nothing() -> None:
+    """What is asked before a schema is made, where nothing is."""
+
+
+def migrate(
+    connection: Link,
+    schema: str,
+    place: str,
+    steps: Steps | None = None,
+    *,
+    tenant: str = "",
+    before: Callable[[], None] = nothing,
+) -> None:
+    """Make what is missing, all of it or nothing; nothing where `before` raises, which is called before a schema is
+    made. Raises StoreNewer, StoreForeign."""
     newest = steps[-1][0] if steps else newest_version("postgres")
-    if _version(connection, schema, place, newest) == newest:
+    found = _version(connection, schema, place, newest)
+    if found == newest:
         return
+    if found == 0:
+        before()
     with connection.transaction():
         connection.execute(SQL("SELECT pg_advisory_xact_lock({})").format(lock_of(schema)))
         found = _version(connection, schema, place, newest)  # under the lock: another process may have been first
