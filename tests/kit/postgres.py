@@ -79,6 +79,10 @@ class Server:
             return False
         return True
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def stop(self, how: int = signal.SIGINT) -> None:
         """SIGINT ends every session at once; SIGKILL is a crash."""
         self._process.send_signal(how)
