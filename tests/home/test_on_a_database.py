@@ -14,13 +14,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from outlast.clock import SharedClock
 from outlast.errors import Unauthenticated
 from outlast.flows.loading import load_module
 from outlast.home.keys import Keys
 from outlast.home.place import FoundHome, folder_beside, tenants_of
 from outlast.worker.notify import Notifier
+from outlast.worker.place import WorkPlace
 from outlast.worker.targets import Target
 
 from ..kit.postgres import server
@@ -279,3 +280,17 @@ def test_of_two_machines_that_work_on_it_one_tells_and_the_other_knows(url: str,
         runs.append(outlast.run(flow, "kelp", task="last").run_id)
         assert [each.send_all() for each in reversed(tellers)] == [1, 0]
     assert [json.loads(line)["run_id"] for line in told.read_text().splitlines()] == runs
+
+
+def test_workers_of_one_database_look_for_the_dead_by_turns(url: str, folder: Path) -> None:
+    """However many there are, all of them together look about twice a second: each of forty after ten seconds."""
+    settings = Settings(lease_seconds=300.0)
+    with Outlast(FoundHome(folder / "beside", database=url), settings=settings) as outlast:
+        others = [WorkPlace(outlast, lambda: None, only_given=False) for _ in range(40)]
+        for other in others:
+            other.enlist(1)
+            other.unhook()
+        assert list(others[-1].due()) == []
+        assert others[-1].seconds_left() > 1.0
+        for other in others:
+            other.leave()

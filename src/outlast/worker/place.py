@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, Unavailable
+from outlast.ids import chance
 from outlast.python.named_flows import find_flow
 from outlast.runs import find, same_flow
 from outlast.runs.live import Executor
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from outlast.runs.find import Due
     from outlast.store.contract import Reading, RunRow, ScheduleRow, WorkerRow
 
-SWEEP_SECONDS = 0.5  # between two looks for processes that died
+SWEEP_SECONDS = 0.5  # between two looks for processes that died; of all workers together, where machines share a home
 SPARED = 250  # after a look that took so long, such a multiple passes before the next sweep
 SPARED_SOON = 4  # and before one that something rang for
 REFUSED_SECONDS = 60.0  # before a run that was refused is tried again; doubles
@@ -61,7 +62,7 @@ class WorkPlace:
         self._ring = ring
         self.unhook = self._home.store.when_written(self.rung)
         self._enlisted: WorkerRow | None = None
-        self._sign_at = 0.0
+        self._sign_at, self._sweep_seconds = 0.0, SWEEP_SECONDS
 
     def rung(self) -> None:
         """Something was written here."""
@@ -86,7 +87,12 @@ class WorkPlace:
             self._signed()
 
     def _signed(self) -> None:
-        self._sign_at = time.monotonic() + self._home.settings.lease_seconds / 3
+        """A home of many machines may have a thousand workers: what each would look for is looked for by turns."""
+        most = self._home.settings.lease_seconds / 3
+        self._sign_at = time.monotonic() + most
+        if self._home.database:
+            others = self._home.store.read(lambda look: len(look.workers_at_work()))
+            self._sweep_seconds = max(SWEEP_SECONDS, min(SWEEP_SECONDS * others * (0.5 + chance()), most))
 
     def is_first(self) -> bool:
         """Whether of the living workers of its engine it is the one that began first: what one does, it does."""
@@ -115,7 +121,7 @@ class WorkPlace:
         self._next_due = coming
         self._spared_until = now + took * SPARED_SOON
         if wide:
-            self._sweep_at = now + max(SWEEP_SECONDS, took * SPARED)
+            self._sweep_at = now + max(self._sweep_seconds, took * SPARED)
         self._looks = True
         for one in found:
             if self._may_take(one.run_id) and not queue.make_ready(self._caller, one.run_id):

@@ -7,14 +7,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from outlast.errors import LeaseLost
 from outlast.store import open as open_by_url
-from outlast.store.contract import Store
+from outlast.store.contract import Hold, Store, Writing
 
 from ...kit.postgres import Server, new_folder
-from ..support import begin, broken, lease_of, some, take_over
+from ..support import begin, broken, lease_of, new_run, some, start_of, take_over
 
 
 class CopiedServer(Server):
@@ -82,6 +83,33 @@ def test_the_same_epoch_and_head_are_not_the_same_history(own: CopiedServer, sto
             one.finish(one.put(before, late))
     other.finish(other.put(after, [some(2)]))
     assert broken(one, "run1", 2) is None
+
+
+def test_work_that_was_lost_in_a_crash_is_done_again_although_another_has_its_number_of_a_transaction(
+    own: CopiedServer, stores: list[Store]
+) -> None:
+    """The number of a transaction of which nothing came to the disk is given again after a crash."""
+    numbers: list[int] = []
+
+    def work(tx: Writing) -> Hold:
+        if not numbers:
+            connection = tx.connection  # type: ignore[attr-defined]
+            numbers.append(number_of(connection))
+            own.stop(signal.SIGQUIT)
+            own.start()
+            with psycopg.connect(own.url("postgres"), autocommit=True) as other:
+                while number_of(other) < numbers[0]:  # each is a transaction, and is committed
+                    pass
+        return tx.add_run(new_run("run1"), start_of("run1"), "p1")
+
+    hold = stores[0].write(work)
+    stores[0].finish(stores[0].put(hold, [some(1)]))
+    assert broken(stores[1], "run1", 1) is None
+
+
+def number_of(connection: psycopg.Connection[tuple[int]]) -> int:
+    ((number,),) = connection.execute("SELECT pg_current_xact_id()::text::bigint")
+    return number
 
 
 def test_a_run_whose_number_another_has_after_a_failover_writes_nothing_to_it(

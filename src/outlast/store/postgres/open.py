@@ -20,15 +20,16 @@ from psycopg import RawCursor
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from outlast.errors import Invalid, OutlastError, StoreBusy, StoreForeign, StoreForked
+from outlast.ids import random_id
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
 from outlast.store.postgres import connection as driver
-from outlast.store.postgres.connection import Link, named_statements, place_of, set_up
+from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
 from outlast.store.postgres.pooler import refuse_lent
 from outlast.store.postgres.schema import lock_of, migrate, moving_of, nothing, schema_of
-from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
+from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
 from outlast.store.statements import migrations, newest_version
 
@@ -80,7 +81,7 @@ class PostgresStore:
         self._seen, self._version = "", 0
         self._look = _Look()
         self._listener: Listener | None = None
-        self._before = before
+        self._before, self._marked = before, f"{MARKED}{time.time_ns() // 1000:020d} {random_id()}"
         self._gaps: dict[int, int] = {}  # entries before which one is missing, and the transactions to wait for
         with self._translated():
             self._writer = PostgresWriter(self._connect_writer, self.translate, patience_seconds)
@@ -90,7 +91,7 @@ class PostgresStore:
             self._writer.close()
             raise
         self._readers: ConnectionPool[Link] = ConnectionPool(
-            url,
+            noticing(url),
             kwargs={"autocommit": True, "cursor_factory": RawCursor, "client_encoding": "utf8"},
             configure=lambda connection: set_up(connection, self._schema),
             check=ConnectionPool.check_connection,
@@ -284,7 +285,8 @@ class PostgresStore:
             raise
 
     def _ready(self, connection: Link) -> PostgresTransaction:
-        tx = PostgresTransaction(connection, self._sql, lock_of(self._schema), self.place, channel_of(self._schema))
+        given = (lock_of(self._schema), self.place, channel_of(self._schema), self._marked)
+        tx = PostgresTransaction(connection, self._sql, *given)
         tx.entries_after = self.entries_after
         pid, _, encoding, synced, _ = tx._one("about_connection")
         refuse_lent(connection, pid, self._url, self._schema, self.place)

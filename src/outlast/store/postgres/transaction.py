@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import Any
 
 from psycopg.sql import SQL, Identifier
@@ -36,9 +37,15 @@ from outlast.store.nouns.queues import (
 )
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
-from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites
+from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites, Prepared
 from outlast.store.statements import newest_version
 
+MARKED = "work "  # how the names of marks begin; then comes when their process began, so that old ones are together
+DAY_US = 86_400_000_000
+_MARK = (
+    "INSERT INTO counters (name, last) VALUES ('{name}', {mark}) ON CONFLICT (name) DO UPDATE SET last = excluded.last;"
+)
+_CLEAR = "DELETE FROM counters WHERE name >= '{name}' AND name < '{upto}' AND last < {day};"
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
@@ -91,12 +98,17 @@ class PostgresTransaction(
 ):
     """Lookups and writes inside one open transaction."""
 
-    def __init__(self, connection: Link, sql: dict[str, str], lock: int, place: str, channel: str = "") -> None:
+    def __init__(
+        self, connection: Link, sql: dict[str, str], lock: int, place: str, channel: str = "", marked: str = MARKED
+    ) -> None:
+        """`marked` is the name by which this process marks what it commits."""
         super().__init__(connection, sql)
         self._notify = SQL("NOTIFY {}; COMMIT").format(Identifier(channel)).as_string(connection) if channel else ""
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
-        self.xid = ""  # of the transaction that is open, or was last
-        self._lock, self._place = lock, place
+        self.mark = 0  # of the transaction that is open, or was last; none of two is the same
+        self._marked, self.last_mark = marked, 0
+        self._lock, self._locked, self._place = lock, _NUMBER(lock), place
+        self._append_one = Prepared(connection, "outlast_append", sql["append_entry"], _ENTRY)
         self._about = self._one("about_connection")
         self.ahead_us: int = self._about[-1] - time.time_ns() // 1000  # the server's clock, of this one
 
@@ -112,14 +124,33 @@ class PostgresTransaction(
         Raises StoreNewer when another process has brought the schema to a newer version meanwhile.
         """
         how = "" if synced else "SET LOCAL synchronous_commit = off;"
-        ask = f"SELECT pg_current_xact_id()::text, version, {NOW} FROM schema_version"  # sees what the lock waited for
-        cursor = self.connection.execute(f"BEGIN; {how} SELECT pg_advisory_xact_lock({self._lock}); {ask}")
+        ask = f"SELECT version, {NOW} FROM schema_version"  # sees what the lock waited for
+        mark = max(self.last_mark + 1, time.time_ns() // 1000)
+        write = f"{self._cleared(mark)} {_MARK.format(name=self._marked, mark=mark)}"
+        cursor = self.connection.execute(f"BEGIN; {how} SELECT pg_advisory_xact_lock({self._lock}); {write} {ask}")
+        self.mark = mark
         while cursor.nextset():
             pass
-        ((self.xid, version, now),) = cursor.fetchall()
+        ((version, now),) = cursor.fetchall()
         self.ahead_us = now - time.time_ns() // 1000
         if version != newest_version("postgres"):
             raise StoreNewer(self._place, version, newest_version("postgres"))
+
+    def _cleared(self, now: int) -> str:
+        """The first time, also forget the marks of processes that wrote nothing for a day."""
+        first, self.last_mark, day = not self.last_mark, now, now - DAY_US
+        return _CLEAR.format(name=MARKED, upto=f"{MARKED}{day:020d}", day=day) if first else ""
+
+    def is_marked(self, mark: int) -> bool:
+        """Whether the transaction that had this mark is committed: asked before another one is begun."""
+        found = self._one("last_mark", self._marked)
+        return found is not None and found[0] == mark
+
+    def unmark(self) -> None:
+        """This process writes no more. No disk is waited for."""
+        if self.last_mark and not self.connection.closed:
+            gone = _CLEAR.format(name=self._marked, upto=f"{self._marked}~", day=self.last_mark + 1)
+            self.connection.execute(f"BEGIN; SET LOCAL synchronous_commit = off; {gone} COMMIT")
 
     def later(self, chain: int) -> Later | None:
         """Of a journal that this transaction has lengthened nobody else can read everything yet."""
@@ -174,10 +205,9 @@ class PostgresTransaction(
         hash_ = link(before, entry.header)
         self.moved.append((hold, head, before))
         hold.head, hold.hash = head + 1, hash_
-        where = (hold.lease_key, hold.epoch, head, before, hold.run_key, head + 1)
-        given = (self._lock, hash_, *where, entry.header, entry.payload)
-        self.do(self.sql["append_entry"], given, prepare=True)
-        stale = set() if self.changes() else {hold}
+        lease, epoch, at, run, seq = map(_NUMBER, (hold.lease_key, hold.epoch, head, hold.run_key, head + 1))
+        given = (self._locked, hash_, lease, epoch, at, before, run, seq, entry.header, entry.payload)
+        stale = set() if self._append_one.changed(given) else {hold}
         self.put_back(only=stale)
         return stale
 
@@ -225,6 +255,9 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     return list(groups.items())
 
 
+_NUMBER = Struct("!q").pack
+_INT8, _BYTEA = 20, 17  # as the server knows them
+_ENTRY = (_INT8, _BYTEA, _INT8, _INT8, _INT8, _BYTEA, _INT8, _INT8, _BYTEA, _BYTEA)
 _ENDS = (Numbers, Numbers, Numbers, Numbers, Pieces, Numbers, Pieces, Numbers)
 _ROWS = (Numbers, Numbers, Pieces, Pieces, Pieces)
 

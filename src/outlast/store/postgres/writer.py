@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from psycopg import Error as DriverError
 from psycopg import OperationalError
@@ -86,6 +87,8 @@ class PostgresWriter(CommitQueue):
     def close(self) -> None:
         self.end_thread()
         with self._mutex:
+            with suppress(DriverError):  # others forget it, a day later
+                self._tx.unmark()
             self._tx.connection.close()
 
     # -- committing, under the mutex -------------------------------------------------------------
@@ -129,7 +132,7 @@ class PostgresWriter(CommitQueue):
     def _commit(self, batch: list[Item]) -> None:
         tx = self._tx
         tx.moved.clear()
-        tx.xid, self._durable = "", False
+        tx.mark, self._durable = 0, False
         if failpoints.armed:
             failpoints.armed("commit.begin")
         try:
@@ -183,13 +186,13 @@ class PostgresWriter(CommitQueue):
         if self._tx.connection.info.transaction_status != TransactionStatus.IDLE:
             self._undo()
             return False
-        return self._found(_expected(self._tx), self._tx.xid)
+        return self._found(_expected(self._tx), self._tx.mark)
 
     def _landed(self, batch: Sequence[Item], until: float) -> bool:
         """Whether a batch whose connection was lost is in the database after all."""
-        expected, xid = _expected(self._tx), self._tx.xid
+        expected, mark = _expected(self._tx), self._tx.mark
         self._reconnect(until)
-        if not self._found(expected, xid):
+        if not self._found(expected, mark):
             return False
         for item in batch:  # what is there is there whole; an append that is not was stale
             if item.hold in expected and not self._is_there(item.hold, *expected[item.hold]):
@@ -197,10 +200,10 @@ class PostgresWriter(CommitQueue):
         self._durable = True
         return True
 
-    def _found(self, expected: Expected, xid: str) -> bool:
-        """Look for a batch by its transaction or its entries, and set the heads of its holds by that."""
+    def _found(self, expected: Expected, mark: int) -> bool:
+        """Look for a batch by its mark or its entries, and set the heads of its holds by that."""
         found = {hold for hold, end in expected.items() if self._is_there(hold, *end)}
-        done = self._tx._one("status_of_transaction", xid)[0] == "committed" if xid else bool(found)
+        done = self._tx.is_marked(mark) if mark else bool(found)
         self._tx.put_back(only=set(expected) - found if done else None)
         self._tx.moved.clear()
         return done
@@ -215,7 +218,7 @@ class PostgresWriter(CommitQueue):
             try:
                 self._tx = self._connect()
                 self._tx._one("end_backend", *old.backend)
-                self._tx.moved, self._tx.ahead_us = old.moved, old.ahead_us
+                self._tx.moved, self._tx.ahead_us, self._tx.last_mark = old.moved, old.ahead_us, old.last_mark
                 return
             except DriverError as error:
                 if time.monotonic() > until:

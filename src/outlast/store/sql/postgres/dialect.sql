@@ -69,8 +69,10 @@ SELECT pg_snapshot_xmin(seen)::text::bigint, pg_snapshot_xmax(seen)::text::bigin
 -- name: entry_numbers
 SELECT key FROM journal WHERE key > ? ORDER BY key LIMIT ?
 
--- name: status_of_transaction
-SELECT pg_xact_status(?::text::xid8)
+-- name: last_mark
+-- What a process wrote with its last piece of work that was committed. The number of a transaction would not do: of one that
+-- was lost in a crash it is given again.
+SELECT last FROM counters WHERE name = ?
 
 -- name: end_backend
 -- Of a connection that was lost: what it was about to do is done or not, and nothing comes later. True once it is gone.
