@@ -35,7 +35,7 @@ def test_a_value_that_another_thread_has_taken_but_not_written_is_safe_before_th
         writer.tell(writer.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
         with writer.lock:
             writer.queue()  # the heart has taken it, and is not on the processor any more
-        assert writer.owes, "a step that begins now must wait"
+        assert writer.owed, "a step that begins now must wait"
         with writer.lock:
             mine = writer.queue()
         writer.write(mine)

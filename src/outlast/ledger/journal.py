@@ -13,7 +13,8 @@ as far as nothing can happen twice by that (`UNTIED`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -94,6 +95,9 @@ class JournalEntry(NamedTuple):
     header: bytes
     payload: bytes | None
     blobs: tuple[str, ...] = ()
+
+
+made_entry: Callable[[tuple[bytes, bytes | None, tuple[str, ...]]], JournalEntry] = partial(tuple.__new__, JournalEntry)
 
 
 class Later(Protocol):

@@ -15,29 +15,29 @@ from outlast.errors import Invalid, RunHeld
 from outlast.flows.spec import FlowSpec
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
 from outlast.home.place import FoundHome
+from outlast.python import rooms
 from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, signed_like, to_its_end
-from outlast.python.handoffs import AsyncHandoffs
 from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
-from outlast.python.schedules import AsyncSchedules
-from outlast.python.sessions import AsyncSessions
 from outlast.python.shared import Shared, make_run
-from outlast.python.tasks import AsyncTasks
-from outlast.python.workspace import AsyncWorkspace
-from outlast.runs import body, home_events
-from outlast.runs.branches import Branches, watch_tasks
-from outlast.runs.call_async import in_thread
-from outlast.runs.outcomes import Awaited, await_end_async, given, receiving
-from outlast.runs.replay.replay import replay_run_async
 from outlast.runs.run import CallOptions, Options, Outcome, unseen
-from outlast.runs.start import claim_run, go_on_async
-from outlast.runs.timeline import Following, follow_async
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.commands.logs import CommandLog
     from outlast.home.caller import Caller
+    from outlast.python import handoffs as late_handoffs
+    from outlast.python import schedules as late_schedules
+    from outlast.python import sessions as late_sessions
+    from outlast.python import tasks as late_tasks
+    from outlast.python import workspace as late_workspace
     from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.handoffs import AsyncHandoffs
     from outlast.python.run import AsyncRun
+    from outlast.python.schedules import AsyncSchedules
+    from outlast.python.sessions import AsyncSessions
+    from outlast.python.tasks import AsyncTasks
     from outlast.python.worker import Worker
+    from outlast.python.workspace import AsyncWorkspace
     from outlast.runs.claim import RunClaim
     from outlast.runs.home_events import HomeEvent
     from outlast.runs.live import Executor
@@ -45,6 +45,12 @@ if TYPE_CHECKING:
     from outlast.runs.receipt import Event
     from outlast.runs.replay.model import RunReplay
     from outlast.runs.waits.interrupt import Interrupt
+else:
+    late_handoffs = late("outlast.python.handoffs")
+    late_schedules = late("outlast.python.schedules")
+    late_sessions = late("outlast.python.sessions")
+    late_tasks = late("outlast.python.tasks")
+    late_workspace = late("outlast.python.workspace")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,27 +85,27 @@ class AsyncOutlast:
     @property
     def handoff(self) -> AsyncHandoffs:
         """Contracts for whoever continues; each call is awaited."""
-        return AsyncHandoffs(self.blocking.handoff)
+        return late_handoffs.AsyncHandoffs(self.blocking.handoff)
 
     @property
     def sessions(self) -> AsyncSessions:
         """Conversations; each call is awaited."""
-        return AsyncSessions(self.blocking.sessions)
+        return late_sessions.AsyncSessions(self.blocking.sessions)
 
     @property
     def workspace(self) -> AsyncWorkspace:
         """Artifacts, records and checkpoints; each call is awaited."""
-        return AsyncWorkspace(self.blocking.workspace)
+        return late_workspace.AsyncWorkspace(self.blocking.workspace)
 
     @property
     def schedules(self) -> AsyncSchedules:
         """Flows that workers run at certain times; each call is awaited."""
-        return AsyncSchedules(self.blocking.schedules)
+        return late_schedules.AsyncSchedules(self.blocking.schedules)
 
     @property
     def tasks(self) -> AsyncTasks:
         """Tasks of a host; each call is awaited."""
-        return AsyncTasks(self.blocking.tasks)
+        return late_tasks.AsyncTasks(self.blocking.tasks)
 
     # -- running flows ---------------------------------------------------------------------------
 
@@ -147,7 +153,7 @@ class AsyncOutlast:
         except RunHeld as held:
             spec, begun = flow.spec, await self._wait_for(held, flow.spec, options)
         if isinstance(begun, Outcome) and begun.status == "queued":
-            begun = await await_end_async(Awaited(self._caller, begun.run_id, None, spec))
+            begun = await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, begun.run_id, None, spec))
         return await self._received(begun, spec)
 
     async def _received(
@@ -155,21 +161,25 @@ class AsyncOutlast:
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         if isinstance(begun, Outcome):
-            return unseen(given(self._caller, begun))
-        with receiving(self._caller, begun.run.id):
-            return unseen(given(self._caller, await go_on_async(self._executor, begun, spec, accept)))
+            return unseen(rooms.outcomes.given(self._caller, begun))
+        with rooms.outcomes.receiving(self._caller, begun.run.id):
+            return unseen(
+                rooms.outcomes.given(self._caller, await rooms.start.go_on_async(self._executor, begun, spec, accept))
+            )
 
     async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         waited_for = self.blocking._awaited(held, spec, options)
         try:
-            return await await_end_async(waited_for)
+            return await rooms.outcomes.await_end_async(waited_for)
         except TimeoutError:
             raise held from None
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run stands once nobody runs it. See Outlast.wait."""
-        return await self._received(await await_end_async(Awaited(self._caller, run_id, timeout)))
+        return await self._received(
+            await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, run_id, timeout))
+        )
 
     @overload
     async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...
@@ -220,7 +230,7 @@ class AsyncOutlast:
             done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
             done.set_result(begun)
             return AsyncStarted(begun.run_id, done)
-        going = asyncio.ensure_future(go_on_async(self._executor, begun, spec))
+        going = asyncio.ensure_future(rooms.start.go_on_async(self._executor, begun, spec))
         claimed = self._caller.home.held.claimed
         going.add_done_callback(lambda _: claimed.discard(begun.run.id))  # cancelled before it began
         return AsyncStarted(begun.run.id, going)
@@ -228,7 +238,7 @@ class AsyncOutlast:
     async def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
         """The outcome of a run that somebody else runs."""
         begun = await self._wait_for(held, spec, options)
-        return begun if isinstance(begun, Outcome) else await go_on_async(self._executor, begun, spec)
+        return begun if isinstance(begun, Outcome) else await rooms.start.go_on_async(self._executor, begun, spec)
 
     async def resume(
         self,
@@ -242,12 +252,12 @@ class AsyncOutlast:
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
         acceptance, spec = acceptance_of(accept, why, partial), self.blocking._spec_of(flow)
-        claimed = claim_run(self._caller, run_id, taken_because(take, why))
+        claimed = rooms.start.claim_run(self._caller, run_id, taken_because(take, why))
         return await self._received(claimed, spec, acceptance)
 
     async def replay(self, run_id: str) -> RunReplay:
         """Run a run's body on its receipts only. See Outlast.replay."""
-        return await replay_run_async(self._executor, run_id)
+        return await rooms.replay.replay_run_async(self._executor, run_id)
 
     async def _opened(self, name: str, options: Options) -> RunClaim | Outcome[Any]:
         """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
@@ -269,16 +279,16 @@ class AsyncOutlast:
         meta: JsonMap | None = None,
     ) -> AsyncIterator[AsyncRun]:
         """A run around existing async code. See Outlast.open."""
-        watch_tasks(asyncio.get_running_loop())
+        rooms.branches.watch_tasks(asyncio.get_running_loop())
         options = self.blocking._asked(task, fresh, session, trace_id, meta)
         begun = await self._opened(name, options)
         if isinstance(begun, Outcome):
             with on_record(self._executor, begun, options, is_async=True) as run:
                 yield run
             return
-        execution, _ = body.prepare(self._executor, begun, Acceptance())
-        execution.branches = Branches(execution.turns(), can_park=False)
-        with body.body(self._executor, execution) as ended:
+        execution, _ = rooms.body.prepare(self._executor, begun, Acceptance())
+        execution.branches = rooms.branches.Branches(execution.turns(), can_park=False)
+        with rooms.body.body(self._executor, execution) as ended:
             yield make_run(execution, True)
         if ended.outcome is not None and ended.outcome.status == "waiting":
             leave(ended.outcome)
@@ -338,7 +348,7 @@ class AsyncOutlast:
 
     def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
-        return follow_async(Following(self._caller, run_id, after))
+        return rooms.timeline.follow_async(rooms.timeline.Following(self._caller, run_id, after))
 
     def follow_all_events(
         self,
@@ -352,8 +362,8 @@ class AsyncOutlast:
         inbox: bool = False,
     ) -> AsyncIterator[HomeEvent]:
         """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
-        asked = home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
-        return home_events.follow_async(home_events.HomeFollowing(self._caller.home, asked, after))
+        asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return rooms.home_events.follow_async(rooms.home_events.HomeFollowing(self._caller.home, asked, after))
 
     async def follow_logs(
         self, run_id: str, step: str | None = None, *, attempt: int | None = None
@@ -410,10 +420,10 @@ class AsyncOutlast:
     async def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""
         live = self._executor.live
-        await in_thread(live.settle)
+        await rooms.call_async.in_thread(live.settle)
         await live.resources.close_loop()
         live.resources.close()  # where they were opened: some objects may be closed by that thread only
-        await in_thread(self._executor.close)
+        await rooms.call_async.in_thread(self._executor.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -27,7 +27,8 @@ from outlast.flows.spec import (
 )
 from outlast.python import rooms
 from outlast.resources.provider import register
-from outlast.runs.call_plain import call_plain, outside_arguments, place_of
+from outlast.runs.attempt import CURRENT
+from outlast.runs.call_plain import call_plain, outside_arguments, refuse_misplaced
 from outlast.runs.step import StepSpec, Work
 from outlast.values.text import duration, nearest
 
@@ -73,10 +74,13 @@ class Step(Generic[P, T]):
         self.plain = cast(Callable[P, T], spec.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        frame = place_of(self.spec)
-        if frame is None:
-            return cast(T, self.spec.function(*args, **outside_arguments(self.spec, kwargs)))
-        return cast(T, self._call(frame, self.spec, args, kwargs))
+        frame = CURRENT.get()
+        if frame is None or frame.attempt is not None:  # hardly ever: not in a run's body, or in a step of it
+            refuse_misplaced(self.spec)
+            given: T = self.spec.function(*args, **outside_arguments(self.spec, kwargs))
+            return given
+        made: T = self._call(frame, self.spec, args, kwargs)
+        return made
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:

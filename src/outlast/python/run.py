@@ -16,13 +16,12 @@ from outlast.home.home import run_row
 from outlast.ids import chance
 from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
-from outlast.runs import map as waiting
 from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call_plain import call_plain, drive_plain
-from outlast.runs.child import Child, spawn
 from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT
 from outlast.values.codec import decode
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,10 +29,16 @@ if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
     from outlast.handoffs.handoff import Handoff
     from outlast.python.workspace import RunWorkspace
+    from outlast.runs import child
+    from outlast.runs import map as waiting
+    from outlast.runs.child import Child
     from outlast.runs.map import Failed, Ok
     from outlast.runs.waits.ask import Deadline
     from outlast.store.contract import RunRow
     from outlast.workspace.checkpoint import Checkpoint
+else:
+    child = late("outlast.runs.child")
+    waiting = late("outlast.runs.map")
 
 NAME_LENGTH = 200
 P = ParamSpec("P")
@@ -245,7 +250,7 @@ class _Run:
 
     def spawn(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Child[T]:
         """Start a child run. `child.result()` waits for it (in an async flow: `await child`)."""
-        return spawn(self._frame(), spec_of(flow), args, kwargs)
+        return child.spawn(self._frame(), spec_of(flow), args, kwargs)
 
     def _frame(self) -> Frame:
         frame = CURRENT.get()

@@ -25,7 +25,6 @@ from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources import NOTHING
 from outlast.runs import os_signals as signals
-from outlast.runs.find import Time, find_runs, run_query
 from outlast.runs.live import Executor, Live
 from outlast.runs.look import (
     home_facts,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
     from outlast.runs.execution import Execution
-    from outlast.runs.find import Due
+    from outlast.runs.find import Due, Time
     from outlast.runs.home_events import HomeEvents
     from outlast.runs.look import Displaced
     from outlast.runs.outcomes import Awaited
@@ -314,8 +313,10 @@ class Shared:
         """
         named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
         named["scope"] = scope
-        asked = run_query(self._home.clock.now(), status=status, since=since, until=until, text=text, **named)
-        return find_runs(self._caller, asked, limit, cursor)
+        asked = rooms.find.run_query(
+            self._home.clock.now(), status=status, since=since, until=until, text=text, **named
+        )
+        return rooms.find.find_runs(self._caller, asked, limit, cursor)
 
     def resumable(self) -> list[RunRecord]:
         """The runs that nobody has finished and nobody holds here, the one touched last first.

@@ -26,23 +26,18 @@ if TYPE_CHECKING:
     from outlast.store.contract.workspace import WorkspaceKeys
 
 
-class Frame:
+class Frame(Struct, eq=False):
     """A place in a run: its scope, and the attempt whose body is running, if one is.
 
     The scope of a task is not known before its first call (`scope` is None until then): a task is told from its
     siblings by the call it begins with, since the order in which tasks start or finish is never identity.
     """
 
-    __slots__ = ("attempt", "base", "execution", "lanes", "scope")
-
-    def __init__(
-        self, execution: Execution, scope: str | None = "", attempt: Attempt | None = None, base: str = ""
-    ) -> None:
-        self.execution = execution
-        self.scope = scope
-        self.attempt = attempt
-        self.base = base
-        self.lanes = 0
+    execution: Execution
+    scope: str | None = ""
+    attempt: Attempt | None = None
+    base: str = ""
+    lanes: int = 0
 
     def outer(self) -> str:
         """The scope that anything started here begins in."""

@@ -28,11 +28,9 @@ from outlast.runs import claim as claims
 from outlast.runs import failure, journal, journal_writer
 from outlast.runs import failure as log
 from outlast.runs import outcomes as delivery
-from outlast.runs import outlook as planning
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
-from outlast.runs.child import let_end
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
 from outlast.runs.found import broken_reasons, find, find_newer, refuse_unknown_end
@@ -44,13 +42,11 @@ from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.stops import PERSON
 from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
-from outlast.runs.waits.notes import notes_of
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 from outlast.values.tracebacks import folded
-from outlast.workspace.recall.search import keep_up_all
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,11 +54,19 @@ if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.home import Home
     from outlast.runs import branches, call_async
+    from outlast.runs import child as children
+    from outlast.runs import outlook as planning
     from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
+    from outlast.runs.waits import notes as wait_notes
+    from outlast.workspace.recall import search
 else:
     branches = late("outlast.runs.branches")
     call_async = late("outlast.runs.call_async")
+    children = late("outlast.runs.child")
+    planning = late("outlast.runs.outlook")
+    wait_notes = late("outlast.runs.waits.notes")
+    search = late("outlast.workspace.recall.search")
     asyncio = late("asyncio")
 
 
@@ -227,7 +231,7 @@ def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
         calls.leave_process()
         executor.live.leave(execution)
         if executor.home.recall_due:  # something was recorded
-            keep_up_all(executor.home)
+            search.keep_up_all(executor.home)
 
 
 def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
@@ -244,7 +248,8 @@ def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any],
             result, ended = None, error
         finally:
             CURRENT.reset(token)
-        let_end(execution, ended)
+        if execution.children:
+            children.let_end(execution, ended)
         _let_calls_end(execution, ended)
         return end(executor.home, execution, result, ended, back)
 
@@ -270,7 +275,7 @@ async def run_async(
         except BaseException as error:
             result, ended = None, error
         if execution.children:
-            await call_async.in_thread(lambda: let_end(execution, ended))
+            await call_async.in_thread(lambda: children.let_end(execution, ended))
         return await end_async(executor.home, execution, result, ended, back)
 
 
@@ -486,7 +491,7 @@ def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[Journ
     if wait.status != "open":
         return []
     why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
-    return notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
+    return wait_notes.notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
 
 
 def _kept(stored: str | None) -> Payload:
@@ -546,7 +551,8 @@ def body(executor: Executor, execution: Execution) -> Iterator[OpenBody]:
             error = raised
         finally:
             CURRENT.reset(token)
-        let_end(execution, error)
+        if execution.children:
+            children.let_end(execution, error)
         ended.outcome = end(executor.home, execution, None, error, decode)
     if error is not None and not isinstance(error, Paused | Stopped | Severed):
         raise error

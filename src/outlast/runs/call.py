@@ -51,12 +51,12 @@ class Call(NamedTuple):
         return known_scope(self.scope) + self.step
 
 
-_made: Callable[[tuple[str, str, str, int]], Call] = partial(tuple.__new__, Call)
+made_call: Callable[[tuple[str, str, str, int]], Call] = partial(tuple.__new__, Call)  # a third of what `Call()` takes
 
 
 def call_of(header: Header) -> Call:
     """The call that an entry is about."""
-    return _made((header.scope, header.name, header.inputs, header.occurrence))  # a third of what `Call()` takes
+    return made_call((header.scope, header.name, header.inputs, header.occurrence))
 
 
 def known_scope(scope: str) -> str:

@@ -105,7 +105,10 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         if done is None:
             return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
         if execution.store.live > 1 or not execution.writer.append_now(done[1]):
-            await _write(execution, asked, execution.writer.put(done[1]))
+            entries = execution.writer.put(done[1])
+            later = execution.writer.write_soon(entries)
+            if later is not None:
+                await _written(execution, asked, entries, later)
         return done[0]
     except Exception as error:
         raise folded(error)  # noqa: B904

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast import failpoints
 from outlast.errors import OutlastError
-from outlast.ledger.journal import JournalEntry, encode_header, encode_payload
+from outlast.ledger.journal import JournalEntry, encode_header, encode_payload, made_entry
 from outlast.runs.attempt import Attempt, Ended, Returned, StepCall
 from outlast.runs.call import FIRST
 from outlast.values.codec import pack
@@ -37,23 +37,21 @@ def may_begin(execution: Execution, asked: StepCall) -> bool:
     blobs; nor where its start, or a value that the body was told, must be on disk first; nor of the first step of its
     code, whose receipt says where that is.
     """
-    spec, writer = asked.spec, execution.writer
+    code, writer = asked.spec.code, execution.writer
     return (
-        enabled
-        and asked.next is FIRST
-        and not spec.is_effect
-        and spec.work is None
-        and not spec.limit
-        and not spec.record_inputs
+        asked.next is FIRST
+        and enabled
+        and asked.spec.is_ordinary
         and not execution.sync_start
-        and not writer.owes
-        and (not spec.code or spec.code in writer.placed)
+        and not writer.owed
+        and (code in writer.placed or not code)
     )
 
 
 def begin(execution: Execution, asked: StepCall) -> Attempt:
     """Its attempt, about to run its body: noted for who finds this process dead."""
-    execution.refuse_ended()  # it may have been asked for long ago
+    if execution.over or execution.stopping or execution.paused or execution.writer.severed is not None:
+        execution.gate()  # it may have been asked for long ago
     execution.ran.add(asked.spec.name)
     asked.kept = execution.inputs.of(asked)  # before its body can change them
     attempt = Attempt(asked, 1, 0, "", execution.clock.now(), execution.ticks)
@@ -73,54 +71,43 @@ def receipt_of(execution: Execution, attempt: Attempt, ended: Ended) -> tuple[An
     """
     if failpoints.armed:
         failpoints.armed("step.ended")
-    if type(ended) is not Returned or _left_something(attempt):
+    if type(ended) is not Returned or attempt.wrote or attempt.done or attempt.next or attempt.facts:
         return None
-    asked, spec = attempt.asked, attempt.asked.spec
+    if attempt.artifacts or attempt.kept is not None or attempt.operations:
+        return None
+    asked, writer = attempt.asked, execution.writer
+    spec = asked.spec
     try:
         raw, copy = pack(ended.value, spec.decode, spec.name, spec.same)
     except OutlastError:
         return None
     if len(raw) > execution.settings.inline_bytes:
         return None
-    with execution.writer.lock:
-        if execution.writer.waiting or execution.state.dirty:
+    with writer.lock:
+        if writer.waiting or execution.state.dirty:
             return None
         execution.forget(attempt)
         execution.endings.settled()
     execution.inputs.note_result(asked.call, raw, "")
-    return copy, _entry(execution, attempt, _payload(raw, asked.kept))
+    return copy, _entry(execution, attempt, raw)
 
 
-def _left_something(attempt: Attempt) -> bool:
-    """Whether the body did more than return: its receipt says what."""
-    return bool(
-        attempt.wrote
-        or attempt.done
-        or attempt.next
-        or attempt.artifacts
-        or attempt.kept is not None
-        or attempt.operations
-        or attempt.facts
-    )
-
-
-def _payload(raw: bytes, kept: dict[str, Any] | None) -> bytes | None:
-    """What `ledger.journal.Payload` encodes to with a result and inputs alone."""
-    if raw == b"null":
-        return b'{"in":%b}' % encode_payload(kept) if kept else None
-    return b'{"result":%b,"in":%b}' % (raw, encode_payload(kept)) if kept else b'{"result":%b}' % raw
-
-
-def _entry(execution: Execution, attempt: Attempt, payload: bytes | None) -> JournalEntry:
+def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
+    """The receipt: its payload as `ledger.journal.Payload` encodes to with a result and inputs alone."""
     asked, writer = attempt.asked, execution.writer
     scope, name, inputs, occurrence = asked.call
     form = writer.forms.get((name, scope))
     if form is None or form.spec is not asked.spec:
         form = writer.forms[name, scope] = ReceiptForm(writer, asked.spec, scope)
+    given = encode_payload(asked.kept) if asked.kept else b""
+    if raw == b"null":
+        payload = b'{"in":%b}' % given if given else None
+    else:
+        payload = b'{"result":%b,"in":%b}' % (raw, given) if given else b'{"result":%b}' % raw
+    proof = sha256(payload).hexdigest().encode() if payload else b""
     seen = f"{asked.item}#{asked.digest}" if asked.item else asked.digest
-    proof = sha256(payload).hexdigest() if payload else ""
-    told = (encode_header(inputs), occurrence, attempt.started_at, execution.clock.now(), seen.encode(), proof.encode())
-    return JournalEntry(form.text % told, payload)
+    told = (encode_header(inputs), occurrence, attempt.started_at, execution.clock.now(), seen.encode(), proof)
+    return made_entry((form.text % told, payload, ()))
 
 
 class ReceiptForm:

@@ -78,21 +78,17 @@ def leave_process() -> None:
     _live -= 1
 
 
-def place_of(spec: StepSpec) -> Frame | None:
-    """Where a decorated call stands: in a run's body, or None when it is a plain call.
+def refuse_misplaced(spec: StepSpec) -> None:
+    """Raises StepOutsideRun in a thread that may be doing a run's work, EffectInsideStep for an effect in a step.
 
-    Raises StepOutsideRun in a thread that may be doing a run's work, EffectInsideStep for an effect in a step.
+    Of a decorated call that is not made in a run's body: any other one is a plain call.
     """
     frame = CURRENT.get()
     if frame is None:
         if _live and threading.current_thread() is not threading.main_thread():
             raise StepOutsideRun(spec.name, threading.current_thread().name)
-        return None
-    if frame.attempt is None:
-        return frame
-    if spec.is_effect:
+    elif frame.attempt is not None and spec.is_effect:
         raise EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
-    return None
 
 
 def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

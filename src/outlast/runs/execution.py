@@ -34,6 +34,7 @@ from outlast.runs.call import (
     Replay,
     equal_elsewhere,
     fold,
+    made_call,
     next_call,
 )
 from outlast.runs.journal import Labels
@@ -165,7 +166,8 @@ class Execution:
         self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any], call_id: str | None
     ) -> StepCall:
         """Which call this is, and what it does: replay, run, or wait."""
-        self.refuse_ended()
+        if self.over or self.stopping or self.paused or self.writer.severed is not None:
+            self.gate()
         if self.made.last is not None:
             self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
@@ -173,7 +175,10 @@ class Execution:
         inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
-        found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
+        if spec.is_effect or call in self.ledger.calls:
+            found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
+        else:
+            found = FIRST  # as `next_call` says of nearly all
         if call_id and isinstance(found, Replay) and found.past.last.seen_inputs != seen:
             found = self._changed_by_id(found.past)
         if isinstance(found, KNOWN):
@@ -290,7 +295,7 @@ class Execution:
             place = (scope, name, inputs)
             number = self._counts.get(place, 0)
             self._counts[place] = number + 1
-        return Call(scope, name, inputs, number)
+        return made_call((scope, name, inputs, number))
 
     def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
         """A task is known by the call it begins with, and by a number among tasks that begin equally."""
@@ -382,7 +387,7 @@ class Execution:
             if spec.is_effect or spec.work is not None or self.sync_start:
                 self.sync_start = bool(self.suspects)
                 return self.writer.queue(self._start_entry(attempt))
-            if self.writer.owes:
+            if self.writer.owed:
                 return self.writer.queue()
         self.take_note(attempt)
         return None

@@ -214,10 +214,20 @@ def _logger() -> Logger:
     return found
 
 
+def _is_heard(logger: Logger) -> bool:
+    """Whether anybody takes what is said: to mask it for nobody takes longer than to say it."""
+    told: Logger | None = logger
+    while told is not None and all(isinstance(handler, logging.NullHandler) for handler in told.handlers):
+        told = told.parent if told.propagate else None
+    return told is not None
+
+
 def _say(home: Home, level: str, said: str, fields: dict[str, Any], trace: str = "") -> None:
     """One record, masked. The trace is text and no exception: that could not be masked."""
+    if "logging" not in sys.modules:
+        return  # nobody in this process can have asked to hear it
     logger, number = _logger(), getattr(logging, level)
-    if not logger.isEnabledFor(number):
+    if not logger.isEnabledFor(number) or not _is_heard(logger):
         return
 
     def clean(value: Any) -> Any:

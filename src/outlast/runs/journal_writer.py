@@ -37,15 +37,12 @@ else:
     asyncio = late("asyncio")
 
 
-class Entries:
+class Entries(msgspec.Struct, eq=False):
     """Entries in the queue to the journal, and how many of them are values the body was told."""
 
-    __slots__ = ("last", "ticket", "values")
-
-    def __init__(self, ticket: Ticket, last: JournalEntry | None, values: int) -> None:
-        self.ticket = ticket
-        self.last = last
-        self.values = values
+    ticket: Ticket
+    last: JournalEntry | None
+    values: int
 
 
 class JournalWriter:
@@ -57,7 +54,8 @@ class JournalWriter:
         self.lock = threading.Lock()
         self.severed: OutlastError | None = None  # why this worker may write no more
         self.waiting: list[JournalEntry] = []  # to ride with the next commit
-        self._told = self._safe = self._held = 0  # values the body was told; on disk; waiting here
+        self.owed = 0  # values the body was told that are not on disk yet: no step may show one to the world
+        self._held = 0  # of these, the ones that wait here
         self.forms: dict[tuple[str, str], ReceiptForm] = {}  # of steps, by name and scope (`call_flat.py`)
         self.placed: set[str] = set()  # codes whose place this execution has written down
 
@@ -147,7 +145,7 @@ class JournalWriter:
     def tell(self, made: JournalEntry) -> None:
         """The same for a value that the body is told: the next step waits until it is safe."""
         with self.lock:
-            self._told += 1
+            self.owed += 1
             self._held += 1
             self.waiting.append(made)
 
@@ -184,11 +182,6 @@ class JournalWriter:
         """That an artifact can be seen from now on."""
         return self.fact("artifact", "saved", about, said_in=attempt)
 
-    @property
-    def owes(self) -> bool:
-        """Whether the body was told a value that is not on disk yet."""
-        return self._told != self._safe
-
     # -- writing ---------------------------------------------------------------------------------
 
     def write(self, entries: Entries) -> Any:
@@ -197,8 +190,7 @@ class JournalWriter:
             result = self.store.finish(entries.ticket)
         except OutlastError as error:
             self.sever(error)
-        if entries.values:
-            self.is_safe(entries)
+        self.is_safe(entries)
         return result
 
     def append_now(self, made: JournalEntry) -> bool:
@@ -237,8 +229,9 @@ class JournalWriter:
 
     def is_safe(self, entries: Entries) -> None:
         """These entries are on disk."""
-        with self.lock:
-            self._safe += entries.values
+        if entries.values:
+            with self.lock:
+                self.owed -= entries.values
 
     def sever(self, error: OutlastError) -> NoReturn:
         """Nothing more can be written: end the body."""

@@ -28,10 +28,16 @@ from outlast.values.text import visible
 
 if TYPE_CHECKING:
     import asyncio
+    from signal import getsignal as handler_of
+    from signal import signal as set_handler
 
     from outlast.runs.live import Executor
 else:
     asyncio = late("asyncio")
+    from _signal import (
+        getsignal as handler_of,
+    )  # those of `signal` look for an enum each time, a third of a run's begin
+    from _signal import signal as set_handler
 
 T = TypeVar("T")
 DEFAULTS: dict[int, Any] = {
@@ -81,7 +87,7 @@ class OsSignals:
             _watch()
             _listening.append(self)
         for number in heard:
-            self._handlers[number] = signal.signal(number, self._heard)
+            self._handlers[number] = set_handler(number, self._heard)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,14 +100,14 @@ class OsSignals:
             _listening.remove(self)
 
     def _may_hear(self, number: int) -> bool:
-        found = signal.getsignal(number)
-        return found not in (signal.SIG_IGN, None) if self._own_process else found is DEFAULTS[number]
+        found = handler_of(number)
+        return found not in (signal.SIG_IGN, None) if self._own_process else found == DEFAULTS[number]
 
     def put_back(self) -> None:
         """Listen no more."""
         for number, handler in self._handlers.items():
-            if signal.getsignal(number) == self._heard:  # else the user's code has set another one meanwhile
-                signal.signal(number, handler)
+            if handler_of(number) == self._heard:  # else the user's code has set another one meanwhile
+                set_handler(number, handler)
 
     # -- in the handler --------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from outlast.ledger.journal import OF_A_CALL, decode_payload
 from outlast.ledger.lease import is_over
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
-from outlast.runs import recovery, same_flow
+from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.found import FoundRun, find
 from outlast.runs.journal import differences
@@ -46,10 +46,12 @@ if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import recovery
     from outlast.runs.run import Options, Outcome
     from outlast.store.contract import RunRow
 else:
     asyncio = late("asyncio")
+    recovery = late("outlast.runs.recovery")
 
 
 CODE_CHANGED = "code_changed"  # the flow, or a step of it, is not what it was when it ran

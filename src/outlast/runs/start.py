@@ -97,7 +97,14 @@ def _run(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    outcome = runner.run_plain(executor, execution, _body(execution, spec, inputs), spec.decode)
+    body = _body(execution, spec, inputs)
+    return _told(runner.run_plain(executor, execution, body, spec.decode), verdict, claimed)
+
+
+def _told(outcome: Outcome[Any], verdict: Verdict | None, claimed: RunClaim) -> Outcome[Any]:
+    """The same with what was found before its body; of most new runs that is nothing. No frame of ours keeps it."""
+    if verdict is None and not claimed.notes:
+        return outcome
     return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
 
 
@@ -145,8 +152,8 @@ async def _run_async(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, inputs: dict[str, Any], accept: Acceptance
 ) -> Outcome[Any]:
     execution, verdict = _execution(executor, claimed, spec, accept)
-    outcome = await runner.run_async(executor, execution, _body(execution, spec, inputs), spec.decode)
-    return dataclasses.replace(outcome, verdict=verdict, notes=claimed.notes)
+    body = _body(execution, spec, inputs)
+    return _told(await runner.run_async(executor, execution, body, spec.decode), verdict, claimed)
 
 
 def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:

@@ -89,6 +89,11 @@ class StepSpec(Struct, frozen=True, dict=True):
         return self.kind == "effect"
 
     @cached_property
+    def is_ordinary(self) -> bool:
+        """Whether nothing is made ready for an attempt of it, and it shares no limit (`call_flat.py`)."""
+        return not self.is_effect and self.work is None and not self.limit and not self.record_inputs
+
+    @cached_property
     def retry(self) -> Retry:
         return Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
 

@@ -7,7 +7,9 @@ whole as a blob where the step says so (an object).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +31,7 @@ INLINE_BYTES = 2 * 1024
 REF_LENGTH = 12
 LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call, and what people call it
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
+RECENT_BYTES = 64 * 1024  # of results that wait to be digested: many at once take less time, and nobody may ask
 
 
 class StepInputs:
@@ -37,12 +40,27 @@ class StepInputs:
     def __init__(self, home: Home, ledger: Callable[[], Ledger]) -> None:
         self._home, self._ledger = home, ledger
         self._results: dict[str, Call] = {}  # digest of a result, and the call that gave it
+        self._recent: deque[tuple[bytes, Call]] = deque()  # results that nobody has asked about yet
+        self._recent_bytes = 0
         self._before: dict[str, Call] | None = None  # the same of what was done before this execution
 
     def note_result(self, call: Call, raw: bytes, blob: str) -> None:
         """A call gave this."""
-        if len(raw) > SHORT_BYTES:
-            self._results[blob or digest(raw)] = call
+        if blob:
+            self._results[blob] = call
+        elif len(raw) > SHORT_BYTES:
+            self._recent.append((raw, call))
+            self._recent_bytes += len(raw)
+            if self._recent_bytes > RECENT_BYTES:
+                self._digest_recent()
+
+    def _digest_recent(self) -> None:
+        """Also while others note theirs: each is taken by one."""
+        self._recent_bytes = 0
+        with suppress(IndexError):
+            while True:
+                raw, call = self._recent.popleft()
+                self._results[digest(raw)] = call
 
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
@@ -80,9 +98,10 @@ class StepInputs:
         return [value] if len(raw) <= INLINE_BYTES else {"blob": self._home.blobs.put(raw), "bytes": len(raw)}
 
     def _has_results(self) -> bool:
-        return bool(self._results or self._earlier())
+        return bool(self._recent or self._results or self._earlier())
 
     def _result_of(self, named: str) -> Call | None:
+        self._digest_recent()
         return self._results.get(named) or self._earlier().get(named)
 
     def _earlier(self) -> dict[str, Call]:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from outlast.ledger.journal import JournalEntry
 from outlast.store.contract import Hold, Writing
 from outlast.values.ambient import begin
@@ -23,23 +25,18 @@ if TYPE_CHECKING:
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
-class Item:
+class Item(Struct, eq=False):
     """Something to commit: entries for one run, or any other piece of work; and where its outcome goes."""
 
-    __slots__ = ("done", "entries", "error", "future", "gate", "hold", "result", "unsynced", "work")
-
-    def __init__(
-        self, hold: Hold | None, entries: Sequence[JournalEntry], work: Callable[[Writing], Any] | None = None
-    ) -> None:
-        self.hold = hold
-        self.entries = entries
-        self.work = work
-        self.result: Any = None
-        self.done = False
-        self.error: BaseException | None = None
-        self.future: asyncio.Future[None] | None = None
-        self.gate: threading.Lock | None = None  # what a waiting thread waits at
-        self.unsynced = False  # nobody waits for it to be on disk
+    hold: Hold | None
+    entries: Sequence[JournalEntry]
+    work: Callable[[Writing], Any] | None = None
+    result: Any = None
+    done: bool = False
+    error: BaseException | None = None
+    future: asyncio.Future[None] | None = None
+    gate: threading.Lock | None = None  # what a waiting thread waits at
+    unsynced: bool = False  # nobody waits for it to be on disk
 
 
 class CommitQueue:

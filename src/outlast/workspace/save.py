@@ -19,14 +19,17 @@ from outlast.store.contract.blobs import Intake, Stored, TakenContent
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.workspace.artifact import Artifact, artifact_of, check_artifact_name, newest, proof_of_row, removed
 from outlast.workspace.content import Given, check_media_type, may_shrink, media_type_of, pieces_of
 from outlast.workspace.entry import SUMMARY_LENGTH, ArtifactSource, check_tags, check_text
-from outlast.workspace.recall.search import keep_up
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.workspace.recall import search
+else:
+    search = late("outlast.workspace.recall.search")
 
 OPERATION = "artifact_save"
 
@@ -73,7 +76,7 @@ def save(caller: Caller, given: ArtifactDraft, content: Given, operation_id: str
         return added, str(added.row.key)
 
     done: AddedArtifact | str = operations.once(caller.home, operation, work, _as_answered)
-    keep_up(caller.home, given.scope)
+    search.keep_up(caller.home, given.scope)
     if isinstance(done, AddedArtifact):
         return artifact_of(caller.home, done.row, replayed=not done.is_new)
     return _again(caller.home, int(done))

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from posixpath import join, normpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.files.repository import is_below, top_of
@@ -27,8 +26,14 @@ from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow
 from outlast.flows.yaml.rules import MappingDraft
 from outlast.flows.yaml.values import Problems, inside, shown
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.text import nearest
 from outlast.values.yaml_tree import Tree
+
+if TYPE_CHECKING:
+    import shutil
+else:
+    shutil = late("shutil")  # it is dear, and most commands need no shell of their own
 
 _REFERENCE = re.compile(r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))")
 _WIDER = {("integer", "number")}  # a value of the first is one of the second too

@@ -37,7 +37,6 @@ from outlast.workspace import save
 from outlast.workspace.artifact import PREFIX, Artifact
 from outlast.workspace.content import Given
 from outlast.workspace.entry import ArtifactSource
-from outlast.workspace.recall.search import keep_up
 from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
@@ -47,7 +46,9 @@ if TYPE_CHECKING:
     from outlast.runs.execution import Execution
     from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
+    from outlast.workspace.recall import search
 else:
+    search = late("outlast.workspace.recall.search")
     replay_execution = late("outlast.runs.replay.execution")
 
 
@@ -183,7 +184,7 @@ def save_from_run(
         return added, about(added.row)
 
     added = remember(execution, call, work)
-    keep_up(caller.home, run.scope)
+    search.keep_up(caller.home, run.scope)
     return artifacts.artifact_of(caller.home, added.row, replayed=not added.is_new)
 
 

@@ -25,7 +25,7 @@ from outlast.workspace import record as records
 from outlast.workspace import refs
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDraft, TaskPlace
 from outlast.workspace.link import AddedLink, Link, LinkDraft, LinkFields
-from outlast.workspace.recall.search import keep_up
+from outlast.workspace.recall import search
 from outlast.workspace.record import Record, RecordDraft, RecordFields
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def record_from_run(execution: Execution, frame: Frame, said: RecordFields) -> R
         return row, row.id
 
     made = remember(execution, call, work)
-    keep_up(home, given.scope)
+    search.keep_up(home, given.scope)
     return records.record_of(made)
 
 
@@ -72,7 +72,8 @@ def _record_in_step(execution: Execution, attempt: Attempt, given: RecordDraft) 
 
     row = write_in_step(execution, work)
     keep(execution, attempt, WorkspaceKeys(records=(row.key,)), what)
-    keep_up(execution.executor.home, given.scope)  # with what the steps before recorded: of this one nobody sees it yet
+    home = execution.executor.home
+    search.keep_up(home, given.scope)  # with what the steps before recorded: of this one nobody sees it yet
     return records.record_of(row)
 
 
@@ -127,7 +128,7 @@ def pin(home: Home, given: CheckpointDraft, operation_id: str | None) -> Checkpo
         return row, row.id
 
     done = operations.once(home, operation, work, lambda answer: answer)
-    keep_up(home, given.scope)
+    search.keep_up(home, given.scope)
     return checkpoints.checkpoint_of(done) if isinstance(done, CheckpointRow) else _pinned_before(home, done)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from outlast.runs import decisions
 from outlast.runs.queues.workers import AtWork
 from outlast.store.contract import Reading, RunRow, Writing
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
+    from outlast.runs import decisions
+else:
+    decisions = late("outlast.runs.decisions")
 
 BY = "its queue"  # who ends such a run, for the record
 

@@ -14,14 +14,16 @@ from outlast.home.home import interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
-from outlast.secrets.find import counted
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.values.codec import decode
+from outlast.values.late import late
 from outlast.values.schema import APPROVAL
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.secrets.rules import SecretRule
+    from outlast.secrets import SecretRules, find
+else:
+    find = late("outlast.secrets.find")  # it is dear, and most runs ask nobody
 
 KIND = "interrupt"
 CLOSED = ("answered", "expired", "cancelled")
@@ -32,8 +34,8 @@ LARGEST_ANSWER = 32 * 1024  # a larger one stands in the entry that gives it to 
 class Notes:
     """Entries about waits, made for one run."""
 
-    def __init__(self, epoch: int, at: int, trace_id: str, rules: tuple[SecretRule, ...]) -> None:
-        self._epoch, self._at, self._trace_id, self._rules = epoch, at, trace_id, rules
+    def __init__(self, epoch: int, at: int, trace_id: str, secrets: SecretRules) -> None:
+        self._epoch, self._at, self._trace_id, self._secrets = epoch, at, trace_id, secrets
 
     def opened(self, row: InterruptRow) -> list[JournalEntry]:
         """What is asked, of whom, until when, and what an answer looks like."""
@@ -70,7 +72,7 @@ class Notes:
     def _made(self, name: str, wait: Interrupt, body: dict[str, Any]) -> list[JournalEntry]:
         if wait.type in UNTOLD:
             return []
-        clean, masked = counted(body, self._rules)
+        clean, masked = find.counted(body, self._secrets.rules)
         header = Header(
             KIND,
             name,
@@ -90,7 +92,7 @@ def _named(wait: Interrupt) -> dict[str, Any]:
 
 def notes_of(home: Home, epoch: int, trace_id: str) -> Notes:
     """Notes about waits of a run, at this moment."""
-    return Notes(epoch, home.clock.now(), trace_id, home.secrets.rules)
+    return Notes(epoch, home.clock.now(), trace_id, home.secrets)
 
 
 def note_closed(home: Home, tx: Writing, interrupt_id: str) -> None:
