@@ -675,6 +675,8 @@ class Execution:
         counts = self._counts
         left = []
         for past in self.ledger.calls.values():
+            if past.asked:
+                continue
             scope, step, inputs, number = past.call
             given = past.kind in CALLS and not past.reused and past.decided != REWOUND
             if given and counts.get((scope, step, inputs), 0) <= number:
