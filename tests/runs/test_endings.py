@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncRun, Run, StepFailed, current, flow, step
+from outlast.care import verify
 from outlast.errors import Invalid, RunAborted, RunFinished, RunInterrupted
 
 from ..kit.place import KNOBS, Place, ran, reach
@@ -316,3 +317,14 @@ def test_statuses_are_told_apart_from_outside(place: Place) -> None:
     assert place.outlast.runs(status="running") == []
     place.run(crashes)
     assert [run.status for run in place.outlast.runs(status="succeeded")] == ["succeeded"]
+
+
+def test_a_run_that_went_on_after_verify_had_listed_it_is_not_called_damaged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    KNOBS["trouble"] = ValueError("not yet")
+    assert place.outlast.run(plain).status == "failed"
+    listed = list(verify.each_run(place.outlast._home))
+    assert place.outlast.resume(place.run_id).status == "succeeded"
+    monkeypatch.setattr(verify, "each_run", lambda home: listed)
+    assert place.outlast.verify().problems == ()

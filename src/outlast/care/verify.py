@@ -177,7 +177,7 @@ class _VerifiedHome:
                 self.counts["runs"] -= 1
                 return
             found, names = looked
-            self.problems += _problems(self.home, row, found, names)
+            self.problems += _problems(self.home, found.run if found else row, found, names)
             self.counts["entries"] += len(found.rows) if found else 0
             self.counts["blobs"] += len(names)
         except UNREADABLE as error:
@@ -218,8 +218,9 @@ def _without_run(look: Reading) -> list[DamagedRecord]:
 
 
 class _Looked(NamedTuple):
-    """A run with its journal, its waits, and what its rows' proofs say."""
+    """A run with its journal, its waits, and what its rows' proofs say: all of one moment."""
 
+    run: RunRow
     found: FoundRun
     waits: list[InterruptRow]
     unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
@@ -233,8 +234,10 @@ class _Looked(NamedTuple):
 
 def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     """A run, and the blobs that it needs by its entries' own words or by the index of them."""
-    if look.run_by_id(row.id) is None and not damage_of(row):
+    now = look.run_by_id(row.id)
+    if now is None and not damage_of(row):
         return None
+    row = now or row  # it may have gone on since it was listed
     lease, refs = look.lease_of(row.id), set(look.blob_refs_upto(row.key, LAST))
     if lease is None:
         return None, {name for _, name in refs}
@@ -245,7 +248,7 @@ def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:
     unproven = [wrong for table, key in keys if (wrong := look.unproven_row(table, key)) is not None]
     stray = [ref for ref in refs if ref[0] > lease.head] if not found.broken else []
     tags = look.tags_of(row.key)
-    return _Looked(found, waits, sorted(named - refs) + stray, unproven, tags), {name for _, name in named | refs}
+    return _Looked(row, found, waits, sorted(named - refs) + stray, unproven, tags), {name for _, name in named | refs}
 
 
 def _blob(payload: bytes | None) -> str:

@@ -36,6 +36,7 @@ R = TypeVar("R", bound=tuple[Any, ...])
 Link = Connection[tuple[Any, ...]]
 
 BUSY_SECONDS = 60
+HEARD_MS = 100  # a signal that comes just before a wait begins is heard after it
 STOPPED_SECONDS = 15  # so long a process that was stopped within a transaction keeps others from writing
 _NOTICING = {
     "connect_timeout": 10,
@@ -234,7 +235,7 @@ class Prepared:
         try:
             self._send()
             while self._pgconn.is_busy():
-                answers.poll()
+                answers.poll(HEARD_MS)
                 self._pgconn.consume_input()
         except BaseException:
             self._end()
@@ -244,7 +245,7 @@ class Prepared:
     def _send(self) -> None:
         """What is larger than the room that a socket has goes out as the server takes it."""
         while self._pgconn.flush():
-            select.select([self._pgconn.socket], [self._pgconn.socket], [])
+            select.select([self._pgconn.socket], [self._pgconn.socket], [], HEARD_MS / 1000)
             self._pgconn.consume_input()
 
     def _last(self) -> PGresult | None:
