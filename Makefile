@@ -48,7 +48,7 @@ LOOK = { code=0; $(BIN)/ruff check --quiet . || code=1; $(BIN)/ruff format --qui
 	$(BIN)/mypy --no-error-summary || code=1; exit $$code; }
 test check: setup
 	@mkdir -p build; $(LOOK) > build/look.txt 2>&1 & look=$$!; trap 'kill $$look 2> /dev/null; exit 130' INT TERM; \
-	$(BIN)/python -m pytest --quiet -n $(WORKERS); tests=$$?; \
+	$(BIN)/python -m pytest --quiet -n $(WORKERS) --dist worksteal; tests=$$?; \
 	wait $$look; look=$$?; cat build/look.txt; test $$tests = 0 -a $$look = 0
 
 test-postgres: setup

@@ -1,5 +1,6 @@
 """What all tests share: compiled code for the processes they start, files in memory, and how much hypothesis tries."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from .kit import by_url
+from .kit import by_url, compiled
 
 if by_url.IS_ON:
     by_url.begin()  # before anything is imported that opens a home
@@ -18,6 +19,7 @@ if by_url.IS_ON:
 from .kit.fixtures import other, place  # noqa: F401
 from .kit.memory import MEMORY, has_room
 
+gc.disable()  # until all tests are found: what is read until then stays
 for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
     if signal.getsignal(number) == signal.SIG_IGN:  # as for what runs in the background: tests send these, and mean it
         signal.signal(number, usual)
@@ -26,8 +28,7 @@ os.environ["OUTLAST_ACTOR"] = "local"  # whoever runs the tests, on whatever mac
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
     COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
-    os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    compiled.use(Path(COMPILED.name))
     CONFIG = tempfile.TemporaryDirectory(prefix="outlast-config-")
     os.environ["XDG_CONFIG_HOME"] = CONFIG.name
     if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
@@ -59,3 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("outlast")
+
+
+def pytest_collection_finish() -> None:
+    """Tests, and what they import, are no garbage: they are not looked through again, nor copied into forks by that."""
+    gc.freeze()
+    gc.enable()

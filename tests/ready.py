@@ -1,13 +1,14 @@
 """Python processes that start at once: forked from one that has read Outlast's code already, and nothing else.
 
 `run` is `subprocess.run([sys.executable, *words])` for programs that run to their end: a process of its own with its
-own folder, environment, streams, signals and exit code, a child of the one that waits here. What needs a terminal,
-a session or a process to kill starts its own. Not forked from the tests' process, whose threads and open files of
-SQLite would come along.
+own folder, environment, streams, signals and exit code. `Started` is `subprocess.Popen([sys.executable, *words])`, for
+those that are signalled, killed or seated at a terminal. What must be a child of its own starter starts one. Not forked
+from the tests' process, whose threads and open files of SQLite would come along.
 """
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
@@ -15,18 +16,22 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
+
+from outlast import failpoints
 
 SECONDS = 60.0
 ROOMS = (  # what a command may need
@@ -57,9 +62,44 @@ def run(
     with ThreadPoolExecutor(3) as threads, contextlib.closing(_ask(words, cwd, env, theirs)) as answer:
         threads.submit(_write, ours[0], stdin)
         out, err = (threads.submit(_read, end) for end in ours[1:])
-        said = answer.recv(16)
+        said = answer.recv(16) and answer.recv(16)
         assert said, f"{words} has not ended after {SECONDS} s, or the process that started it is gone"
         return subprocess.CompletedProcess(words, int(said), out.result(SECONDS), err.result(SECONDS))
+
+
+class Started(subprocess.Popen[Any]):
+    """`subprocess.Popen([sys.executable, *words], …)`: a process with its own streams, folder and environment, which is
+    signalled, waited for and talked to like any other. With `session` it leads one, at the terminal that its stdin is.
+    """
+
+    def __init__(self, words: Sequence[str], *, session: bool = False, **how: Any) -> None:
+        self._session, self._looking = session, threading.Lock()
+        super().__init__(words, **how)
+
+    def _execute_child(self, *given: Any) -> None:  # type: ignore[override]
+        words, cwd, env, ends = given[0], given[5], given[6], given[10:16]
+        streams = [os.dup(number if end == -1 else end) for number, end in enumerate((ends[0], ends[3], ends[5]))]
+        self._answer = _ask(words, cwd or Path.cwd(), os.environ if env is None else env, streams, self._session)
+        self._close_pipe_fds(*ends)  # type: ignore[attr-defined]
+        self.pid = int(self._answer.recv(16))
+        self._child_created = True
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        """Not waited for as a child, which it is not: the exit code is told."""
+        with self._looking:
+            if self.returncode is None and select.select([self._answer], [], [], 0)[0]:
+                self.returncode = int(self._answer.recv(16) or b"-255")
+                self._answer.close()
+            return self.returncode
+
+    def _wait(self, timeout: float | None) -> int:
+        if self.returncode is None:
+            with contextlib.suppress(ValueError, OSError):  # another thread was told
+                select.select([self._answer], [], [], timeout)
+            if self._internal_poll() is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        assert self.returncode is not None
+        return self.returncode
 
 
 def _pipe(reads: bool) -> tuple[int, int]:
@@ -78,12 +118,14 @@ def _read(end: int) -> bytes:
         return file.read()
 
 
-def _ask(words: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int]) -> socket.socket:
-    """Have it started; what is given answers with the exit code."""
-    ours, theirs = socket.socketpair()
+def _ask(
+    words: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int], session: bool = False
+) -> socket.socket:
+    """Have it started; what is given answers with its pid, then with its exit code."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(SECONDS)
     with theirs, tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps([list(words), os.fspath(cwd), dict(env)]).encode())
+        asked.write(json.dumps([list(words), os.fspath(cwd), dict(env), session]).encode())
         asked.seek(0)
         socket.send_fds(_server(), [b"x"], [theirs.fileno(), asked.fileno(), *streams])
     for end in streams:
@@ -161,6 +203,8 @@ def _fork(asked: socket.socket, answers: dict[int, int]) -> Any:
             os.close(end)
         return functools.partial(_become, request, streams)
     answers[pid] = answer
+    with contextlib.suppress(BrokenPipeError):
+        os.write(answer, str(pid).encode())
     for end in (request, *streams):
         os.close(end)
     return None
@@ -170,15 +214,21 @@ def _become(request: int, streams: Sequence[int]) -> NoReturn:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with open(request, "rb") as file:
-        words, folder, env = json.load(file)
+        words, folder, env, session = json.load(file)
     os.environ.clear()
     os.environ.update(env)
+    failpoints.arm_from_environment()
     os.chdir(folder)
     for number, end in enumerate(streams):
         os.dup2(end, number)
         os.close(end)
-    sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115
-    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1)  # noqa: SIM115
+    if session:
+        os.setsid()
+    if session and os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    encoding, _, errors = (part or None for part in env.get("PYTHONIOENCODING", "").partition(":"))
+    sys.stdin, sys.stdout = (open(end, how, encoding=encoding, errors=errors) for end, how in ((0, "r"), (1, "w")))  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)  # noqa: SIM115
     _end(_exit_code(words))
 
 

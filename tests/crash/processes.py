@@ -5,7 +5,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,8 +13,10 @@ from typing import Any
 
 from outlast.clock import SystemClock
 
+from ..ready import Started
+
 SCRIPT = Path(__file__).with_name("actor.py")
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class AfterReboot(SystemClock):
@@ -33,13 +34,17 @@ def wait_until(holds: Callable[[], bool], what: str = "it") -> None:
         time.sleep(0.005)
 
 
+def state(pid: int) -> str:
+    """What the kernel says of a process: T where it was stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 class Actor:
     """A process running one flow of actor.py."""
 
     def __init__(self, home: Path, flow: str, *args: Any, failpoint: str = "", **settings: Any) -> None:
-        command = [sys.executable, str(SCRIPT), str(home), flow, json.dumps(args), json.dumps(settings)]
-        self.process = subprocess.Popen(
-            command,
+        self.process = Started(
+            (str(SCRIPT), str(home), flow, json.dumps(args), json.dumps(settings)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"OUTLAST_FAILPOINT": failpoint},
@@ -76,7 +81,7 @@ class Actor:
 
     def stop(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+        wait_until(lambda: state(self.pid) == "T", "it stands still")
 
     def wake(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

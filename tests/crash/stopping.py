@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +13,9 @@ from pathlib import Path
 
 from outlast import Outlast, Receipt
 
+from ..ready import Started
+
 PATIENCE_SECONDS = 60.0
-COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
 FLOWS = Path(__file__).with_name("signal_flows.py")
 
 # `sh work.sh NAME`: says that it began, waits for a file named `go`, says that it is done.
@@ -110,6 +110,11 @@ def hear() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def around() -> dict[str, str]:
+    """What a process finds around it: nothing of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
+
+
 class Work:
     """A folder with flows, and the processes that work on them."""
 
@@ -123,21 +128,27 @@ class Work:
 
     def command(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """`outlast WORDS`, its output in the files out and err."""
-        return self.process([sys.executable, "-m", "outlast", *words], **how)
+        if how:
+            return self.process([sys.executable, "-m", "outlast", *words], **how)
+        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
+            files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+            self.started.append(
+                Started(("-m", "outlast", *words), session=True, cwd=self.folder, env=around(), **files)
+            )
+        return self.started[-1]
 
     def script(self, name: str, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """A program that uses the library: `flows.py NAME WORDS`."""
         return self.process([sys.executable, "flows.py", name, *words], **how)
 
     def process(self, words: Sequence[str], **how: object) -> subprocess.Popen[bytes]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHONDONT"))}
         given = {"preexec_fn": hear, "start_new_session": True} | how
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err} | given
             made: subprocess.Popen[bytes] = subprocess.Popen(
                 words,
                 cwd=self.folder,
-                env=kept | {"PYTHONPYCACHEPREFIX": COMPILED.name},
+                env=around(),
                 **files,  # type: ignore[call-overload]
             )
         self.started.append(made)

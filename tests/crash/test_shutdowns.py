@@ -11,6 +11,7 @@ import pytest
 
 from outlast import Outlast, flow_file
 
+from .processes import state
 from .stopping import Work, lives, wait_until
 
 TERM, INT, HUP = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
@@ -183,7 +184,7 @@ def test_a_run_that_was_paused_and_whose_owner_died_is_not_woken(work: Work) -> 
     process = work.command("run", "two.yaml")
     work.until("one")
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    wait_until(lambda: state(process.pid) == "T", "it stands still")
     with work.opened() as outlast:
         outlast.pause(outlast.runs()[0].id)
     process.kill()

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from outlast import Outlast
 from outlast.clock import ManualClock
 from outlast.python.named_flows import find_flow
 
-from ..ready import environment, hear, run
+from ..ready import Started, environment, hear, run
 from .terminal import Open, Terminal
 
 FLOWS = """
@@ -164,16 +163,8 @@ class Cli:
         return Answer(told.returncode, *(_text(said) for said in (told.stdout, told.stderr)))
 
     def start(self, *words: str, cwd: Path | None = None, **env: str) -> subprocess.Popen[str]:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "outlast", *words],
-            cwd=cwd or self.folder,
-            env=environment(**env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=hear,
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        child = Started(("-m", "outlast", *words), cwd=cwd or self.folder, env=environment(**env), text=True, **pipes)
         self._started.append(child)
         return child
 

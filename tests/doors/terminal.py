@@ -1,45 +1,36 @@
 """One command at a real pseudo-terminal, and someone who types."""
 
 import codecs
-import fcntl
 import os
 import pty
 import select
 import signal
-import subprocess
-import sys
-import termios
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from ..ready import Started
 
 if TYPE_CHECKING:
     from .conftest import Cli
 
 
-def _sit_down(cli: "Cli") -> None:
-    """In the new process: the terminal is its own, as it is for somebody who sits at one (`/dev/tty`)."""
-    cli.hear()
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
 class Terminal:
-    """One command at a terminal of 80 columns, and someone who types."""
+    """One command at a terminal of 80 columns, its own as for somebody who sits at one, and someone who types."""
 
     def __init__(self, cli: "Cli", *words: str, **env: str) -> None:
         self.seen = ""
         self._read_to = 0
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._ours, theirs = pty.openpty()
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "outlast", *words],
+        self._child = Started(
+            ("-m", "outlast", *words),
+            session=True,
             cwd=cli.folder,
             env=cli.environment(**{"COLUMNS": "80", "TERM": "dumb"} | env),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            preexec_fn=lambda: _sit_down(cli),
         )
         os.close(theirs)
 

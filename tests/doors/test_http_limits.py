@@ -88,7 +88,7 @@ def test_headers_that_do_not_come_in_time_end_the_connection(tmp_path: Path) -> 
 
 def test_headers_that_drip_are_not_waited_for(tmp_path: Path) -> None:
     """Every byte in time does not help: all of them have one time together, also on a connection that was used."""
-    with served(tmp_path / "home", header_seconds=0.5) as server, line(server, head("GET", "/healthz")) as used:
+    with served(tmp_path / "home", header_seconds=2.0) as server, line(server, head("GET", "/healthz")) as used:
         until(lambda: b"alive" in used.recv(1 << 16))
         began, told = time.monotonic(), b""
         while not told:
@@ -168,11 +168,11 @@ def drip(found: socket.socket) -> bytes:
 
 def test_content_that_comes_steadily_has_all_the_time_it_needs(tmp_path: Path) -> None:
     size = 40_000
-    with served(tmp_path / "home", body_seconds=0.4, body_rate=1000) as server:
+    with served(tmp_path / "home", body_seconds=1.5, body_rate=1000) as server:
         with line(server, head("PUT", UPLOAD + "x", content_length=size)) as found:
             for _ in range(20):  # longer than the time that is waited for, never slower than the least
                 found.sendall(b"y" * (size // 20))
-                time.sleep(0.04)
+                time.sleep(0.09)
             assert found.recv(1 << 16).startswith(b"HTTP/1.1 200")
         assert server.opened().workspace.get("x").size == size
 

@@ -9,6 +9,7 @@ package to the rules; the rest hold the checker to its word on packages that bre
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ ORDER: list[set[str]] = [
     *({"operations"}, {"python"}, {"outlast"}, {"remote"}, {"worker"}, {"adapters"}),
     *({"doors/hooks", "doors/mcp"}, {"doors/http"}, {"doors/console"}, {"doors/cli"}, {"testing"}),
 ]
+RULED = (ast.Attribute, ast.Import, ast.ImportFrom, ast.Call, ast.JoinedStr, ast.Constant, ast.Expr)
 RANK = {room: number for number, rooms in enumerate(ORDER) for room in rooms}
 GROUND = {"errors", "clock", "ids", "failpoints", "values"}
 PUBLIC = GROUND | {"outlast", "python", "remote", "operations", "worker", "adapters"}  # what a door may import
@@ -57,13 +59,19 @@ def broken_rules(package: Path) -> list[str]:
     """Every broken rule of the package as `path:line: what is wrong`, in a stable order."""
     found = [f"{path.relative_to(package)}:1: SQL outside store/" for path in _stray_sql_files(package)]
     for path in sorted(package.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"), filename=str(path))
         at = path.relative_to(package)
-        found += [f"{at}:{line}: {what}" for line, what in sorted(_broken_in(tree, at, package))]
+        found += [f"{at}:{line}: {what}" for line, what in sorted(_broken_in(nodes_of(path), at, package))]
     return found
 
 
-def _broken_in(tree: ast.Module, at: Path, package: Path) -> Iterator[tuple[int, str]]:
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """The nodes of its syntax tree that a rule is about, each after the one it is in: read once for all rules."""
+    tree = ast.parse(path.read_text("utf-8"), filename=str(path))
+    return [node for node in ast.walk(tree) if isinstance(node, RULED)]
+
+
+def _broken_in(tree: list[ast.AST], at: Path, package: Path) -> Iterator[tuple[int, str]]:
     room = room_of(at)
     if room not in RANK and room != "doors":
         yield 1, f"{room} has no place among the rooms: give it one in ORDER"
@@ -74,9 +82,9 @@ def _broken_in(tree: ast.Module, at: Path, package: Path) -> Iterator[tuple[int,
         yield from ((line, "SQL outside store/") for line, text in _strings(tree) if _is_sql(text))
 
 
-def _reached_through(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _reached_through(tree: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """What is taken of a private part of something else: a door calls what is public, and asks for no insides."""
-    for node in ast.walk(tree):
+    for node in tree:
         match node:
             case ast.Attribute(value=ast.Attribute(value=of, attr=inner), attr=attr) if inner.startswith("_"):
                 if not inner.startswith("__") and not _is_itself(of):
@@ -92,7 +100,7 @@ def against_the_order(package: Path) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"order": set(), "doors": set()}
     for path in sorted(package.rglob("*.py")):
         at = path.relative_to(package)
-        for _, name in _imports(ast.parse(path.read_text("utf-8")), at, package.name):
+        for _, name in _imports(nodes_of(path), at, package.name):
             target = _file_of(name, package)
             rule = None if target is None else _rule_broken(room_of(at), room_of(target))
             if rule and target:
@@ -144,10 +152,10 @@ def _file_of(name: str, package: Path) -> Path | None:
     return None
 
 
-def _imports(tree: ast.Module, at: Path, root: str) -> Iterator[tuple[int, str]]:
+def _imports(tree: list[ast.AST], at: Path, root: str) -> Iterator[tuple[int, str]]:
     """Each imported dotted name, made absolute; `from x import y` is `x.y`, since y may be a module."""
     inside = [root, *at.parts[:-1]]  # the package that a relative import starts from, also in an __init__.py
-    for node in ast.walk(tree):
+    for node in tree:
         match node:
             case ast.Import(names=names):
                 yield from ((node.lineno, alias.name) for alias in names)
@@ -162,10 +170,10 @@ def _imports(tree: ast.Module, at: Path, root: str) -> Iterator[tuple[int, str]]
                 yield node.lineno, name
 
 
-def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _strings(tree: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """String literals with their lines, f-strings as one text; docstrings are prose and left out."""
     skipped = {id(constant) for constant in _docstrings(tree)}
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
             parts = (str(p.value) if isinstance(p, ast.Constant) else "x" for p in node.values)
@@ -174,8 +182,8 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    for node in ast.walk(tree):
+def _docstrings(tree: list[ast.AST]) -> Iterator[ast.Constant]:
+    for node in tree:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
 

@@ -15,6 +15,7 @@ from ..kit import by_url
 from ..kit.postgres import server
 
 ROOT = Path(__file__).parents[2]
+ONE_IN = 3  # tests of these, in every run of the tests; all of them with --crash-long
 SLICE = {
     "runs": ("home/test_by_url.py", "runs/test_effects.py", "runs/test_takeover.py"),
     "crash": ("crash/test_fencing.py",),
@@ -31,10 +32,11 @@ def homes() -> str:
 @pytest.mark.skipif(by_url.IS_ON, reason="all of them are on PostgreSQL already")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("group", SLICE)
-def test_the_same_tests_pass_with_their_homes_in_postgresql(group: str) -> None:
+def test_the_same_tests_pass_with_their_homes_in_postgresql(group: str, crash_long: bool) -> None:
     files = [str(ROOT / "tests" / file) for file in SLICE[group]]
     worker = f"{os.environ.get('PYTEST_XDIST_WORKER', 'main')}{group}"
-    environment = os.environ | {by_url.SERVER: homes(), "PYTEST_XDIST_WORKER": worker}
+    share = {} if crash_long else {by_url.SHARE: str(ONE_IN)}
+    environment = os.environ | {by_url.SERVER: homes(), "PYTEST_XDIST_WORKER": worker} | share
     words = ["--quiet", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, *files], cwd=ROOT, env=environment, capture_output=True, text=True

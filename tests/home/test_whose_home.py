@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from outlast.home import ours
 from outlast.home.place import FoundHome, find_home, look_up
 
 from ..kit.desk import QUIET, git
+from ..ready import run
 
 GOOD: dict[str, Any] = {
     "anchor": "branch:main",
@@ -37,14 +37,7 @@ def nobody_names_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outlast(folder: Path, *words: str, given: bytes = b"", **env: str) -> "subprocess.CompletedProcess[str]":
     """A command as somebody runs it there."""
-    done = subprocess.run(
-        [sys.executable, "-m", "outlast", *words],
-        cwd=folder,
-        env=os.environ | QUIET | env,
-        input=given,
-        capture_output=True,
-        timeout=120,
-    )
+    done = run(("-m", "outlast", *words), cwd=folder, env=os.environ | QUIET | env, stdin=given)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

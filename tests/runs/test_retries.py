@@ -201,7 +201,7 @@ def test_an_effect_that_did_not_happen_is_tried_again_for_the_named_types_only(p
     assert place.count("effect") == 2
 
 
-@step(timeout=0.02, retries=1, retry_on=TimeoutError, backoff=0)
+@step(timeout=0.2, retries=1, retry_on=TimeoutError, backoff=0)
 async def times_out() -> str:
     ran("times out")
     if current().attempt == 1:
@@ -307,14 +307,14 @@ def slow() -> str:
     return "late"
 
 
-@step(timeout=0.05, retries=5, backoff=0)
+@step(timeout=1.0, retries=5, backoff=0)
 def slow_with_retries() -> str:
     ran("slow")
     RELEASE.wait(10)
     return "late"
 
 
-@step(timeout=0.02, retries=1, backoff=0)
+@step(timeout=0.2, retries=1, backoff=0)
 async def slow_async() -> str:
     ran("slow")
     if current().attempt <= KNOBS.get("bad", 9):
@@ -384,7 +384,7 @@ def test_it_is_tried_again_once_its_thread_has_ended(place: Place) -> None:
 
 
 def _wait_for_threads() -> None:
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while any(thread.name.startswith("Thread-") for thread in threading.enumerate()) and time.monotonic() < until:
         RELEASE.wait(0.001)
 
@@ -424,7 +424,7 @@ def catches_timeout(run: Run) -> str:
 
 def test_a_caught_timeout_is_an_outcome(place: Place) -> None:
     place.crash(catches_timeout, at="caught")
-    assert place.run(catches_timeout).result == "slow_async 0.02"
+    assert place.run(catches_timeout).result == "slow_async 0.2"
     assert place.count("slow") == 2
 
 
