@@ -124,3 +124,16 @@ def test_what_asks_for_something_else_cannot_be_approved(cli: "Cli") -> None:
     wait = cli("inbox", "--json").json["waits"][0]["id"]
     answer = cli("approve", wait)
     assert (answer.code, "retry, skip, abort" in answer.err) == (2, True)
+
+
+def test_a_run_of_an_engine_is_left_to_it(cli: "Cli") -> None:
+    run, wait = waiting(cli)
+    with cli.opened() as outlast:
+        outlast.move_queue("there", to="temporal", adopt=True)
+    goes_on = "temporal goes on with it, where a worker of it is: outlast work flow.yaml:build --engine temporal"
+    approved = cli("approve", wait, "--resume")
+    assert (approved.code, approved.out.splitlines()) == (0, [f"run {run}: approve is approved", goes_on])
+    assert cli("inbox").out == "no run waits for anything; `outlast runs` lists them all\n"
+    assert not (cli.folder / "answer.json").exists()
+    with cli.opened() as outlast:
+        assert outlast.get(run).status == "waiting"

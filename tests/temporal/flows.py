@@ -108,6 +108,12 @@ def sends_blindly(run: Run, what: str) -> str:
     return send_blindly(what)
 
 
+@flow(name="twice")
+def twice(run: Run, what: str) -> str:
+    work(f"first {what}")
+    return work(f"second {what}")
+
+
 @flow(name="mixed")
 def mixed(run: Run, number: int) -> str:
     """A step, a wait, an effect: what the random rounds have."""

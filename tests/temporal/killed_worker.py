@@ -1,5 +1,6 @@
 """A worker of Temporal's that is killed: `killed_worker.py HOME ADDRESS`. It ends when its input does."""
 
+import faulthandler
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from outlast.adapters.temporal import TemporalSettings, TemporalWorker
 
 
 def main(home: str, address: str) -> None:
+    faulthandler.register(signal.SIGUSR1)  # where it stands, for one that does not end
     settings = TemporalSettings(address=address, heartbeat_seconds=2.0)
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())

@@ -15,7 +15,8 @@ from temporalio.client import Client, WorkflowExecution
 
 from outlast import Outlast, RunRecord
 from outlast.adapters.temporal import TemporalSettings, TemporalWorker
-from outlast.adapters.temporal.names import run_of
+from outlast.adapters.temporal.names import run_of, task_queue_of
+from outlast.runs.queues.engine import mark_of
 from outlast.worker.worker import WorkNote
 
 from . import flows
@@ -67,9 +68,13 @@ class Home:
         (wait,) = until(lambda: self.outlast.interrupts(run_id), "a wait")
         self.outlast.answer(wait.id, {"approved": approved})
 
+    @property
+    def task_queue(self) -> str:
+        return task_queue_of(self.queue, mark_of(self.outlast._executor.home, "temporal"))
+
     def workflows(self, run_id: str = "") -> list[WorkflowExecution]:
         """Those of this home's queue that Temporal lists, the oldest first: all, or of one run."""
-        found = asyncio.run(listed(self.address, f"TaskQueue = '{self.queue}'"))
+        found = asyncio.run(listed(self.address, f"TaskQueue = '{self.task_queue}'"))
         mine = [each for each in found if run_id in ("", run_of(each.id))]
         return sorted(mine, key=lambda each: each.start_time)
 
@@ -107,25 +112,45 @@ class Workers:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.living: list[subprocess.Popen[str]] = []
+        self._logs: dict[int, Path] = {}
 
     def begin(self) -> subprocess.Popen[str]:
         words = [sys.executable, str(Path(__file__).with_name("killed_worker.py")), str(self._home.folder / "home")]
-        more = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        one = subprocess.Popen([*words, self._home.address], text=True, **more)  # type: ignore[call-overload]
+        with open(self._home.folder / f"worker-{len(self._logs)}.log", "wb") as log:
+            more = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+            one = subprocess.Popen([*words, self._home.address], text=True, **more)  # type: ignore[call-overload]
+        self._logs[one.pid] = Path(log.name)
         self.living.append(one)
         return one
+
+    def replace_those_that_ended(self) -> int:
+        """What a supervisor does for one that found no server when it began. How many there were."""
+        ended = [one for one in self.living if one.poll() is not None]
+        for one in ended:
+            self.end(one)
+            self.begin()
+        return len(ended)
 
     def end(self, one: subprocess.Popen[str], how: int = signal.SIGKILL) -> None:
         self.living.remove(one)
         one.send_signal(how)
         try:
-            one.wait(60)
+            one.wait(120)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end:\n{self._where_it_stands(one)}") from None
         finally:
             one.kill()
             one.wait(60)
             for pipe in (one.stdin, one.stdout):
                 assert pipe is not None
                 pipe.close()
+
+    def _where_it_stands(self, one: subprocess.Popen[str]) -> str:
+        """What its threads do, one after another."""
+        log = self._logs[one.pid]
+        one.send_signal(signal.SIGUSR1)
+        until(lambda: "most recent call first" in log.read_text() or one.poll() is not None, "its stacks")
+        return log.read_text()
 
     def close(self) -> None:
         for one in list(self.living):

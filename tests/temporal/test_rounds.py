@@ -37,7 +37,7 @@ async def begun(home: Home, name: str, run_id: str, rounds: int) -> None:
     """The workflow of the run, which its worker then finds there."""
     client = await Client.connect(home.address)
     ref = RunRef("default", run_id, 2.0, rounds)
-    await client.start_workflow(RunWorkflow.run, ref, id=name, task_queue=home.queue)
+    await client.start_workflow(RunWorkflow.run, ref, id=name, task_queue=home.task_queue)
 
 
 async def nudged(home: Home, name: str, chain: int) -> None:

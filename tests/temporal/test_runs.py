@@ -157,7 +157,7 @@ def test_temporal_searches_by_flow_task_status_and_tags_where_it_has_those_attri
         await client.operator_service.add_search_attributes(asked)
 
     def found(status: str) -> list[Any]:
-        about = f"TaskQueue = '{home.queue}' AND OutlastFlow = 'asks' AND OutlastTags = 'sea'"
+        about = f"TaskQueue = '{home.task_queue}' AND OutlastFlow = 'asks' AND OutlastTags = 'sea'"
         return list(asyncio.run(listed(home.address, f"{about} AND OutlastStatus = '{status}'")))
 
     asyncio.run(added())
@@ -207,7 +207,9 @@ def test_what_the_ledger_does_not_know_is_not_executed(home: Home) -> None:
     async def forged() -> str:
         client = await Client.connect(home.address)
         ref = RunRef("default", "nosuchrun0000")
-        handle = await client.start_workflow(RunWorkflow.run, ref, id=f"forged-{home.queue}", task_queue=home.queue)
+        handle = await client.start_workflow(
+            RunWorkflow.run, ref, id=f"forged-{home.queue}", task_queue=home.task_queue
+        )
         for _ in range(1000):
             found = await handle.describe()
             (pending,) = found.raw_description.pending_activities or [None]

@@ -19,7 +19,7 @@ from temporalio.common import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.adapters.temporal.names import flow_name, memo_of, prefix_of, summary_of, workflow_id
+from outlast.adapters.temporal.names import flow_name, memo_of, prefix_of, summary_of, task_queue_of, workflow_id
 from outlast.adapters.temporal.workflow import NUDGE, STATUS, WORKFLOW, RunRef, RunWorkflow
 
 if TYPE_CHECKING:
@@ -32,13 +32,19 @@ TASK_SECONDS = timedelta(seconds=3)  # that a look of the workflow may take: a d
 
 
 class Workflows:
-    """The workflows of one tenant."""
+    """The workflows of one tenant's ledger."""
 
     def __init__(
-        self, client: Client, tenant: str, heartbeat_seconds: float, attributes: Collection[str] = (), console: str = ""
+        self,
+        client: Client,
+        tenant: str,
+        mark: str,
+        heartbeat_seconds: float,
+        attributes: Collection[str] = (),
+        console: str = "",
     ) -> None:
         """`attributes`: the search attributes that the namespace has; `console`: where our own pages are."""
-        self.client, self._tenant, self._heartbeat_seconds = client, tenant, heartbeat_seconds
+        self.client, self._tenant, self._mark, self._heartbeat_seconds = client, tenant, mark, heartbeat_seconds
         self._attributes, self._console = attributes, console
 
     async def tell(self, runs: Iterable[tuple[EngineRun, bool]]) -> list[str]:
@@ -64,14 +70,14 @@ class Workflows:
                     RunWorkflow.run,
                     RunRef(self._tenant, run.id, self._heartbeat_seconds, shows_status=STATUS.name in self._attributes),
                     id=workflow_id(self._tenant, run),
-                    task_queue=run.queue,
+                    task_queue=task_queue_of(run.queue, self._mark),
                     id_reuse_policy=reuse,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                     task_timeout=TASK_SECONDS,
                     memo=memo_of(self._tenant, run),
                     search_attributes=self._searched_by(run),
                     static_summary=summary_of(run),
-                    static_details=f"[Outlast]({self._console}/runs/{run.id})" if self._console else None,
+                    static_details=f"[Outlast]({self._console.rstrip('/')}/runs/{run.id})" if self._console else None,
                     start_signal=NUDGE if nudges else None,
                 )
             except WorkflowAlreadyStartedError:
@@ -96,17 +102,19 @@ class Workflows:
             _unless_gone(error)
 
     async def end(self, workflow: str, why: str) -> None:
-        """End a workflow whose run is another engine's."""
+        """End a workflow whose run is another engine's, or that nobody looks at any more."""
         try:
             await self.client.get_workflow_handle(workflow).terminate(reason=why)
         except RPCError as error:
             _unless_gone(error)
 
-    async def open(self) -> list[str]:
-        """The workflows of the tenant that are open, as Temporal last listed them: a moment ago."""
+    async def open(self) -> dict[str, str]:
+        """The workflows of the ledger that are open, as Temporal last listed them: a moment ago. And their queues."""
         asked = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
-        found = [each.id async for each in self.client.list_workflows(asked, page_size=1000)]
-        return [each for each in found if each.startswith(f"{prefix_of(self._tenant)}/")]
+        ours, there = f"{prefix_of(self._tenant)}/", task_queue_of("", self._mark)
+        every = self.client.list_workflows(asked, page_size=1000)
+        found = [each async for each in every if each.id.startswith(ours) and each.task_queue.endswith(there)]
+        return {each.id: each.task_queue.removesuffix(there) for each in found}
 
 
 async def attributes_of(client: Client) -> frozenset[str]:

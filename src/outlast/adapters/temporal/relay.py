@@ -100,20 +100,21 @@ class Relay:
 
     def _compare(self) -> None:
         """Start what is missing in Temporal, and end what is there and should not be."""
-        there = {run_of(each): each for each in self._do(self._link.open())}
+        there = {run_of(each): (each, queue) for each, queue in self._do(self._link.open()).items()}
         ours = {run.id: run for queue in self.queues for run in engine.runs_in(self._home, queue)}
         missing = [run for run in ours.values() if run.id not in there and run.status != "failed"]
         self._do(self._link.tell((run, False) for run in missing))
         for run_id in there.keys() - ours.keys():
-            self._settle(run_id, there[run_id])
+            self._settle(run_id, *there[run_id])
 
-    def _settle(self, run_id: str, workflow: str) -> None:
-        """A workflow whose run has ended looks and ends; one whose run is somebody else's is ended."""
+    def _settle(self, run_id: str, workflow: str, queue: str) -> None:
+        """A workflow whose run has ended looks and ends; one of a queue that Temporal has no more is ended."""
         row = self._home.store.read(lambda look: look.run_by_id(run_id))
-        if row is not None and row.status in FINISHED:
+        if row is not None and row.status in FINISHED and queue in self.queues:
             self._do(self._link.nudge(workflow))
         elif row is not None:
-            self._do(self._link.end(workflow, "the run goes on with Outlast's own workers"))
+            ended = row.status if row.status in FINISHED else "goes on"
+            self._do(self._link.end(workflow, f"the run {ended} with Outlast's own workers"))
 
 
 def _same(told: ToldRun | None, run: EngineRun) -> ToldRun:

@@ -18,11 +18,12 @@ from temporalio.worker import Worker
 from outlast.adapters.temporal.advance import Advancer, Tell
 from outlast.adapters.temporal.connect import connect
 from outlast.adapters.temporal.link import Workflows, attributes_of
+from outlast.adapters.temporal.names import task_queue_of
 from outlast.adapters.temporal.relay import Relay
 from outlast.adapters.temporal.settings import TemporalSettings, check_place
 from outlast.adapters.temporal.workflow import ADVANCE, ENDED, WAITS, RunRef, RunWorkflow, Standing
 from outlast.python.awaited import to_its_end
-from outlast.runs.queues.engine import UNKNOWN, Busy, Ended, Waits
+from outlast.runs.queues.engine import UNKNOWN, Busy, Ended, Waits, mark_of
 from outlast.runs.run import TEMPORAL
 from outlast.values.ambient import begin
 from outlast.worker.notify import Notifier
@@ -83,6 +84,7 @@ class TemporalWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads: list[threading.Thread] = []
         self._client: Client | None = None
+        self._mark = ""
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -100,6 +102,7 @@ class TemporalWorker:
         except BaseException:
             self._end_loop()
             raise
+        self._mark = mark_of(self._place.executor.home, TEMPORAL)
         self._place.enlist(self._concurrency)
         self._begin(self._live, "relay")
         if self._notifier is not None:
@@ -159,7 +162,8 @@ class TemporalWorker:
     def _live(self) -> None:
         assert self._client is not None
         known, settings = self._do(attributes_of(self._client)), self._settings
-        more = (self._place.executor.home.tenant, settings.heartbeat_seconds, known, settings.console)
+        tenant = self._place.executor.home.tenant
+        more = (tenant, self._mark, settings.heartbeat_seconds, known, settings.console)
         relay = Relay(self._place, Workflows(self._client, *more), self._do)
         while not self._is_ending:
             try:
@@ -209,7 +213,7 @@ class TemporalWorker:
         assert self._client is not None
         return Worker(
             self._client,
-            task_queue=queue,
+            task_queue=task_queue_of(queue, self._mark),
             workflows=[RunWorkflow],
             activities=[self._advance],
             max_concurrent_activities=self._concurrency,

@@ -14,16 +14,17 @@ import click
 from outlast.doors.cli import late
 from outlast.doors.cli.ask import ask_about, can_ask
 from outlast.doors.cli.choices import decided, how_it_goes_on
+from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.exits import REFUSED, WAITING
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import document, resume_option, wait_argument
 from outlast.doors.cli.render import ago, as_json, brief, clean, counted, say
-from outlast.doors.cli.waits import asks, say_shown, say_ways, top_of, until_when, ways, with_children
+from outlast.doors.cli.waits import Way, asks, say_shown, say_ways, top_of, until_when, ways, with_children
 from outlast.errors import AlreadyAnswered, AnswerInvalid
 from outlast.values.text import meant
 
 if TYPE_CHECKING:
-    from outlast import InboxItem, Interrupt, Listed, Outlast, Signal
+    from outlast import InboxItem, Interrupt, Listed, Outlast, RunRecord, Signal
 
 
 APPROVALS = '{"approved": true} or {"approved": false, "comment": "why"}'
@@ -141,7 +142,7 @@ def signal(
     with call.open() as outlast:
         sent = outlast.signal(name, parsed, task=task, run_id=run_id, operation_id=operation_id)
         run = top_of(outlast, outlast.get(sent.run_id)) if sent.interrupt else None
-        if resume and run is not None and not run.finished:
+        if resume and run is not None and not run.finished and not run.engine:
             return decided(call, outlast, run, "", resume)
     if call.json:
         call.tell(sent)
@@ -175,7 +176,7 @@ def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str |
         found = outlast.inbox(assignee=assignee, type=type, scope=call.scope)
         hint = "" if found or call.json else _meant(outlast, assignee, type)
         late = {item.interrupt.run_id for item in found if item.interrupt.is_overdue}
-        tops = {run: top_of(outlast, outlast.get(run)).id for run in late}
+        tops = {run: top_of(outlast, outlast.get(run)) for run in late}
         going = _can_go_on(call, outlast)
         contested = found.contested
     if call.json:
@@ -216,9 +217,10 @@ def _meant(outlast: Outlast, assignee: str | None, kind: str | None) -> str:
 
 
 def _can_go_on(call: Invocation, outlast: Outlast) -> list[str]:
-    """The runs that only wait for somebody to go on with them: what they waited for was answered."""
+    """The runs that only wait for somebody to go on with them: what they waited for was answered. No engine does."""
     now = datetime.now(UTC)
-    found = [one for one in outlast.due() if one.reason != "crashed" and call.scope in (None, one.scope)]
+    every = (one for one in outlast.due() if call.scope in (None, one.scope))
+    found = [one for one in every if one.reason != "crashed" and not one.engine]
     return [
         one.run_id
         for one in found
@@ -236,13 +238,21 @@ def _say_going(call: Invocation, going: Sequence[str]) -> None:
     say(f"{len(going):,} {were} answered and can go on: {how}")
 
 
-def _told(call: Invocation, item: InboxItem, tops: Mapping[str, str]) -> dict[str, Any]:
-    commands = dict(ways(call, item.interrupt, resume=True, top=tops.get(item.interrupt.run_id, "")))
+def _ways(call: Invocation, wait: Interrupt, tops: Mapping[str, RunRecord]) -> list[Way]:
+    """What lets its run go on at once; one that is late goes on with the run above it, or by an engine."""
+    top = tops.get(wait.run_id)
+    if top is not None and top.engine:
+        return [("it goes on by", call.command(*worker_of(top)))]
+    return ways(call, wait, resume=True, top=top.id if top is not None else "")
+
+
+def _told(call: Invocation, item: InboxItem, tops: Mapping[str, RunRecord]) -> dict[str, Any]:
+    commands = dict(_ways(call, item.interrupt, tops))
     told: dict[str, Any] = late.shown.shown(item)
     return {**told.pop("interrupt"), **told, "commands": commands}
 
 
-def _say_inbox(call: Invocation, found: Sequence[InboxItem], tops: Mapping[str, str], limit: int) -> None:
+def _say_inbox(call: Invocation, found: Sequence[InboxItem], tops: Mapping[str, RunRecord], limit: int) -> None:
     asked = [item for item in found if item.interrupt.is_for_people and not item.interrupt.is_overdue]
     needs = f"{counted(len(asked), 'question')} for you" if asked else "no question for you"
     late = sum(1 for item in found if item.interrupt.is_overdue)
@@ -255,7 +265,7 @@ def _say_inbox(call: Invocation, found: Sequence[InboxItem], tops: Mapping[str, 
         say(f"  run {wait.run_id}, {brief(clean(item.task), 40)}, {ago(wait.opened_at)}", "dim")
         say(f"  {'; '.join([wait.type, *until_when(wait)])}", "dim")
         say_shown(call, wait)
-        say_ways(ways(call, wait, resume=True, top=tops.get(wait.run_id, "")))
+        say_ways(_ways(call, wait, tops))
     if len(found) > limit:
         say()
         say(f"and {len(found) - limit:,} more; --limit shows more, --json has all of them")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.ask import can_ask, may_repeat
+from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
     effects_option,
@@ -98,9 +99,10 @@ def _json(what: str, text: str) -> Any:
 
 
 def decided(call: Invocation, outlast: Outlast, run: RunRecord, what: str, resume: bool = False) -> int:
-    """Say what was decided and how to go on; with `resume`, go on."""
-    if resume and not run.finished:
-        return resume_now(call, outlast, top_of(outlast, run).id)
+    """Say what was decided and how to go on; with `resume`, go on, unless an engine does."""
+    top = top_of(outlast, run) if resume and not run.finished else None
+    if top is not None and not top.engine:
+        return resume_now(call, outlast, top.id)
     if call.json:
         call.tell(run)
         return 0
@@ -114,6 +116,8 @@ def how_it_goes_on(call: Invocation, run: RunRecord) -> str:
     """What becomes of a run about which something was decided."""
     if run.status == "running":  # a resume would be refused
         return f"it is run by {run.holder}: it goes on there, or with the next tick"
+    if run.engine:
+        return f"{run.engine} goes on with it, where a worker of it is: {call.command(*worker_of(run))}"
     return f"continue: {call.command('resume', run.id)}"
 
 

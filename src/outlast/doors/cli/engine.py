@@ -39,8 +39,10 @@ OF_TEMPORAL = (
     "tls_key",
     "tls_server_name",
     "console",
+    "ui",
     "codec",
 )
+OPTION_OF = {"task_queues": "task-queue", "console": "console-url", "ui": "temporal-ui"}
 
 
 def worker_of(run: RunRecord) -> tuple[str, ...]:
@@ -59,10 +61,10 @@ def engine_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def settings_of(given: dict[str, Any], queues: tuple[str, ...] = ()) -> TemporalSettings | None:
     """How Temporal is reached; None where it is not the engine. What was given is used up. Raises ExtraMissing."""
     engine = given["engine"]
-    named = {name: value for name in OF_TEMPORAL if (value := given.pop(name))}
+    named = {name: value for name in OF_TEMPORAL if (value := given.pop(name, None))}
     if engine == OUTLAST:
         if named:
-            option = next(iter(named)).replace("_", "-").replace("queues", "queue")
+            option = OPTION_OF.get(name := next(iter(named)), name).replace("_", "-")
             raise click.UsageError(f"--{option} is for --engine temporal")
         return None
     named["task_queues"] = (*named.get("task_queues", ()), *queues)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
+from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.invocation import Invocation
 from outlast.doors.cli.render import (
     ALL,
@@ -199,15 +200,16 @@ def until_when(wait: Interrupt) -> list[str]:
 def say_waits(call: Invocation, run_id: str, waits: tuple[Interrupt, ...]) -> None:
     """Every wait, also of the children that are waited for, with its ways on; then how to continue."""
     with call.open() as outlast:
-        found, top = with_children(outlast, waits), top_of(outlast, outlast.get(run_id)).id
+        found, top = with_children(outlast, waits), top_of(outlast, outlast.get(run_id))
     for wait in found:
         say(whose(wait, run_id), "yellow")
         if told_when := until_when(wait):
             say(f"  {'; '.join(told_when)}")
         say_shown(call, wait)
-        say_ways(ways(call, wait, top=top))
+        say_ways(ways(call, wait, top=top.id))
     if any((wait.is_for_people or wait.type == "signal") and not wait.is_overdue for wait in found):
-        say(f"then continue: {call.command('resume', top)}")
+        goes_on = call.command(*worker_of(top)) if top.engine else call.command("resume", top.id)
+        say(f"then {f'{top.engine} goes on' if top.engine else 'continue'}: {goes_on}")
 
 
 def whose(wait: Interrupt, run_id: str) -> str:

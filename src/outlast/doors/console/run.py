@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from outlast.adapters.temporal import names
 from outlast.doors.console.asked import word
 from outlast.doors.console.needs import once, result_in
 from outlast.doors.console.preview import has_left, left_of
@@ -92,7 +93,16 @@ def run(asked: PageRequest) -> dict[str, Any]:
         "actions": _actions(asked, found),
         "state": _state(asked, found),
         "left": left_of(asked, found.id) if has_left(found) else [],
+        "engine_page": _engine_page(asked, found),
     }
+
+
+def _engine_page(asked: PageRequest, found: RunRecord) -> str:
+    """Where its engine shows it, if it has another one than ours whose pages are known."""
+    temporal, identity = asked.exchange.state.settings.temporal, asked.exchange.identity
+    if not found.engine or temporal is None or not temporal.ui or identity is None:
+        return ""
+    return names.page_of(temporal.ui, temporal.namespace, names.workflow_id(identity.tenant, found))
 
 
 def _begins(asked: PageRequest, total: int) -> int:

@@ -17,6 +17,7 @@ from outlast.errors import QueueNotFound
 from outlast.flows.limits import NO_LIMITS
 from outlast.home.once import Repeatable, once
 from outlast.home.place import check_name
+from outlast.ids import random_id
 from outlast.runs import claim as claims
 from outlast.runs.claim import RunClaim
 from outlast.runs.holder import holder_of
@@ -170,6 +171,16 @@ def _times(look: Reading, wait: InterruptRow, now: int) -> Iterator[int]:
 
 
 # -- what an engine has to be told of ----------------------------------------------------------------
+
+
+def mark_of(home: Home, engine: str) -> str:
+    """What tells this ledger's queues from others of the same names at an engine: given once, and kept."""
+    name = f"engine\n{engine}"  # a name that no target of notifications can have
+    found = home.store.read(lambda look: look.told(name))
+    while found is None:
+        home.store.write(lambda tx: tx.add_told(name, random_id()))
+        found = home.store.read(lambda look: look.told(name))
+    return found.state
 
 
 def queues_of(home: Home, engine: str) -> list[str]:
