@@ -119,6 +119,7 @@ def test_a_page_says_after_which_number_to_go_on(server: Served) -> None:
 def test_a_wrong_place_is_refused(server: Served, query: str, code: str) -> None:
     assert server.get(f"/v1/events{query}").code == code
     assert server.get("/v1/events", headers={"accept": STREAM, "last-event-id": "x"}).code == "request_invalid"
+    assert server.get("/v1/events", headers={"accept": STREAM, "last-event-id": "1000000"}).code == "event_ahead"
 
 
 def test_a_token_opens_streams_for_a_minute_and_nothing_else(tmp_path: Path) -> None:

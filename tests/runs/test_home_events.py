@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Run, flow, step
-from outlast.errors import NameInvalid, ValueRefused
+from outlast.errors import EventAhead, NameInvalid, ValueRefused
 
 
 @step
@@ -133,3 +133,27 @@ def test_an_entry_that_cannot_be_read_keeps_no_other_from_being_told(outlast: Ou
     told = [(each.event.run_id, each.event.seq) for each in outlast.all_events(after=0).items]
     assert (broken, 2) not in told
     assert set(of_run(outlast, sound)) <= set(told)
+
+
+def test_numbers_go_on_after_the_newest_run_was_removed(outlast: Outlast) -> None:
+    for _ in range(2):  # also once a row stands in for what was removed
+        outlast.run(doubling, 1).unwrap()
+        seen = outlast.all_events(after=0).upto
+        assert len(outlast.gc(older_than=0.0, dry_run=False).runs) == 1
+        assert outlast.all_events(after=seen).upto == outlast.all_events().upto == seen
+        following = outlast.follow_all_events(after=seen)
+        run = outlast.run(doubling, 2).run_id
+        assert [next(following).event.run_id for _ in outlast.events(run)] == [run] * len(outlast.events(run))
+        assert outlast.verify().ok
+        outlast.gc(older_than=0.0, dry_run=False)
+
+
+def test_a_number_from_the_future_is_refused(outlast: Outlast) -> None:
+    with pytest.raises(EventAhead, match="newest is 0"):
+        outlast.all_events(after=1)
+    outlast.run(doubling, 1).unwrap()
+    newest = outlast.all_events().upto
+    assert outlast.all_events(after=newest).items == ()
+    for ask in (outlast.all_events, lambda after: next(outlast.follow_all_events(after=after))):
+        with pytest.raises(EventAhead, match=f"event {newest + 1} was never given here"):
+            ask(after=newest + 1)

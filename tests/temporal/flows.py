@@ -6,6 +6,8 @@ from pathlib import Path
 
 from outlast import KEY, NOT_DONE, Happened, Run, effect, flow, step
 
+LASTS_SECONDS = 0.1  # of what is killed
+
 
 def here() -> Path:
     return Path(os.environ["TEMPORAL_FOLDER"])
@@ -114,9 +116,26 @@ def twice(run: Run, what: str) -> str:
     return work(f"second {what}")
 
 
+@step(crashes=1000)
+def slow_work(what: str) -> str:
+    write(f"work {what}")
+    time.sleep(LASTS_SECONDS)
+    return what
+
+
+@effect(confirm=has_sent)
+def slow_send(what: str, *, key: str = KEY) -> str:
+    time.sleep(LASTS_SECONDS)
+    write(f"{what} {key}", "sent")
+    time.sleep(LASTS_SECONDS)
+    return what
+
+
 @flow(name="mixed")
-def mixed(run: Run, number: int) -> str:
-    """A step, a wait, an effect: what the random rounds have."""
-    work(f"first {number}")
-    answer = run.pause_for("approval")
-    return send(f"mixed {number} {answer['approved']}")
+def mixed(run: Run, number: int, parts: int) -> str:
+    """A step, a wait, an effect, some times: what the random rounds have. They last, so that kills meet them."""
+    for part in range(parts):
+        slow_work(f"{number}.{part}")
+        run.pause_for("approval")
+        slow_send(f"mixed {number}.{part}")
+    return "done"

@@ -112,6 +112,7 @@ class Workers:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.living: list[subprocess.Popen[str]] = []
+        self.stop_seconds: list[float] = []  # of those that were asked to
         self._logs: dict[int, Path] = {}
 
     def begin(self) -> subprocess.Popen[str]:
@@ -133,9 +134,11 @@ class Workers:
 
     def end(self, one: subprocess.Popen[str], how: int = signal.SIGKILL) -> None:
         self.living.remove(one)
+        asked_at = time.monotonic()
         one.send_signal(how)
         try:
             one.wait(120)
+            self.stop_seconds += [time.monotonic() - asked_at] if how == signal.SIGTERM else []
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it did not end:\n{self._where_it_stands(one)}") from None
         finally:

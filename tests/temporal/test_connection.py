@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def test_it_is_reached_by_tls_where_that_is_asked_for(home: Home, tmp_path: Path
 def made_certificate(folder: Path) -> tuple[Path, Path]:
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     about = ["-subj", "/CN=temporal.test", "-addext", "subjectAltName=DNS:temporal.test", "-days", "2"]
+    about += ["-addext", "basicConstraints=critical,CA:FALSE"]
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run([*words, "-keyout", key, "-out", certificate, *about], check=True, capture_output=True)
     return certificate, key
@@ -101,15 +103,21 @@ def tls_before(address: str, certificate: Path, key: Path) -> Iterator[str]:
         there_reader, there_writer = await asyncio.open_connection(host, int(port))
         await asyncio.gather(passed(reader, there_writer), passed(there_reader, writer), return_exceptions=True)
 
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(served, "127.0.0.1", 0, ssl=context))
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    async def lives() -> None:
+        server = await asyncio.start_server(served, "127.0.0.1", 0, ssl=context)
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # clients that are not let in
+        begun.set_result((server.sockets[0].getsockname()[1], asyncio.get_running_loop(), over := asyncio.Event()))
+        await over.wait()
+        server.close()
+
+    begun: Future[tuple[int, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+    thread = threading.Thread(target=lambda: asyncio.run(lives()), daemon=True)
     thread.start()
+    port_of_ours, loop, over = begun.result()
     try:
-        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"127.0.0.1:{port_of_ours}"
     finally:
-        loop.call_soon_threadsafe(server.close)
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(over.set)
         thread.join()
 
 

@@ -100,8 +100,8 @@ def test_what_is_answered_while_nobody_works_and_temporal_is_away_goes_on(
 
 
 def test_rounds_of_kills(home: Home, crash_long: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Four workers, many runs, and at random: a worker or the server is killed or asked to stop."""
-    rounds, count, runs = (100, 4, 64) if crash_long else (2, 2, 8)
+    """Many runs, and at random while they are under way: a worker or the server is killed, or one is asked to stop."""
+    rounds, count, runs, parts = (100, 4, 64, 3) if crash_long else (2, 2, 8, 1)
     luck = random.Random(22)
     server = temporal.Server(tmp_path_factory.mktemp("temporal")) if crash_long else temporal.server()
     home.address = server.address
@@ -111,24 +111,39 @@ def test_rounds_of_kills(home: Home, crash_long: bool, tmp_path_factory: pytest.
         with workers(home) as others:
             for _ in range(count):
                 others.begin()
-            mine = [home.start(flows.mixed, number) for number in range(runs)]
+            mine = [home.start(flows.mixed, number, parts) for number in range(runs)]
             for number in range(rounds):
                 what = luck.choice(kinds)
                 kills[what] += 1
+                under_way(home, luck)
                 killed_once(server, others, what, luck)
-                wanted = runs * number // (rounds + 1)
-                until(lambda wanted=wanted: answer_some(home, luck) and done(home) >= wanted, "work")
+                kills["begun again"] += others.replace_those_that_ended()
+                wanted = runs * parts * number // (rounds + 1)
+                until(lambda wanted=wanted: answer_some(home, luck) >= 0 and len(flows.lines("sent")) >= wanted, "work")
             until(lambda: answer_all(home) and all(home.get(each).finished for each in mine), "the end of all runs")
             ends = [result_of(home.address, home.closed(each)[-1]) for each in mine]
+            stops = others.stop_seconds
     finally:
         if crash_long:
             server.stop()
     sent = [line.rpartition(" ")[0] for line in flows.lines("sent")]
-    print(f"{count} workers, {runs} runs, {dict(kills)}, {len(flows.lines())} steps, {len(sent)} effects")
-    assert sorted(sent) == sorted(f"mixed {number} True" for number in range(runs))
+    print(f"{count} workers, {runs} runs, {dict(kills)}, {len(flows.lines())} steps, {len(sent)} effects", end="; ")
+    print(f"the slowest of {len(stops)} stops took {max(stops, default=0.0):.1f} s")
+    assert sorted(sent) == sorted(f"mixed {number}.{part}" for number in range(runs) for part in range(parts))
     assert ends == [home.get(each).status for each in mine] == ["succeeded"] * runs
     assert is_proven(home.outlast)
     assert home.outlast.due() == []
+
+
+def under_way(home: Home, luck: random.Random) -> None:
+    """Let some runs go on; half of the time until something of them has happened."""
+    before = happened()
+    if answer_some(home, luck, 3) and luck.random() < 0.5:
+        until(lambda: happened() > before, "something of what was answered")
+
+
+def happened() -> int:
+    return len(flows.lines()) + len(flows.lines("sent"))
 
 
 def killed_once(server: temporal.Server, others: Workers, what: str, luck: random.Random) -> None:
@@ -142,15 +157,13 @@ def killed_once(server: temporal.Server, others: Workers, what: str, luck: rando
         server.start()
 
 
-def done(home: Home) -> int:
-    return sum(run.finished for run in home.outlast.runs(limit=1000))
-
-
-def answer_some(home: Home, luck: random.Random) -> bool:
+def answer_some(home: Home, luck: random.Random, most: int = 1) -> int:
+    """How many were answered."""
     waits = [one.interrupt for one in home.outlast.inbox() if one.interrupt.type == "approval"]
-    for wait in luck.sample(waits, 1) if waits else ():
+    chosen = luck.sample(waits, min(most, len(waits)))
+    for wait in chosen:
         home.outlast.answer(wait.id, {"approved": True})
-    return True
+    return len(chosen)
 
 
 def answer_all(home: Home) -> bool:

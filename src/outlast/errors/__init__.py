@@ -11,7 +11,7 @@
     │                 already_answered, ambiguous_prefix, step_ambiguous, step_name_taken, map_key_taken,
     │                 run_sealed, run_exists, handoff_ambiguous, handoff_exists, finished, handoff_claimed, claim_lost,
     │                 resource_taken, revision_conflict, session_exists, memo_conflict, task_exists, address_taken,
-    │                 home_not_empty, nothing_lost, blobs_elsewhere, blobs_taken, engine_conflict
+    │                 home_not_empty, nothing_lost, blobs_elsewhere, blobs_taken, engine_conflict, event_ahead
     ├── Refused       contested, integrity_broken, step_outside_run, never_awaited, effect_inside_step, still_running,
     │                 runs_on_import,
     │                 orphan_alive, resource_missing, resource_cycle, resource_needs_loop, store_forked, sync_in_loop,
@@ -271,7 +271,7 @@ _PLACES = {
         RunNotFound RunRemoved InterruptNotFound RunHeld RunFinished InputsConflict TaskAborted TaskDeclined
         FlowElsewhere LeaseLost AlreadyAnswered RunSealed RunExists Contested NeverAwaited RepeatsEffects
         StateTooLarge OptionInvalid AnswerInvalid RunTimedOut DeadlinePassed WaitCancelled RunFailed RunWaiting
-        RunAborted RunInterrupted CommandNotStarted CommandFailed
+        RunAborted RunInterrupted CommandNotStarted CommandFailed EventAhead
     """,
     "handoffs": """
         HandoffNotFound HandoffAmbiguous HandoffExists Finished HandoffClaimed ClaimLost RevisionConflict

@@ -49,6 +49,15 @@ class EngineConflict(Conflict):
     advice = "name another queue, or move this one: `outlast queue move {queue!q} --to {wanted}`"
 
 
+class EventAhead(Conflict):
+    """Raised when events are asked for after a number that was never given here: none would come, in silence."""
+
+    number: int
+    newest: int
+    says = "event {number} was never given here, where the newest is {newest}"
+    advice = "the reader knows another home, or a later state of this one: begin anew, without a number"
+
+
 class EngineRefused(Refused):
     """Raised when a home cannot be worked on by an engine as it was asked for."""
 

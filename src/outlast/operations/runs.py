@@ -11,6 +11,7 @@ from outlast.errors import (
     AnswerInvalid,
     Contested,
     DisplacedNotFound,
+    EventAhead,
     Finished,
     FlowElsewhere,
     FlowNotFound,
@@ -564,7 +565,7 @@ class DueRuns(Request):
     calls="all_events",
     role="read",
     answer=HomeEvents,
-    errors=(NameInvalid, ValueRefused),
+    errors=(NameInvalid, ValueRefused, EventAhead),
     answers=STREAM,
     headers={
         "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.errors import OutlastError, ValueRefused
+from outlast.errors import EventAhead, OutlastError, ValueRefused
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row
 from outlast.runs.find import flow_names
@@ -86,7 +86,7 @@ def event_query(inbox: bool, **named: str | None) -> EventQuery:
 def read(home: Home, asked: EventQuery, after: int | None, limit: int) -> HomeEvents:
     """Those after a number, the oldest first, `limit` at most; without a number none, but where they will go on.
 
-    Raises ValueRefused for a number that is none.
+    Raises ValueRefused for a number that is none, EventAhead for one that was never given here.
     """
     for name, value in (("after", after), ("limit", limit)):
         if value is not None and (type(value) is not int or value < 0):
@@ -102,6 +102,8 @@ def _now(look: Reading) -> int:
 
 
 def _page(look: Reading, asked: EventQuery, after: int, limit: int) -> HomeEvents:
+    if after and after > (highest := look.highest_entry()):
+        raise EventAhead(after, highest)
     upto, found, seen = look.settled_entry(after, SCANNED), list[HomeEvent](), after
     rows = look.entries_between(after, upto, SCANNED) if limit else []
     for row in rows:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from outlast import failpoints
-from outlast.errors import OutlastError
+from outlast.errors import EventAhead, OutlastError
 from outlast.runs.holder import is_dead
 from outlast.values.codec import decode, encode
 from outlast.worker.notices import found, kind_of, of_event
@@ -168,7 +168,10 @@ class Notifier:
             yield from ((message, 0) for message in self._found(target, state, now))
 
     def _page(self, after: int) -> HomeEvents:
-        return self._outlast.all_events(after=after, limit=PAGE)
+        try:
+            return self._outlast.all_events(after=after, limit=PAGE)
+        except EventAhead:  # the home is an older copy of itself, such as a backup: it goes on from what it knows
+            return self._outlast.all_events()
 
     def _found(self, target: Target, state: Told, now: float) -> list[Notice]:
         """What is in no journal and was not told yet. It is told once, as long as it is so."""

@@ -67,6 +67,11 @@ class PageRequest:
         outlast, _ = self._opened("run_get", {"run_id": run_id, "state": False})
         return outlast._left(run_id)
 
+    def attempts(self, run_id: str) -> Any:
+        """The attempts of a run, each a receipt once it is asked for."""
+        outlast, _ = self._opened("run_receipts", {"run_id": run_id})
+        return outlast._attempts(run_id)
+
     def resume(self, run_id: str, **given: Any) -> str:
         """Let a run go on, in the server's background; why it does not, if it does not."""
         outlast, asked = self._opened("run_resume", {"run_id": run_id, **given})

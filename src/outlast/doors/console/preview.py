@@ -1,4 +1,4 @@
-"""Previews: what of an artifact, or of files that were left, a page shows by itself.
+"""Previews: what of an artifact, of files that were left, or of an error a page shows by itself.
 
 Text is shown as text, pictures as pictures, all else is to be saved.
 
@@ -8,6 +8,8 @@ an attachment, so that nothing in it is ever a page. Only kinds that are nothing
 
 from __future__ import annotations
 
+import re
+from posixpath import basename, dirname
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -27,6 +29,8 @@ PICTURES = {  # what a file of each kind begins with
     "image/webp": (b"RIFF",),
 }
 TEXTS = ("application/json", "application/yaml", "application/toml", "application/x-sh")
+FRAME = re.compile(r'^([ |+]*File ")([^"\n]+)"', re.MULTILINE)  # of a trace
+LIBRARY = re.compile(r"^.*/(?:site-packages|dist-packages|lib/python\d[.\d]*)/|^.*/src/(?=outlast/)")
 REFS = 12  # of what one question shows so many are looked up
 
 
@@ -107,3 +111,32 @@ def _attempt(one: Any) -> dict[str, Any]:
         "files": shown,
         "more": max(len(one.files) - FILES, 0),
     }
+
+
+# -- errors ------------------------------------------------------------------------------------------------
+
+
+def error_shown(kept: dict[str, Any] | None) -> dict[str, str] | None:
+    """An error with the frames of the user's own files first, each named from the folder of the flow's file on."""
+    if not kept:
+        return None
+    trace = str(kept.get("trace", ""))
+    own = [file for _, file in FRAME.findall(trace) if not LIBRARY.match(file)]
+    folder = dirname(own[0]) if own else ""
+    told = FRAME.sub(lambda found: f'{found[1]}{_nearby(found[2], folder)}"', trace)
+    frames = [frame for frame in told.split("\n  File ")[1:] if not frame.startswith('"<')]
+    return {
+        "type": str(kept.get("type", "")).rpartition(":")[2],
+        "message": str(kept.get("message", "")),
+        "own": "\n".join(f"  File {frame}" for frame in frames[-3:]),
+        "trace": told,
+    }
+
+
+def _nearby(file: str, folder: str) -> str:
+    """A file without the folders of the machine that it is on."""
+    if folder and file.startswith(f"{folder}/"):
+        return file.removeprefix(f"{folder}/")
+    if found := LIBRARY.match(file):
+        return f"<{file[found.end() :]}>"
+    return f"…/{basename(dirname(file))}/{basename(file)}" if file.startswith("/") else file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from outlast.adapters.temporal import names
 from outlast.doors.console.asked import word
 from outlast.doors.console.needs import once, result_in
-from outlast.doors.console.preview import has_left, left_of
+from outlast.doors.console.preview import error_shown, has_left, left_of
 from outlast.doors.console.waterfall import ROWS, waterfall
 from outlast.errors import OutlastError, RunFinished
 from outlast.ids import random_id
@@ -64,9 +64,9 @@ _kept = Kept()
 
 
 def _of_journal(asked: PageRequest, run: RunRecord, what: str, make: Callable[[], T]) -> T:
-    identity, home = asked.exchange.identity, asked.exchange.state.settings.found.name
+    identity, state = asked.exchange.identity, asked.exchange.state
     assert identity is not None
-    return _kept.of((home, identity.tenant, run.id, run.head, run.status, run.updated_at, what), make)
+    return _kept.of((state, identity.tenant, run.id, run.head, run.status, run.updated_at, what), make)
 
 
 def the_run(asked: PageRequest) -> tuple[RunRecord, Sequence[dict[str, Any]]]:
@@ -175,20 +175,11 @@ def _chosen(asked: PageRequest, found: RunRecord, items: Any) -> dict[str, Any] 
     item = next((each for each in items if each.seq == seq), None) if seq else None
     if item is None:
         return None
-    receipts = _of_journal(asked, found, "receipts", lambda: _receipts(asked, found.id))
-    receipt = next((each for each in receipts if (each.label, each.attempt) == (item.name, item.attempt)), None)
+    attempts = _of_journal(asked, found, "attempts", lambda: asked.attempts(found.id))
+    heard = (each for each in attempts.heard if (each.label, each.attempt) == (item.name, item.attempt))
+    receipt = next(map(attempts.receipt, heard), None)
     kept = receipt.error if receipt is not None else found.error if item.name == found.status == "failed" else None
-    return {"item": item, "receipt": receipt, "log": _log(asked, found, receipt), "error": _error(kept)}
-
-
-def _receipts(asked: PageRequest, run_id: str) -> list[Any]:
-    found, cursor = list[Any](), ""
-    while True:
-        page = asked("run_receipts", run_id=run_id, limit=1000, cursor=cursor)
-        found += page.items
-        if page.next is None:
-            return found
-        cursor = page.next
+    return {"item": item, "receipt": receipt, "log": _log(asked, found, receipt), "error": error_shown(kept)}
 
 
 def _log(asked: PageRequest, found: RunRecord, receipt: Any) -> dict[str, Any] | None:
@@ -206,21 +197,6 @@ def _log(asked: PageRequest, found: RunRecord, receipt: Any) -> dict[str, Any] |
     except OutlastError as error:
         return {"text": f"{error.detail}", "size": 0}
     return {"text": bytes(text).decode(errors="replace"), "size": logs.items[-1].size_bytes}
-
-
-def _error(kept: dict[str, Any] | None) -> dict[str, str] | None:
-    """An error with the frames of the user's own files first."""
-    if not kept:
-        return None
-    trace = str(kept.get("trace", ""))
-    frames = trace.split("\n  File ")
-    own = [f"  File {each}" for each in frames[1:] if "/outlast/" not in each.partition(",")[0]]
-    return {
-        "type": str(kept.get("type", "")).rpartition(":")[2],
-        "message": str(kept.get("message", "")),
-        "own": "\n".join(own[-3:]),
-        "trace": trace,
-    }
 
 
 # -- what may be done ------------------------------------------------------------------------------------

@@ -305,6 +305,10 @@ class RunReader(WaitReader):
         """The highest number of an entry, of whichever chain."""
         return int(self._one("newest_entry")[0])
 
+    def highest_entry(self) -> int:
+        """The highest number that was ever given: a row stands in for a newest entry that was removed."""
+        return self.newest_entry()
+
     def settled_entry(self, after: int, limit: int) -> int:
         """Up to which number, of the next so many after one, no entry comes in any more: here commits are in order."""
         return max(after, self.newest_entry())
@@ -436,11 +440,17 @@ class RunWriter(WaitWriter, RunReader):
     def remove_slice(self, piece: Slice) -> None:
         """Remove a slice of a buried run's journal; with the last one, all else that belongs to the run."""
         key, after, upto, whole = piece
-        upto = NEWEST if whole else upto
+        upto, highest = NEWEST if whole else upto, self.highest_entry()
         self._one("remove_entries", key, after, upto)
+        self.keep_number(highest)
         self._one("remove_blob_refs", key, after, upto)
         if whole:
             self._one("mark_swept", key)
+
+    def keep_number(self, highest: int) -> None:
+        """Numbers go on from the highest one: readers remember how far they have come. One row of no chain keeps it."""
+        self._one("keep_number", highest)
+        self._one("drop_kept_numbers")
 
     def seal_run(self, run_key: int, seal: str, status: str) -> None:
         self._one("seal_run", seal, status, run_key)

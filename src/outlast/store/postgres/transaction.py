@@ -67,6 +67,10 @@ class PostgresReader(
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
 
+    def highest_entry(self) -> int:
+        """The highest number that was ever given, also to who has not committed it yet."""
+        return int(self._one("highest_entry")[0])
+
     def settled_entry(self, after: int, limit: int) -> int:
         """Up to which number, of the next so many after one, no entry can come in any more.
 
@@ -97,6 +101,9 @@ class PostgresTransaction(
     PostgresReader,
 ):
     """Lookups and writes inside one open transaction."""
+
+    def keep_number(self, highest: int) -> None:
+        """A sequence never goes back."""
 
     def __init__(
         self, connection: Link, sql: dict[str, str], lock: int, place: str, channel: str = "", marked: str = MARKED

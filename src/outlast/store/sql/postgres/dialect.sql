@@ -180,3 +180,8 @@ INSERT INTO workspace_shown (number, noun, scope, row) SELECT last, ?, ?, ? FROM
 
 -- name: highest_shown
 SELECT last FROM counters WHERE name = 'workspace_shown'
+
+-- A sequence goes on, whatever was removed, and knows the highest number that it gave.
+
+-- name: highest_entry
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('journal', 'key')::regclass), 0)

@@ -100,3 +100,12 @@ SELECT (SELECT count(*) FROM records INDEXED BY records_by_scope WHERE pending =
 
 -- name: highest_shown
 SELECT seq FROM sqlite_sequence WHERE name = 'workspace_shown'
+
+-- The number after the highest one is given next: where the newest entry was removed, a row of no chain keeps its number.
+
+-- name: keep_number
+INSERT INTO journal (key, chain, seq, header, hash)
+SELECT ?1, 0, ?1, x'7b7d', zeroblob(32) WHERE ?1 > (SELECT coalesce(max(key), 0) FROM journal)
+
+-- name: drop_kept_numbers
+DELETE FROM journal WHERE chain = 0 AND key < (SELECT max(key) FROM journal)
