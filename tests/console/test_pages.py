@@ -346,6 +346,21 @@ def test_a_long_run_is_shown_a_window_at_a_time(place: Place, visitor: Visitor) 
     assert first.text.count("<li class=") == last.text.count("<li class=") == 100
     assert "run</span> succeeded" in last.text
     assert "run</span> succeeded" not in first.text
+    with outlast_of(place) as outlast:
+        receipt = outlast.receipts(run)[200]
+    chosen = visitor.get(f"/runs/{run}?from=150&step={receipt.seq}").text
+    assert f'{receipt.label} <span class="status is-succeeded">' in chosen
+    assert f"<span>entry {receipt.seq}</span>" in chosen
+    assert "<h3>Result</h3>" in chosen
+
+
+def test_files_of_an_error_are_named_from_the_folder_of_the_flow_on(place: Place, visitor: Visitor) -> None:
+    with outlast_of(place) as outlast:
+        run = outlast.runs(flow="stumbling")[0].id
+    shown = html.unescape(visitor.get(f"/runs/{run}").text)
+    assert '<h3>Your code</h3><pre tabindex="0">  File "flows.py", line' in shown
+    assert 'File "<pathlib.py>", line' in shown
+    assert str(Path(flows.__file__).parent) not in shown
 
 
 # -- keys ------------------------------------------------------------------------------------------------
