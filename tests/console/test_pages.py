@@ -356,7 +356,7 @@ def test_a_long_run_is_shown_a_window_at_a_time(place: Place, visitor: Visitor) 
 
 def test_files_of_an_error_are_named_from_the_folder_of_the_flow_on(place: Place, visitor: Visitor) -> None:
     with outlast_of(place) as outlast:
-        run = outlast.runs(flow="stumbling")[0].id
+        run = outlast.run(flows.stumbling, "/nowhere/else").run_id
     shown = html.unescape(visitor.get(f"/runs/{run}").text)
     assert '<h3>Your code</h3><pre tabindex="0">  File "flows.py", line' in shown
     assert 'File "<pathlib.py>", line' in shown
