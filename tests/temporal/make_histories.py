@@ -20,7 +20,7 @@ from outlast.runs.queues import engine
 from ..kit import temporal
 from . import flows
 from .support import Home
-from .test_rounds import begun, nudged
+from .test_rounds import begun, counted_looks, nudged
 
 OWN = re.compile(rf"\d+@{re.escape(socket.gethostname())}")  # the machine that made them
 TRACE = re.compile(r'("stackTrace": )"(?:[^"\\]|\\.)*"')  # has its folders
@@ -35,14 +35,14 @@ def main(version: str) -> None:
     long = home.start(flows.hears)
     (run,) = engine.runs_in(home.outlast._executor.home, home.queue)
     asyncio.run(begun(home, workflow_id("default", run), long, 2))
-    with home.worker():
+    with counted_looks() as looks, home.worker():
         made = {"plain": home.start(flows.plain), "answered": home.start(flows.asks), "failed": home.start(flows.fails)}
         made |= {"delayed": home.start(flows.plain, "later", delay=8.0), "aborted": home.start(flows.asks, "b")}
         for each in ("answered", "aborted"):
             home.stands(made[each], "waiting")
         home.answer(made["answered"])
         home.outlast.abort(made["aborted"], why="made so")
-        asyncio.run(nudged(home, workflow_id("default", run), 1))
+        asyncio.run(nudged(home, workflow_id("default", run), 1, looks))
         home.outlast.signal("news", {"n": 1}, run_id=long)
         found = {name: home.closed(run_id)[0] for name, run_id in (made | {"continued": long}).items()}
     asyncio.run(keep(home, found, version))
