@@ -310,6 +310,15 @@ def test_a_post_that_no_page_of_ours_sent_does_nothing(
         assert outlast.interrupt(wait).status == "open"
 
 
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example/"])
+def test_no_form_leads_to_another_place(place: Place, visitor: Visitor, back: str) -> None:
+    with outlast_of(place) as outlast:
+        wait = next(each.id for each in outlast.interrupts() if each.type == "survey")
+    page = visitor.get(f"/inbox/{wait}")
+    went = visitor.post("/inbox/nosuchwait00", {"token": page.hidden("token"), "back": back, "do": "answer"})
+    assert (went.status, went.headers["location"]) == (303, "/")
+
+
 def test_a_rewind_shows_first_what_runs_again(place: Place, visitor: Visitor) -> None:
     with outlast_of(place) as outlast:
         failed = outlast.run(flows.stumbling, str(place.home / "made.txt"))
