@@ -365,8 +365,9 @@ def test_a_long_run_is_shown_a_window_at_a_time(place: Place, visitor: Visitor) 
 
 def test_files_of_an_error_are_named_from_the_folder_of_the_flow_on(place: Place, visitor: Visitor) -> None:
     with outlast_of(place) as outlast:
-        run = outlast.run(flows.stumbling, "/nowhere/else").run_id
-    shown = html.unescape(visitor.get(f"/runs/{run}").text)
+        failed = outlast.run(flows.stumbling, "/nowhere/else")
+    assert failed.status == "failed"
+    shown = html.unescape(visitor.get(f"/runs/{failed.run_id}").text)
     assert '<h3>Your code</h3><pre tabindex="0">  File "flows.py", line' in shown
     assert 'File "<pathlib.py>", line' in shown
     assert str(Path(flows.__file__).parent) not in shown

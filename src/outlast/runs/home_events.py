@@ -105,7 +105,8 @@ def _page(look: Reading, asked: EventQuery, after: int, limit: int) -> HomeEvent
     if after and after > (highest := look.highest_entry()):
         raise EventAhead(after, highest)
     upto, found, seen = look.settled_entry(after, SCANNED), list[HomeEvent](), after
-    rows = look.entries_between(after, upto, SCANNED) if limit else []
+    most = limit + UNDER_WAY if asked == EventQuery() else SCANNED  # of all runs few are passed over
+    rows = look.entries_between(after, upto, most) if limit else []
     for row in rows:
         seen = row.key
         event = _event(row)
@@ -113,7 +114,7 @@ def _page(look: Reading, asked: EventQuery, after: int, limit: int) -> HomeEvent
             found.append(event)
         if len(found) >= limit:
             break
-    whole = len(found) < limit and len(rows) < SCANNED
+    whole = len(found) < limit and len(rows) < most
     return HomeEvents(tuple(found), upto if whole else seen, more=not whole and seen < upto)
 
 

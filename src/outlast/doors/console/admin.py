@@ -13,7 +13,7 @@ from outlast.values.codec import jsonable
 if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
 
-LOOKED_BACK = 3000  # entries that the page of who did what looks at
+LOOKED_BACK = 2000  # entries that the page of who did what looks at
 BY_PEOPLE: tuple[str, ...] = (
     "decision.",
     "interrupt.answered",
