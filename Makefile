@@ -71,7 +71,8 @@ chaos: setup
 
 fuzz: setup
 	@$(BIN)/python -m pytest --quiet --crash-long --timeout 3600 tests/doors/fuzz_http.py \
-		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py tests/abuse
+		tests/doors/test_http_fuzz.py tests/doors/test_http_hostile.py tests/doors/test_http_watchers.py tests/abuse \
+		tests/runs/test_going_back.py tests/commands/test_plan_and_resume.py
 
 # Installs node and two npm packages into a temporary folder, and asks them.
 screenshots: setup

@@ -25,7 +25,7 @@ from ..crash.command_folder import Folder
 from ..kit.commands import wait_until
 
 QUICK = settings(
-    max_examples=settings.default.max_examples if settings.default else 40,
+    max_examples=(settings.default or settings()).max_examples // 2,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 SAY = "echo $OUTLAST_STEP >> diary"

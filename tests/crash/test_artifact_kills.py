@@ -138,11 +138,12 @@ def reports(run: Run, topic: str) -> list[Any]:
     return [ref, final.ref, pinned.name, list(pinned.refs), pinned.state]
 
 
-def test_a_run_killed_anywhere_saves_each_artifact_once(tmp_path: Path) -> None:
-    report = crash_everywhere(reports, "tides", home=tmp_path, task="t")
+def test_a_run_killed_anywhere_saves_each_artifact_once(tmp_path: Path, crash_long: bool) -> None:
+    limit = None if crash_long else 10
+    report = crash_everywhere(reports, "tides", home=tmp_path, task="t", limit=limit)
     ref, final = "artifact:default/draft.md@1", "artifact:default/final.md@1"
     assert report.result == [ref, final, "drafted", [ref, final], {"draft": ref}]
-    assert report.kills == len(report.points) - len(report.missed) > 20
+    assert report.kills == min(len(report.points), limit or len(report.points)) - len(report.missed) > 5
 
 
 def test_a_run_killed_anywhere_leaves_no_ref_without_content_and_nothing_that_gc_does_not_find(tmp_path: Path) -> None:

@@ -305,11 +305,12 @@ def about(repo: str) -> dict[str, Any]:
     return {"repo_root": repo, "target_files": ["src/export.py"], "acceptance_checks": [CHECK]}
 
 
-def test_a_run_killed_anywhere_stores_each_of_its_handoffs_once(tmp_path: Path) -> None:
+def test_a_run_killed_anywhere_stores_each_of_its_handoffs_once(tmp_path: Path, crash_long: bool) -> None:
     repository(tmp_path)
-    report = crash_everywhere(hands_over, str(tmp_path / "repo"), home=tmp_path, task="tides")
+    limit = None if crash_long else 10
+    report = crash_everywhere(hands_over, str(tmp_path / "repo"), home=tmp_path, task="tides", limit=limit)
     assert report.result == ["task:tides", 1, "task:aside", 1, 2]  # by their numbers: one of each
-    assert report.kills == len(report.points) - len(report.missed) > 20
+    assert report.kills == min(len(report.points), limit or len(report.points)) - len(report.missed) > 5
 
 
 def test_a_replay_gives_the_handoff_that_was_stored_first(tmp_path: Path) -> None:

@@ -566,7 +566,7 @@ def is_settled_later(old: Receipt, new: Receipt) -> bool:
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=300 if IS_LONG else 12,
+    max_examples=300 if IS_LONG else 8,
     stateful_step_count=30 if IS_LONG else 12,
     suppress_health_check=[HealthCheck.too_slow],
     deadline=None,

@@ -92,7 +92,7 @@ BACK = st.tuples(st.just("back"), st.integers(0, 6), st.integers(1, 7))
 ORDER = st.tuples(st.just("order"), st.permutations(NAMES), st.just(7))
 
 
-@settings(max_examples=30)
+@settings(max_examples=(settings.default or settings()).max_examples * 3 // 8)
 @given(st.lists(BACK | BACK | ORDER, min_size=1, max_size=6))
 def test_going_back_does_that_step_and_all_after_it_again_and_nothing_else(moves: list[tuple[str, Any, int]]) -> None:
     with TemporaryDirectory() as folder:
