@@ -90,7 +90,7 @@ steps:
 """
 
 MARKS = (
-    "from outlast.commands import resume_point; resume_point.EVERY = 4\n"
+    "from outlast.commands import loops; loops.EVERY = 4\n"
     "import sys; from outlast.doors.cli import main; main(sys.argv[1:])"
 )
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.care.gc.rule import SweepRule, choose, families
+from outlast.care.gc.runs import SweepRule, choose, families
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.store.contract import Kin
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.commands import resume_point as marks
+from outlast.commands import loops as marks
 
 from ..crash.command_folder import Folder
 from ..kit.commands import wait_until

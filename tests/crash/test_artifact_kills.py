@@ -13,7 +13,7 @@ import pytest
 
 from outlast import Flow, Outlast, Run, current, failpoints, flow, step
 from outlast.errors import ArtifactNotFound, DiskFull, LeaseLost, StoreFailed
-from outlast.store.blobs import intake as spool
+from outlast.store.blobs import content as spool
 from outlast.testing import crash_everywhere
 from outlast.testing.crashes import ChildEnd, in_child
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outlast.commands import resume_point as marks
+from outlast.commands import loops as marks
 from outlast.errors import Contested
 from outlast.home.home import run_row
 

@@ -18,7 +18,7 @@ from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, Store
 from outlast.ledger.journal import Header, entry
 from outlast.runs.begin import decide, new_run
 from outlast.runs.claim import RunClaim
-from outlast.testing import audit
+from outlast.testing import crashes
 from outlast.testing.crashes import Tell, in_child
 
 from . import flows
@@ -125,7 +125,7 @@ def test_a_fault_at_commit_loses_nothing_acknowledged(
     assert armed[0].fired
     assert sorted(set(acknowledged)) == [0, 1, 2, 3, 4]
     assert ran.count(0) == ran.count(1) == ran.count(3) == ran.count(4) == 1
-    assert list(audit.wrongs(outlast)) == []
+    assert list(crashes.wrongs(outlast)) == []
     assert in_the_copy(power, tmp_path) == [0, 1, 2, 3, 4]
 
 
@@ -149,7 +149,7 @@ def test_a_commit_that_was_said_to_fail_may_come_back_after_a_crash_and_does_no_
         outcome = copy.run(plain)
         assert outcome.unwrap() == 5
         assert outcome.replayed_steps in (2, 3)
-        assert list(audit.wrongs(copy)) == []
+        assert list(crashes.wrongs(copy)) == []
 
 
 @flow
@@ -185,7 +185,7 @@ def test_an_effect_whose_outcome_cannot_be_written_is_not_repeated(
     disk.disarm()
     assert outlast.run(pays, world).unwrap() == "charged 5"
     assert len(flows.shown(world)) == 1
-    assert list(audit.wrongs(outlast)) == []
+    assert list(crashes.wrongs(outlast)) == []
 
 
 @pytest.mark.parametrize("suffix", ["-wal", ".db"])
@@ -210,7 +210,7 @@ def test_a_blob_that_finds_the_disk_full_ends_the_run_and_loses_nothing(
         with pytest.raises(DiskFull):
             outlast.run(flows.blobs)
     assert len(outlast.run(flows.blobs).unwrap()) == 40_000
-    assert list(audit.wrongs(outlast)) == []
+    assert list(crashes.wrongs(outlast)) == []
 
 
 # -- a batch -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from outlast import Outlast, Run, flow, step
 from outlast.clock import ManualClock, SystemClock
 from outlast.errors import LeaseLost, RunHeld, StoreForked
 from outlast.home.settings import Settings
-from outlast.testing import audit
+from outlast.testing import crashes
 from outlast.testing.crashes import Tell, in_child
 
 from . import flows
@@ -48,7 +48,7 @@ def entries(home: Path) -> list[tuple[str, str, int]]:
     with Outlast(home) as outlast:
         assert outlast.verify().ok
         (run,) = outlast.runs()
-        return [(header.name, header.status, header.epoch) for _, _, header, _ in audit.entries(outlast, run)]
+        return [(header.name, header.status, header.epoch) for _, _, header, _ in crashes.entries(outlast, run)]
 
 
 # -- a living, a dead and a silent owner -------------------------------------------------------------

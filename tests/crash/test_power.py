@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Run, current, flow
-from outlast.testing import audit
+from outlast.testing import crashes
 
 from . import flows
 from .power import DropAll, DropSome, Loss, Operation, PowerVFS
@@ -82,7 +82,7 @@ def run_and_cut(power: PowerVFS, folder: Path, synchronous: str, losses: int = 1
 def lost(home: Path, known: list[str]) -> set[str]:
     """Which acknowledged calls are not in a surviving home; and it must verify, whatever is in it."""
     with Outlast(home, store_options={"synchronous": "OFF"}) as outlast:
-        assert list(audit.wrongs(outlast)) == []
+        assert list(crashes.wrongs(outlast)) == []
         kept = {r.label for run in outlast.runs() for r in outlast.receipts(run.id) if r.delivered}
     return set(known) - kept
 
@@ -123,7 +123,7 @@ def test_a_run_goes_on_from_what_a_power_cut_left(power: PowerVFS, tmp_path: Pat
                 outcome = outlast.run(story, str(world))
                 assert outcome.unwrap() == "charged 5"
                 assert outcome.replayed_steps >= len(known)
-            assert list(audit.wrongs(outlast)) == []
+            assert list(crashes.wrongs(outlast)) == []
         assert len(flows.shown(str(world))) == len(set(flows.shown(str(world)))) == 2
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.testing import audit
+from outlast.testing import crashes
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]
 
@@ -114,7 +114,7 @@ def judge(home: Path, lines: list[str], figures: Figures) -> None:
             for run in runs
             for number, receipt in enumerate(r for r in outlast.receipts(run.id) if r.delivered)
         }
-        figures.wrongs += list(audit.wrongs(outlast))
+        figures.wrongs += list(crashes.wrongs(outlast))
         figures.wrongs += [f"{run.id} is {run.status}" for run in runs if run.status != "succeeded"]
     figures.runs += len(runs)
     figures.steps += len(kept)

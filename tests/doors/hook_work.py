@@ -16,8 +16,7 @@ from outlast.doors.hooks import start as starting
 from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
 from outlast.doors.hooks.leave import LeftRevision
 from outlast.handoffs.handoff import Handoff
-from outlast.python.homes import make_home
-from outlast.python.work_tree import WorkTree, work_tree_of
+from outlast.python.work_tree import WorkTree, make_home, work_tree_of
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer

@@ -34,8 +34,7 @@ from outlast.python.workspace import Workspace
 from outlast.remote import line as client_errors
 from outlast.remote.handoffs import RemoteHandoffs
 from outlast.remote.outlast import AsyncRemoteOutlast, RemoteOutlast
-from outlast.remote.sessions import RemoteSessions
-from outlast.remote.tasks import RemoteTasks, RemoteTaskSession
+from outlast.remote.tasks import RemoteSessions, RemoteTasks, RemoteTaskSession
 from outlast.remote.workspace import RemoteWorkspace
 
 from .hostile import Answer, hostile

@@ -412,7 +412,7 @@ def loaded(work: Work, kind: str) -> list[str]:
     return found[1:]
 
 
-WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.homes", "python.work_tree", "home", "home.ours")}
+WHOSE_HOME = {f"outlast.{name}" for name in ("python", "python.work_tree", "home", "home.ours")}
 OF_GIT = {f"outlast.{name}" for name in ("files", "files.repository", "values", "values.late", "values.private")}
 
 
@@ -439,7 +439,7 @@ NOT_FOR_A_START = {
     *("outlast.runs.body", "outlast.runs.claim", "outlast.flows.spec", "outlast.resources.provider"),
     *("outlast.handoffs.checks", "outlast.commands.process", "outlast.handoffs.store"),
     *("outlast.handoffs.contract", "outlast.secrets.find", "outlast.handoffs.lint", "outlast.tasks.task"),
-    *("outlast.doors.hooks.leave", "outlast.doors.hooks.transcript", "outlast.doors.hooks.compose"),
+    *("outlast.doors.hooks.leave", "outlast.doors.hooks.transcript", "outlast.doors.hooks.leave"),
 }
 OURS_FOR_A_START = 100  # modules, the rooms themselves among them; each costs the agent about a third of a millisecond
 

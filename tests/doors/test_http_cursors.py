@@ -8,9 +8,8 @@ import pytest
 
 from outlast import Outlast
 from outlast.doors.http.app import CALLS
-from outlast.doors.http.calls import cursor_of
 from outlast.errors import NotFound
-from outlast.operations.operation import Operation
+from outlast.operations.operation import Operation, cursor_of
 
 from .http_world import FLOWS, MARK, World, world
 from .server import Served, is_our_failure, served

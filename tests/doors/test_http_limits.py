@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from outlast.doors.http.connections import most_connections
 from outlast.doors.http.log import OF_A_KIND, TEXT_LENGTH, WINDOW_SECONDS, WITH_A_TRACE, Handler, RequestLog
+from outlast.doors.http.serve import most_connections
 from outlast.errors import NameInvalid
 
 from .http_world import FLOWS, HANDOFF

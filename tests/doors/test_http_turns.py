@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.doors.http.limits import Turns, Turnstile
+from outlast.doors.http.limits import Pool, Threads, Turns, Turnstile
 from outlast.doors.http.state import ServerSettings
-from outlast.doors.http.threads import Pool, Threads
 
 from .http_world import FLOWS, LOOKS, world
 from .server import served

@@ -8,11 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.doors.mcp.arguments import ArgumentsInvalid, arguments_of, schema_of
-from outlast.doors.mcp.problems import ADVICE, problem_of
 from outlast.doors.mcp.texts import inline
-from outlast.doors.mcp.tools import TOOLS
-from outlast.doors.mcp.values import LARGEST, artifact_uri, bounded, handoff_uri, parsed, run_uri
+from outlast.doors.mcp.tools import ADVICE, TOOLS, problem_of
+from outlast.doors.mcp.values import (
+    LARGEST,
+    ArgumentsInvalid,
+    arguments_of,
+    artifact_uri,
+    bounded,
+    handoff_uri,
+    parsed,
+    run_uri,
+    schema_of,
+)
 from outlast.operations.table import OPERATIONS
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)

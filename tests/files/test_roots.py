@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
-from outlast.files.root import relative_to
+from outlast.files.git import relative_to
 from outlast.handoffs.binding import bind
 from outlast.handoffs.observer import place_of, root_of
 from outlast.runs.live import Executor

@@ -35,7 +35,7 @@ _parser: Any = import_module("re._parser")
 MADE_LATER = {
     "commands/transcript.py b'|'.join(map(re.escape, self._secrets))": "plain words",
     "commands/transcript.py '|'.join(map(re.escape, found))": "plain words",
-    "doors/http/routes.py _pattern(path)": "plain words with one group between two of them, for paths of ours",
+    "doors/http/calls.py _pattern(path)": "plain words with one group between two of them, for paths of ours",
     "files/patterns.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
     "values/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
     "values/schema.py schema['pattern']": "the same",
@@ -54,7 +54,7 @@ BOUNDED = {
     "secrets/find.py _TOKEN": "the text is JSON, which is checked before: every text in it has an end",
     "secrets/placed.py _NAMING": "it is matched with 200 characters at most",
     "secrets/stream.py _OPEN_KEY": "five dashes end the body, and nothing else may follow it",
-    "workspace/recall/passages.py _CUTS": "a run with two line ends fits, and one with less is not begun in twice",
+    "workspace/recall/words.py _CUTS": "a run with two line ends fits, and one with less is not begun in twice",
     "workspace/recall/words.py _PARTS": "it gives one letter back at most: what is before it is a capital",
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncOutlast, Outlast, Run, flow, flow_file
-from outlast.care.gc.rule import SweepRule, choose
+from outlast.care.gc.runs import SweepRule, choose
 from outlast.errors import FlowElsewhere, NameInvalid, NoFlows
 from outlast.flows.loading import found_in, full_path, lasting
 from outlast.flows.loading import load as load_source

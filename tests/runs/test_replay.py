@@ -544,7 +544,7 @@ def test_an_unfinished_flow_file_replays_to_its_failure(folder: Folder) -> None:
 def test_a_long_loop_is_gone_through_whole_though_a_resume_would_spare_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.commands.resume_point.EVERY", 4)
+    monkeypatch.setattr("outlast.commands.loops.EVERY", 4)
     until = "test $(grep -c author diary) -ge 8"
     loop = f"- id: fix\n  repeat: {{max: 9, until: '{until}', steps: [{{id: author, run: echo author >> diary}}]}}\n"
     folder.flow(loop + "- {id: last, run: test -f mended}")

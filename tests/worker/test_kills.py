@@ -19,9 +19,9 @@ import pytest
 from outlast import Outlast
 from outlast.clock import micros
 from outlast.errors import OutlastError
-from outlast.flows.cron import shown, times_between
 from outlast.python.named_flows import find_flow
 from outlast.runs.queues.queue import Queue
+from outlast.runs.queues.schedule import shown, times_between
 
 from . import killed_flows
 from .killed_flows import asked, heard, late, limited, timed

@@ -9,7 +9,7 @@ import pytest
 
 from outlast import Outlast, Run, flow
 from outlast.errors import FlowInvalid, InputsConflict, OptionInvalid, QueueNotFound, RunWaiting
-from outlast.flows.limits import FlowLimits, rate_of
+from outlast.flows.spec import FlowLimits, rate_of
 from outlast.runs.claim import RunClaim
 from outlast.runs.queues import queue
 from outlast.runs.start import go_on

@@ -11,8 +11,8 @@ import pytest
 from outlast import Outlast, Run, flow
 from outlast.clock import micros, moment
 from outlast.errors import InputsInvalid, ScheduleInvalid, ScheduleNotFound
-from outlast.flows.cron import shown, times_after
 from outlast.runs.queues import schedule
+from outlast.runs.queues.schedule import shown, times_after
 
 from ..kit.place import Place
 from .support import Spoken, until, work

@@ -9,8 +9,7 @@ from outlast.store.contract.workspace import RecallIndex
 from outlast.store.sqlite.recall import with_index
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
-from outlast.workspace.recall.passages import Document
-from outlast.workspace.recall.words import query_of
+from outlast.workspace.recall.words import Document, query_of
 
 CHUNK = 20
 

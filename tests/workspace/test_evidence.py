@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workspace.evidence import CONTESTED, STANDS, SUPERSEDED, Cause, Edge, Graph, RefStanding, reach
 from outlast.workspace.link import RELATIONS
+from outlast.workspace.why import CONTESTED, STANDS, SUPERSEDED, Cause, Edge, Graph, RefStanding, reach
 
 NAMES = "abcde"
 edges = st.builds(Edge, st.sampled_from(NAMES), st.sampled_from(RELATIONS), st.sampled_from(NAMES))

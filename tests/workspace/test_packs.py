@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from outlast.errors import BudgetTooSmall, TokenizerInvalid
 from outlast.values.tokens import tokens_about as tokens_of
 from outlast.workspace.recall.pack import NOTHING, ContextPack, Ranked, fill
-from outlast.workspace.recall.passages import CUT, Span, alike, excerpt, pieces
+from outlast.workspace.recall.words import CUT, Span, alike, excerpt, pieces
 
 AT = datetime(2026, 3, 4, tzinfo=UTC)
 WORDS = "the serializer drops the time zone when it exports a report and nobody sees it before the import fails"

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.workspace.recall.passages import PASSAGE_CHARACTERS, Document, cut, passages_of, stream_of, voice_of
 from outlast.workspace.recall.rank import (
     DocumentSignals,
     Match,
@@ -16,7 +15,18 @@ from outlast.workspace.recall.rank import (
     names_actor,
     ranked,
 )
-from outlast.workspace.recall.words import MAX_GOAL, MAX_TERMS, query_of, words_of
+from outlast.workspace.recall.words import (
+    MAX_GOAL,
+    MAX_TERMS,
+    PASSAGE_CHARACTERS,
+    Document,
+    cut,
+    passages_of,
+    query_of,
+    stream_of,
+    voice_of,
+    words_of,
+)
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)  # also half characters and control characters
 DAY = date(2026, 3, 5).toordinal()

@@ -18,7 +18,7 @@ from outlast.store.sqlite.recall import with_index
 from outlast.values.tokens import tokens_about as tokens_of
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.pack import ContextPack
-from outlast.workspace.recall.passages import Document
+from outlast.workspace.recall.words import Document
 
 from ..kit.place import KNOBS, Place
 

@@ -24,8 +24,7 @@ from outlast.store.sqlite.recall import FORMAT, index_path, with_index
 from outlast.store.statements import recall_statements
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
-from outlast.workspace.recall.passages import Document
-from outlast.workspace.recall.words import MAX_TERMS, query_of
+from outlast.workspace.recall.words import MAX_TERMS, Document, query_of
 
 WORKER = Path(__file__).with_name("recall_worker.py")
 DAY = datetime(2026, 3, 5, tzinfo=UTC)

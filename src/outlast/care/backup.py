@@ -38,8 +38,7 @@ from outlast.home.place import MADE, check_tenant, marker_of
 from outlast.ids import Ids, random_id
 from outlast.store import bucket_of, open_keys, url_of
 from outlast.store import open as open_store
-from outlast.store.contract import Store
-from outlast.store.contract.keys import KEYS
+from outlast.store.contract import KEYS, Store
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import NotPlain, kind_of, open_plain

@@ -38,7 +38,7 @@ from outlast.store import (
     open_tables,
     open_unpublished,
 )
-from outlast.store.contract.tables import NewTables, Row, Table, Tables
+from outlast.store.contract import NewTables, Row, Table, Tables
 from outlast.store.disk import sync_file, sync_folder
 from outlast.values.private import make_folder
 

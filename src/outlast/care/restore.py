@@ -31,7 +31,7 @@ from outlast.home.home import open_home
 from outlast.home.place import Restoration, check_name, check_tenant, marker_of, tenant_folder, write_restoration
 from outlast.store import inspect, open_keys, remember, url_of
 from outlast.store import open as open_store
-from outlast.store.contract.keys import KEYS
+from outlast.store.contract import KEYS
 from outlast.store.disk import refuse_network, sync_folder
 from outlast.values.private import make_folder, open_plain, write_file
 

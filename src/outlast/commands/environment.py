@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from outlast.commands.fan_out import text_of
+from outlast.commands.loops import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload

@@ -17,10 +17,10 @@ from typing import Any, NoReturn, cast
 
 from msgspec import UNSET
 
-from outlast.commands import resume_point as marks
+from outlast.commands import loops as marks
 from outlast.commands.environment import hand_over
-from outlast.commands.fan_out import labelled, raise_first, read_lines, side_by_side
 from outlast.commands.guard import settle
+from outlast.commands.loops import labelled, raise_first, read_lines, side_by_side
 from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
@@ -40,7 +40,7 @@ from outlast.flows.yaml.model import (
     Wait,
     walk,
 )
-from outlast.flows.yaml.subflow import below_top, given_inputs
+from outlast.flows.yaml.read import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope

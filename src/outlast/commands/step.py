@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.commands import environment as words
 from outlast.commands.environment import accepting, question_shell, work_shell
-from outlast.commands.fan_out import shown_item
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
+from outlast.commands.loops import shown_item
 from outlast.commands.process import HeldCommand, Straggler, hold
 from outlast.commands.transcript import Transcript, mask, tail
 from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped

@@ -45,7 +45,7 @@ from outlast.ledger.journal import (
     genesis_of_anchor,
 )
 from outlast.ledger.journal import Payload as EntryPayload
-from outlast.store.contract import MARK, AnchorRow, HandoffRow, Hold, LeaseRow, Reading, Writing
+from outlast.store.contract import MARK, AnchorRow, HandoffRow, Hold, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import digest, encode, identity
 from outlast.values.frozen import NamedTuple
 
@@ -89,9 +89,9 @@ def told(name: str, facts: Any, *, at: int, epoch: int, blobs: Iterable[str] = (
     return JournalEntry(encode_header(header), payload, tuple(sorted(set(blobs))))
 
 
-def hold_of(anchor: AnchorRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
-    """What guards an append to the anchor's journal, as of this transaction."""
-    return Hold(anchor.key, anchor.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
+def hold_of(whose: AnchorRow | RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
+    """What guards an append to the journal of an anchor, or of a run, as of this transaction."""
+    return Hold(whose.key, whose.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
 
 
 def find(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> FoundHandoff:

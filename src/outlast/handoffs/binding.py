@@ -1,6 +1,6 @@
 """Binding: what the files and the repository were when a handoff was stored.
 
-`bind` looks and keeps; `sighting.py` looks again at exactly those paths. Where to look is `files/root.py`, one file is
+`bind` looks and keeps; `sighting.py` looks again at exactly those paths. Where to look is `files/git.py`, one file is
 looked at by `files/snapshot.py`, git is asked by `files/git.py`, and what to think of a difference is `verdict.py`.
 Paths that are not UTF-8 stand in a binding as `files/changes.py` writes them: `bytes:` and percent-encoded.
 
@@ -25,8 +25,8 @@ from outlast.errors import HandoffInvalid
 from outlast.files import git
 from outlast.files.ask_git import one_look
 from outlast.files.changes import path_of, text
+from outlast.files.git import relative_to
 from outlast.files.patterns import never, one
-from outlast.files.root import relative_to
 from outlast.files.rules import broken_rule
 from outlast.files.snapshot import FILE_BYTES, Binding, Bound, ContentKeeper, Sight, sight
 from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of

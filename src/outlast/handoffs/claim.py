@@ -21,9 +21,8 @@ from outlast.handoffs.handoff import Evidence, HandoffClaim
 from outlast.handoffs.journal import Attached, Claimed, Released, Settled, told_in
 from outlast.handoffs.verdict import HandoffFacts, Holder, Observed
 from outlast.home import claimer
-from outlast.home.caller import Acceptance
+from outlast.home.caller import Acceptance, Repeatable
 from outlast.home.claimer import is_ours, named, print_of, until
-from outlast.home.once import Repeatable
 from outlast.home.process import is_alive
 from outlast.ledger.journal import JournalEntry
 from outlast.ledger.lease import Beat, is_over
@@ -347,7 +346,7 @@ def _take_lease(home: Home, tx: Writing, row: RunRow, lease: LeaseRow, token: st
     facts: dict[str, Any] = {name: value for name, value in said.items() if value} | {"claim": print_of(token)}
     if silent_at:
         facts["silent_at"] = silent_at  # by when the owner was dead: files that changed later are not its work
-    hold = _hold_of(row, lease, lease.epoch + 1)
+    hold = anchors.hold_of(row, lease, lease.epoch + 1)
     told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
     told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
     tx.append(hold, [*starts, *(_fact(*each, home, row, hold) for each in told)])
@@ -366,7 +365,7 @@ def give_back(home: Home, tx: Writing, run_id: str, token: str, facts: dict[str,
     row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
     if row is None or lease is None or lease.holder != token or holders.is_executing(row):
         return False
-    hold = _hold_of(row, lease)
+    hold = anchors.hold_of(row, lease)
     tx.append(hold, [_fact("released", facts, home, row, hold)])
     tx.release_lease(hold)
     tx.forget_holder(token)
@@ -381,14 +380,10 @@ def note_checked(caller: Caller, tx: Writing, run_id: str, by: str, evidence: Se
     holder = holders.holder_of(caller, tx, run_id, lease) if holders.is_executing(row) else ""
     if holder or row.status in runs.FINISHED or row.seal:
         return f"its run is executed by {holder}" if holder else "its run has ended or left meanwhile"
-    hold, blobs = _hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))
+    hold, blobs = anchors.hold_of(row, lease), tuple(sorted({each.output for each in evidence if each.output}))
     facts = {"by": by, "evidence": jsonable(list(evidence))}
     tx.append(hold, [_fact("checked", facts, caller.home, row, hold)._replace(blobs=blobs)])
     return ""
-
-
-def _hold_of(row: RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
-    return Hold(row.key, row.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
 
 
 def _fact(name: str, facts: dict[str, Any], home: Home, row: RunRow, hold: Hold) -> JournalEntry:

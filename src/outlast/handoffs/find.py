@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import Finished, HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.changes import text
-from outlast.files.git import branch_of
-from outlast.files.root import Stand, relative_to
+from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import unfinished

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, OtherPlace, RunsOnHost
 from outlast.files.changes import path_of, text
-from outlast.files.root import Stand, root_from
+from outlast.files.git import Stand, root_from
 from outlast.files.snapshot import Binding
 from outlast.handoffs import unfinished
 from outlast.handoffs.binding import bind, broken_must

@@ -51,9 +51,9 @@ from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Recovered
 from outlast.handoffs.observer import observer_of, other_place
 from outlast.handoffs.task_state import TaskEntry
 from outlast.handoffs.verdict import HandoffFacts, Observed, edited_in, verdict_of
+from outlast.home import caller as operations
 from outlast.home import claimer
-from outlast.home import once as operations
-from outlast.home.once import Repeatable, check_id
+from outlast.home.caller import Repeatable, check_id
 from outlast.ledger.verdict import Reason
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
@@ -173,7 +173,7 @@ def judge_handoff(
         foreign=foreign_note(caller, found),
         elsewhere=_place_note(caller, handoff, root),
         looked_at=handoff.unread is not None and home.store.read(lambda look: was_looked_at(look, handoff)),
-        given=runs.reasons_of(caller, composed, how),
+        given=() if composed is None else runs.reasons_of(caller, composed, how),
     )
     return Judged(verdict_of(known, seen, home.clock.now()), known, seen, root, holder)
 

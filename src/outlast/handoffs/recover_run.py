@@ -30,9 +30,9 @@ from outlast.handoffs.claim import (
 from outlast.handoffs.evidence import believed, evidence_since
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
+from outlast.home import caller as operations
 from outlast.home import claimer
-from outlast.home import once as operations
-from outlast.home.once import Repeatable
+from outlast.home.caller import Repeatable
 from outlast.ledger.lease import Beat
 from outlast.ledger.verdict import Reason, Verdict
 from outlast.store.contract import Reading, Writing
@@ -109,10 +109,8 @@ def evidence_of(home: Home, composed: Composed) -> tuple[Evidence, ...]:
     return believed(home, (*stored, *sorted(since, key=lambda each: each.at)))
 
 
-def reasons_of(caller: Caller, composed: Composed | None, how: Recovering | None) -> tuple[Reason, ...]:
+def reasons_of(caller: Caller, composed: Composed, how: Recovering | None) -> tuple[Reason, ...]:
     """What the task's run gives, as seen by who asks."""
-    if composed is None:
-        return ()
     return composed.reasons if how is None else (*composed.reasons, *_held_beside(caller, composed, how))
 
 

@@ -35,9 +35,9 @@ from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover_run import our_claim_on, release
 from outlast.handoffs.verdict import Holder, Observed, command, counted_of, rival_of, unread_rival
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable, check_id
 from outlast.home.claimer import asker, print_of, renewal
-from outlast.home.once import Repeatable, check_id
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, jsonable, pack_json

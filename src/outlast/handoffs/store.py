@@ -27,10 +27,10 @@ from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Evidence, Handof
 from outlast.handoffs.journal import Noted, row_of
 from outlast.handoffs.lint import lint
 from outlast.handoffs.observer import observer_of
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable, check_id
 from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.home import run_row
-from outlast.home.once import Repeatable, check_id
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.runs.holder import refuse_lost as refuse_lost_run
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, TaskRow, Writing

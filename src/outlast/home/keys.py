@@ -23,7 +23,7 @@ from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenti
 from outlast.home.place import FoundHome, check_name, check_tenant, keep_out_of_git
 from outlast.ids import Ids, random_id
 from outlast.store import open_keys
-from outlast.store.contract.keys import KeyRow
+from outlast.store.contract import KeyRow
 from outlast.values.codec import decode, encode
 from outlast.values.text import duration
 

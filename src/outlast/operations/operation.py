@@ -7,6 +7,7 @@ Routes, bodies and OpenAPI, MCP tools and the client's methods are made from it.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
@@ -23,6 +24,7 @@ from outlast.home.keys import Role as Role
 from outlast.home.keys import allows as allows
 from outlast.home.keys import unproven as unproven
 from outlast.operations import fields as f
+from outlast.values.codec import encode
 
 JSON = "application/json"
 PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -233,6 +235,11 @@ def part_of(
 def fields_of(request: Any) -> dict[str, Any]:
     """What a request says, by name."""
     return {name: getattr(request, name) for name in request.__struct_fields__}
+
+
+def cursor_of(*place: Any) -> str:
+    """Where a list goes on, after this item, as one word."""
+    return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
 
 
 def sentence_of(request: type[Any], name: str) -> str:

@@ -16,7 +16,7 @@ from outlast.errors import Finished, HandoffNotFound
 from outlast.handoffs.handoff import MAX_FILES as MAX_FILES
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason, judge
-from outlast.python.homes import BUSY_SECONDS, opened
+from outlast.python.work_tree import BUSY_SECONDS, opened
 
 if TYPE_CHECKING:
     from outlast.handoffs.anchor import FoundHandoff

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from outlast.errors import FlowInvalid, NotDone, StepInvalid
-from outlast.flows.limits import NO_LIMITS, FlowLimits
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
     MAX_DELAY_SECONDS,
+    NO_LIMITS,
     NO_RETRY,
     Errors,
+    FlowLimits,
     FlowSpec,
     Inject,
     Retry,

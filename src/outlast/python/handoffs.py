@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import HandoffInvalid, HandoffNotFound
-from outlast.files.root import relative_to
+from outlast.files.git import relative_to
 from outlast.handoffs.anchor import note_looked
 from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import draft_of, kind_of

@@ -36,12 +36,12 @@ from outlast.errors import (
 from outlast.handoffs.handoff import Handoff, Recovered
 from outlast.home.place import check_text
 from outlast.ledger.verdict import Verdict
-from outlast.operations.operation import PARAMETER, Operation
+from outlast.operations.operation import PARAMETER, Operation, cursor_of
 from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
 from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.waits.interrupt import Interrupt
-from outlast.values.codec import Decode, decode, encode, pack_json
+from outlast.values.codec import Decode, decode, pack_json
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line, Reply
@@ -308,7 +308,7 @@ def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
     if type(limit := rest.get("limit", 0)) is not int or limit < 0:
         raise ValueRefused("limit", f"{limit!r:.100} is no number of items", "give a whole number from 0 on")
     limit, last = rest.pop("limit", None), rest.pop(operation.pages.by, None) if operation.pages.by != "after" else None
-    cursor = "" if last is None else _cursor_at(last)
+    cursor = "" if last is None else cursor_of(last)
     for _ in range(PAGES):
         size = PAGE if limit is None else min(limit, PAGE)
         if size < 1:
@@ -352,13 +352,8 @@ def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) ->
         raise ReplyInvalid("a list that does not go on, and does not end")
 
 
-def _cursor_at(*place: Any) -> str:
-    """Where a list goes on that a server began: after this item."""
-    return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
-
-
 def _at(cursor: str) -> str:
-    """What `_cursor_at` was given."""
+    """What `cursor_of` was given."""
     return str(decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))[0])
 
 

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from outlast.clock import micros
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, ReplyRefused
 from outlast.files.changes import text
-from outlast.files.git import branch_of
-from outlast.files.root import Stand, relative_to
+from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import settle as settling
 from outlast.handoffs.claim import Recovering

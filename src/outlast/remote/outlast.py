@@ -27,14 +27,13 @@ from outlast.python.decorators import Flow, FlowFile
 from outlast.python.handoffs import Inbox, inbox_of
 from outlast.python.outlast import Outlast
 from outlast.python.shared import Shared, url_of
-from outlast.remote import events as client_events
+from outlast.remote import runs as client_events
 from outlast.remote.calls import Given, answer_of, ask, checked_json, embedded_only, from_operations, like, page_of
 from outlast.remote.handoffs import RemoteHandoffs
 from outlast.remote.line import ClientPatience, Line, Who
-from outlast.remote.place import close_client, open_client
+from outlast.remote.observe import close_client, open_client
 from outlast.remote.runs import GivenReceipts, RemoteSchedules, Runs
-from outlast.remote.sessions import RemoteSessions
-from outlast.remote.tasks import RemoteTasks
+from outlast.remote.tasks import RemoteSessions, RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
 from outlast.runs.find import run_query
 from outlast.runs.run import Options, Outcome, RunRecord

@@ -1,4 +1,4 @@
-"""Tasks of a server: the surface of `outlast.tasks`, its files looked at here."""
+"""Tasks and sessions of a server: the surfaces of `outlast.tasks`, its files looked at here, and `outlast.sessions`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid, ReplyInvalid, ValueRefused
+from outlast.errors import EmbeddedOnly, HandoffInvalid, ReplyInvalid, ValueRefused
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import HandoffClaim
 from outlast.handoffs.task_state import STATES
 from outlast.home.place import check_name
 from outlast.operations.table import OPERATIONS
+from outlast.python.sessions import Sessions
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.remote.calls import (
     Given,
@@ -28,7 +29,7 @@ from outlast.remote.calls import (
 )
 from outlast.remote.handoffs import agreed, contract_json
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
-from outlast.sessions.session import number, read_meta
+from outlast.sessions.session import Message, number, read_memo, read_message, read_messages, read_meta
 from outlast.tasks.bridge import OURS, STORING, Of
 from outlast.tasks.task import TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode
@@ -36,6 +37,7 @@ from outlast.workspace.checkpoint import Checkpoint
 from outlast.workspace.record import Record
 
 if TYPE_CHECKING:
+    from outlast.home.caller import Caller
     from outlast.remote.line import Line
     from outlast.runs.live import Executor
 
@@ -187,4 +189,69 @@ class RemoteTasks(Tasks):
     def _check_list(self, given: Given) -> None:
         if given["state"] is not None and given["state"] not in STATES:
             raise ValueRefused("state", f"{given['state']!r:.100} is none", f"use one of {', '.join(STATES)}")
+        number("limit", given["limit"])
+
+
+# -- sessions ----------------------------------------------------------------------------------------
+
+
+@from_operations("sessions", Sessions)
+class RemoteSessions(Sessions):
+    """Conversations of a server."""
+
+    def __init__(self, line: Line, caller: Caller) -> None:
+        self._line, self._caller = line, caller
+
+    def _check_open(self, given: Given) -> None:
+        if given["session_id"] is not None:
+            self._check_get(given)
+        if given["meta"] is not None:
+            read_meta(given["meta"])
+
+    def _check_append(self, given: Given) -> None:
+        read_message(given["role"], given["content"], given["meta"], given["run_id"])
+        self._check_get(given)
+
+    @like(Sessions.append_many)
+    def append_many(self, given: Given) -> list[Message]:
+        self._check_get(given)
+        if not read_messages(given["messages"]):
+            return []
+        found: list[Message] = answer_of(self._line, OPERATIONS["session_append_many"], given)
+        return found
+
+    def _check_set_memo(self, given: Given) -> None:
+        self._check_get(given)
+        read_memo(given["text"])
+        for name in ("upto", "expected"):
+            if given[name] is not None:
+                number(name, given[name])
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def _check_get(self, given: Given) -> None:
+        self._asked(given["session_id"], given["scope"], given.get("actor"))
+
+    def _check_messages(self, given: Given) -> None:
+        self._check_get(given)
+        number("after", given["after"])
+        if not number("limit", given["limit"]):
+            self.get(given["session_id"], scope=given["scope"])
+
+    @like(Sessions.last)
+    def last(self, given: Given) -> list[Message]:
+        self._check_get(given)
+        wanted = number("n", given["n"])
+        session = self.get(given["session_id"], scope=given["scope"])
+        return self.messages(session.id, after=max(session.messages - wanted, 0), limit=wanted, scope=given["scope"])
+
+    _check_memo = _check_get
+
+    def _check_window(self, given: Given) -> None:
+        if given.pop("tokens_of") is not None:
+            raise EmbeddedOnly("window with tokens_of", "leave it out: the server counts by itself")
+        self._check_get(given)
+        number("tokens", given["tokens"])
+
+    def _check_list(self, given: Given) -> None:
         number("limit", given["limit"])

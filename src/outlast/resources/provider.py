@@ -1,7 +1,7 @@
 """How resources are provided: a value or a factory under a key, and opening, looking after and closing one.
 
 `@resource("key")` registers a factory for the whole process; each Outlast asks here for what nobody gave it. The
-functions below call the user's code for a plain flow; their async half is on_loop.py.
+functions below call the user's code for a plain flow; their async half is in resources.py.
 """
 
 from __future__ import annotations

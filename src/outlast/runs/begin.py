@@ -13,7 +13,7 @@ from outlast.clock import moment
 from outlast.errors import Finished, InputsConflict, OperationConflict, ResourceMissing, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
-from outlast.home.once import Repeatable, Repeated, check_id
+from outlast.home.caller import Repeatable, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims

@@ -23,9 +23,9 @@ from outlast.errors import (
     StepAmbiguous,
     StepNotFound,
 )
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.home.home import interrupt_row
-from outlast.home.once import Repeatable
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, Past, fold, labels

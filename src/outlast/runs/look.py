@@ -23,7 +23,7 @@ from outlast.runs import journal, stops
 from outlast.runs.call import Call, id_of
 from outlast.runs.holder import holder_of
 from outlast.runs.plan import state_of
-from outlast.runs.queues.standing import NOWHERE, RunPlace, place_of_run
+from outlast.runs.queues.reason import NOWHERE, RunPlace, place_of_run
 from outlast.runs.queues.workers import AtWork
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
 from outlast.runs.waits.interrupt import Interrupt, is_for_people

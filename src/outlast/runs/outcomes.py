@@ -33,7 +33,7 @@ from outlast.runs.found import FoundRun, find
 from outlast.runs.journal import differences
 from outlast.runs.look import outcome_now, record_now, waits_now
 from outlast.runs.queues.expiry import expire
-from outlast.runs.queues.standing import NO_WORKER
+from outlast.runs.queues.reason import NO_WORKER
 from outlast.runs.run import FINISHED, Outcome, RecordStatus
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
-from outlast.home import once as operations
-from outlast.home.once import DoneBefore, Repeatable
+from outlast.home import caller as operations
+from outlast.home.caller import DoneBefore, Repeatable
 from outlast.ledger.journal import link
 from outlast.sessions.session import (
     Memo,

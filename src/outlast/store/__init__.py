@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outlast.store.blobs import chosen, folder
-    from outlast.store.contract import Store
+    from outlast.store.contract import KeyStore, NewTables, Store, Tables
     from outlast.store.contract.blobs import Blobs, BlobsWanted
-    from outlast.store.contract.keys import KeyStore
-    from outlast.store.contract.tables import NewTables, Tables
     from outlast.store.postgres import entry as server
     from outlast.store.sqlite import tables as files
 else:

@@ -40,9 +40,9 @@ from outlast.handoffs.store import Storing
 from outlast.handoffs.task_state import FIRST, State, TaskEntry, refuse_completed, unfinished
 from outlast.handoffs.unfinished import command_of
 from outlast.handoffs.unfinished import of_scope as runs_of_tasks
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import DoneBefore, Repeatable, check_id
 from outlast.home.claimer import named
-from outlast.home.once import DoneBefore, Repeatable, check_id
 from outlast.runs import decisions
 from outlast.runs.look import record_now
 from outlast.secrets import find as secrets

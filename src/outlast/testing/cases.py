@@ -2,7 +2,8 @@
 
 A case is one JSON file to keep in a repository. Checking it runs the flow's body on the frozen outcomes, in a home that
 is thrown away: no step, effect, probe or command is executed. Values are in the file as they are in the receipts: one
-that must not be in a repository must not be in a case.
+that must not be in a repository must not be in a case. So is what the body stored beside its receipts: on replay it is
+given that back, from the home it is in.
 
 An Outlast for tests: its clock moves when told to, and its waits are answered from a script.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +29,7 @@ from outlast.flows.loading import is_flow_file, load
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.home.home import run_row
-from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header
+from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header, genesis
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.outlast import Outlast
 from outlast.runs.call import Call, Past, fold, labels
@@ -37,8 +39,11 @@ from outlast.runs.replay.model import Divergence, differences
 from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
 from outlast.runs.run import Options, Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
-from outlast.testing import stored
+from outlast.store.contract import NewRun, Reading, RunRow, Writing
+from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow
 from outlast.values.codec import decode, digest, encode
+from outlast.workspace.artifact import PREFIX, parse_ref
+from outlast.workspace.refs import RECORD as RECORD
 
 T = TypeVar("T")
 Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer
@@ -151,7 +156,7 @@ class Case(Struct, frozen=True):
                 if outlast._executor.home.blobs.put(base64.b64decode(kept)) != name:
                     raise Invalid(detail=f"blob {name[:12]} of the case was changed; make it anew: case_from_run(RUN)")
             try:
-                stored.thaw(outlast, self.run_id, self.flow, encode(self.inputs).decode(), self.stored)
+                thaw(outlast, self.run_id, self.flow, encode(self.inputs).decode(), self.stored)
             except (KeyError, TypeError, ValueError) as error:
                 raise Invalid(detail=f"what the case has stored cannot be read: {error!r}; make it anew") from error
             came = come_to(outlast._executor, recorded, spec)
@@ -227,8 +232,8 @@ def case_from_run(run_id: str, home: str | Path | Outlast | None = None, *, tena
     with opened as outlast:
         caller = outlast._executor.caller
         recorded = recorded_run(caller, run_id)
-        beside = stored.freeze(outlast, run_row(caller.home, recorded.run_id), recorded.rows)
-        spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)} | stored.blobs_of(beside)
+        beside = freeze(outlast, run_row(caller.home, recorded.run_id), recorded.rows)
+        spare = {name for row in recorded.rows if row.payload for name in _blobs(row.payload)} | blobs_of(beside)
         kept = {name: base64.b64encode(caller.home.blobs.get(name)).decode() for name in sorted(spare)}
     entries = [_told(row) for row in recorded.rows if decode_header(row.header).kind != "testimony"]
     answers, rules = _answers(recorded), _rules(recorded)
@@ -327,3 +332,123 @@ def _find(source: str, folder: Path) -> FlowSpec:
     if not isinstance(spec, FlowSpec):
         raise Invalid(detail=f"{source} is no flow any more; give it: case.check(flow)")
     return spec
+
+
+# -- what its body stored ----------------------------------------------------------------------------
+
+_ALL = 1_000_000
+_MARK = re.compile(rb'"(?:artifact|record):')
+
+
+def freeze(outlast: Outlast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]:
+    """The run's own row, and what it stored, as JSON."""
+
+    def look(reading: Reading) -> tuple[list[Any], ...]:
+        pinned, named = reading.checkpoints_of_run(run.id, 0, _ALL), _refs_in(rows, run.inputs)
+        saved = _artifacts(reading, run, [*named, *_pinned(pinned)])
+        return saved, pinned, _records(reading, run, named), _links(reading, run, rows)
+
+    artifacts, checkpoints, records, links = outlast._executor.home.store.read(look)
+    kept = {name: getattr(run, name) for name in ("scope", "task", "actor")}
+    return kept | {
+        "artifacts": [_plain(row) for row in artifacts],
+        "checkpoints": [_plain(row) for row in reversed(checkpoints)],
+        "records": [_plain(row) for row in records],
+        "links": [_plain(row) for row in links],
+        "handoffs": {anchor: _bundle(outlast, run.scope, anchor) for anchor in _anchors(outlast, rows)},
+    }
+
+
+def _artifacts(look: Reading, run: RunRow, refs: Sequence[str]) -> list[ArtifactRow]:
+    """What the run saved and what its records name, whoever saved it, in the order in which it was saved."""
+    places = [place for ref in refs if (place := parse_ref(ref))]
+    named = [row for place in places if (row := look.artifact_at(*place)) is not None and not row.pending]
+    found = {row.key: row for row in (*look.artifacts_of_run(run.id, 0, _ALL), *named)}
+    return [found[key] for key in sorted(found)]
+
+
+def _records(look: Reading, run: RunRow, refs: Sequence[str]) -> list[RecordRow]:
+    """What the run recorded and what its entries name, in the order in which it was recorded."""
+    ids = [ref.removeprefix(RECORD) for ref in refs if ref.startswith(RECORD)]
+    named = [row for one in ids for row in look.records_by_prefix(one) if row.id == one and not row.pending]
+    return sorted({*look.records_of_run(run.id, 0, _ALL), *named})
+
+
+def _links(look: Reading, run: RunRow, rows: Sequence[Row]) -> list[LinkRow]:
+    """What the run linked, and the links that it was given because they were there."""
+    ids = [facts for facts in _facts_of(rows, "run.workspace.link") if isinstance(facts, str)]
+    given = [row for one in ids if (row := look.link_by_id(one)) is not None]
+    return sorted({*look.links_of_run(run.id, 0, _ALL), *given})
+
+
+def _facts_of(rows: Sequence[Row], name: str) -> list[Any]:
+    """What the body was answered by calls of that name."""
+    headers = [(decode_header(row.header), row.payload) for row in rows]
+    return [decode_payload(raw).facts for header, raw in headers if header.name == name and raw]
+
+
+def _pinned(checkpoints: Sequence[CheckpointRow]) -> list[str]:
+    return [ref for row in checkpoints for ref in decode(row.refs)]
+
+
+def _refs_in(rows: Sequence[Row], inputs: str) -> list[str]:
+    """Every ref of an artifact or a record in a run's inputs and entries: saved, returned, kept in the state."""
+    found: dict[str, None] = {}
+    left = [decode(inputs), *(decode(row.payload) for row in rows if row.payload and _MARK.search(row.payload))]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and one.startswith((PREFIX, RECORD)):
+            found[one] = None
+        elif isinstance(one, dict | list):
+            left += one.values() if isinstance(one, dict) else one
+    return list(found)
+
+
+def blobs_of(stored: Mapping[str, Any]) -> set[str]:
+    """The blobs that hold the content of these artifacts."""
+    return {str(name) for row in stored["artifacts"] for name in (row["blob"], row.get("chunks")) if name}
+
+
+def thaw(outlast: Outlast, run_id: str, flow: str, inputs: str, stored: Mapping[str, Any]) -> None:
+    """Put what was frozen into a home. Its blobs are there already."""
+    home = outlast._executor.home
+    at = home.clock.now()
+    mine = (stored["scope"], flow, stored["task"], inputs, "", "", "", "", "{}", stored["actor"], at)
+
+    def work(tx: Writing) -> None:
+        tx.add_run(NewRun(run_id, *mine), genesis(run_id, flow, stored["task"], ""), home.process.id)
+        for row in stored["artifacts"]:
+            tx.add_artifact(ArtifactRow(**_with_proof(row)), decode(row["tags"]))
+        for row in stored["checkpoints"]:
+            tx.add_checkpoint(CheckpointRow(**_with_proof(row)))
+        for row in stored.get("records", ()):  # cases from before there were any have none
+            tx.add_record(RecordRow(**_with_proof(row)), decode(row["tags"]), decode(row["refs"]))
+        for row in stored.get("links", ()):
+            tx.add_link(LinkRow(**_with_proof(row)))
+
+    home.store.write(work)
+    for bundle in stored["handoffs"].values():
+        with tempfile.TemporaryDirectory(prefix="outlast-case-") as folder:
+            file = Path(folder) / "handoff"
+            file.write_bytes(base64.b64decode(bundle))
+            outlast.handoff.import_(file)
+
+
+def _plain(row: ArtifactRow | CheckpointRow | RecordRow | LinkRow) -> dict[str, Any]:
+    return row._asdict() | {"key": 0, "proof": row.proof.hex()}
+
+
+def _with_proof(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "proof": bytes.fromhex(row["proof"])}
+
+
+def _anchors(outlast: Outlast, rows: Sequence[Row]) -> list[str]:
+    """The anchors under which the body stored handoffs."""
+    return list(dict.fromkeys(outlast.handoff.get(handoff_id).anchor for handoff_id in _facts_of(rows, "run.handoff")))
+
+
+def _bundle(outlast: Outlast, scope: str, anchor: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="outlast-case-") as folder:
+        file = Path(folder) / "handoff"
+        outlast.handoff.export(anchor, file, scope=scope)
+        return base64.b64encode(file.read_bytes()).decode()

@@ -4,6 +4,9 @@ Every trial has a home of its own and real processes, forked and killed by SIGKI
 after the last fork that uses it: SQLite's files do not survive a fork.
 
 Forked processes that may be killed, and what they said before they ended.
+
+What must hold of a home afterwards is found out from its journals, entry by entry: written against the promises, not
+with the code that keeps them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +31,8 @@ from msgspec import Struct, field
 from outlast import failpoints
 from outlast.clock import SystemClock, micros
 from outlast.commands import room as _commands  # noqa: F401  loaded once here, not anew by every process that is forked
+from outlast.home.home import run_row
+from outlast.ledger.journal import CALLS, Header, decode_header
 from outlast.python.decorators import Flow
 from outlast.python.outlast import Outlast
 from outlast.runs.attempt import Attempt
@@ -35,9 +40,8 @@ from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, Happened, ProbeAnswer
 from outlast.runs.execution import Execution
 from outlast.runs.receipt import Receipt
-from outlast.runs.run import Outcome
+from outlast.runs.run import Outcome, RunRecord
 from outlast.runs.waits.interrupt import Interrupt, is_told
-from outlast.testing import audit
 from outlast.values.codec import decode, encode
 
 Tell = Callable[[str, Any], None]
@@ -226,7 +230,7 @@ class CrashSubject(Struct, frozen=True):
         with Outlast(home, clock=clock) as outlast:
             for key, factory in self.resources.items():
                 outlast.resource(key, factory=factory)
-            tell("delivered", audit.delivered(outlast))
+            tell("delivered", delivered(outlast))
             _tell_bodies(tell)
             clock.ahead = max((_ahead(wait, clock) for wait in outlast.interrupts()), default=0)
             outcome = self._go_on(outlast, by_id)
@@ -234,10 +238,10 @@ class CrashSubject(Struct, frozen=True):
                 self._answer(outlast, wait)
             if outcome.status != "waiting":
                 outcome.unwrap()
-            tell("finished", all(run.finished for run in audit.every_run(outlast)))
+            tell("finished", all(run.finished for run in every_run(outlast)))
 
     def _go_on(self, outlast: Outlast, by_id: bool) -> Outcome[Any]:
-        left = [run.id for run in audit.every_run(outlast) if by_id and not run.parent and not run.finished]
+        left = [run.id for run in every_run(outlast) if by_id and not run.parent and not run.finished]
         return outlast.resume(left[0]) if left else self.call(outlast)
 
     def call(self, outlast: Outlast) -> Outcome[Any]:
@@ -387,13 +391,13 @@ class Trial(Struct):
         """The result, once every promise has been found kept."""
         bodies = [(run_id, Call(*call)) for part in self.parts for run_id, call in part.told("body")]
         with Outlast(self.home) as outlast:
-            broken = list(audit.wrongs(outlast, bodies))
+            broken = list(wrongs(outlast, bodies))
             self.expect(not broken, "; ".join(broken))
-            there = [tuple(decode(encode(one)) for one in each) for each in audit.delivered(outlast)]
+            there = [tuple(decode(encode(one)) for one in each) for each in delivered(outlast)]
             lost = [one for part in self.parts for one in _first(part.told("delivered")) if tuple(one) not in there]
             self.expect(not lost, f"delivered outcomes are gone or changed: {lost}")
             again = self.subject.call(outlast)
-            tops = [run for run in audit.every_run(outlast) if not run.parent]
+            tops = [run for run in every_run(outlast) if not run.parent]
             self.expect(len(tops) == 1, f"there are {len(tops)} runs where one was asked for")
             self.expect(again.replayed, "the same call after its end was not given how it ended")
             return tops[0].result
@@ -401,3 +405,83 @@ class Trial(Struct):
 
 def _first(told: list[Any]) -> list[Any]:
     return list(told[0]) if told else []
+
+
+# -- what must hold afterwards -----------------------------------------------------------------------
+
+_ALL = 1_000_000
+
+
+class CallRecord(Struct):
+    """One call as its journal tells it."""
+
+    name: str
+    kind: str = ""
+    delivered: bool = False
+    attempts: int = 0
+    settled: int = 0  # NOT_DONE answers and decisions: each permits one more attempt
+    wrongs: list[str] = field(default_factory=list)
+
+    def hear(self, header: Header, seq: int) -> None:
+        """Take the next entry in, and note what it breaks."""
+        if header.kind == "decision":
+            self.settled, self.delivered = self.settled + 1, False
+            return
+        self.kind = header.kind
+        if self.delivered:
+            self.wrongs.append(f"{self.name}: entry {seq} ({header.status}) follows a delivered outcome")
+        if header.attempt > self.attempts:
+            self.attempts += 1
+            self.settled += header.mark in ("decided", "reused")  # somebody said what counts: its body did not run
+            if self.kind == "effect" and self.attempts > self.settled + 1:
+                self.wrongs.append(f"{self.name}: attempt {header.attempt} without NOT_DONE or a decision")
+        self.settled += header.mark == "not_done"
+        self.delivered = header.delivered
+
+
+def every_run(outlast: Outlast) -> list[RunRecord]:
+    return outlast.runs(limit=_ALL)
+
+
+def entries(outlast: Outlast, run: RunRecord) -> Iterator[tuple[int, str, Header, Call]]:
+    """The entries of a run that concern its calls: seq, hash, header, call."""
+    home = outlast._executor.home
+    key = run_row(home, run.id).key
+    for row in home.store.read(lambda look: look.journal_of(key)):
+        header = decode_header(row.header)
+        if header.kind in (*CALLS, "decision"):
+            call = Call(header.scope, header.name, header.inputs, header.occurrence)
+            yield row.seq, row.hash.hex(), header, call
+
+
+def delivered(outlast: Outlast) -> list[list[Any]]:
+    """Every outcome that a flow was given, as plain lists: run, call, seq, hash."""
+    return [
+        [run.id, list(call), seq, found]
+        for run in every_run(outlast)
+        for seq, found, header, call in entries(outlast, run)
+        if header.delivered
+    ]
+
+
+def calls_of(outlast: Outlast, run: RunRecord) -> dict[Call, CallRecord]:
+    """Every step and effect of a run, as its journal tells it."""
+    found: dict[Call, CallRecord] = {}
+    for seq, _, header, call in entries(outlast, run):
+        found.setdefault(call, CallRecord(f"{header.scope}{header.name}")).hear(header, seq)
+    return found
+
+
+def wrongs(outlast: Outlast, bodies: Iterable[tuple[str, Call]] = ()) -> Iterator[str]:
+    """Every broken promise. `bodies` has the run and call of each body that was really begun."""
+    for problem in outlast.verify().problems:
+        yield f"verify: {problem.record}: {problem.why}"
+    begun = Counter(bodies)
+    for run in every_run(outlast):
+        for call, told in calls_of(outlast, run).items():
+            yield from told.wrongs
+            times = begun[run.id, call]
+            if told.kind == "effect" and times > told.settled + 1:
+                yield f"{told.name}: its body ran {times} times after {told.settled} answers of NOT_DONE or decisions"
+            if run.finished and not told.delivered:
+                yield f"{told.name}: it has no outcome, and its run is {run.status}"

@@ -70,6 +70,11 @@ def shorten(text: str, most: int) -> str:
     return text if left <= 0 else f"{text[:most]}… ({left:,} more characters)"
 
 
+def counted(number: int, what: str) -> str:
+    """So many of something: 1 run, 2 runs."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def closest(word: str, known: Iterable[str]) -> list[str]:
     """The known word that somebody may have meant; none when none is close."""
     from difflib import get_close_matches  # late: nobody needs it who makes no mistake

@@ -10,8 +10,8 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import ValueRefused
-from outlast.home import once as operations
-from outlast.home.once import Repeatable
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import decode, encode

@@ -15,8 +15,8 @@ import msgspec
 
 from outlast.clock import micros, moment
 from outlast.errors import NameInvalid, NotFound, RecordNotFound, SecretFound, ValueRefused
-from outlast.home import once as operations
-from outlast.home.once import Repeatable
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing

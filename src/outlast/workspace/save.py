@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import StoreFailed
-from outlast.home import once as operations
-from outlast.home.once import Repeatable
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.secrets import find as secrets
 from outlast.store.blobs.content import take_in
 from outlast.store.contract import Reading, Writing

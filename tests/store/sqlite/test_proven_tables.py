@@ -3,7 +3,7 @@
 import re
 
 from outlast.store.contract import PROVEN
-from outlast.store.nouns.proofs import NAMES
+from outlast.store.nouns.rows import ROW_NAMES
 from outlast.store.statements import migrations
 
 CHAINED = {"journal", "messages", "memos", "task_events"}  # each entry has the hash of the one before
@@ -29,7 +29,7 @@ NOT_PROVEN = {
 
 
 def test_what_is_proven_is_what_verify_looks_at() -> None:
-    assert set(NAMES) == set(PROVEN)
+    assert set(ROW_NAMES) == set(PROVEN)
 
 
 def test_no_table_is_forgotten() -> None:

@@ -21,8 +21,7 @@ import msgspec
 from msgspec import Struct, field
 
 from outlast import failpoints
-from outlast.care.gc.rule import COPIES
-from outlast.care.gc.runs import remove_folder, tenant_folder
+from outlast.care.gc.runs import COPIES, remove_folder, tenant_folder
 from outlast.errors import OutlastError
 from outlast.home.process import is_alive
 from outlast.ledger.journal import Row

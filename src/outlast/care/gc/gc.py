@@ -1,7 +1,7 @@
 """`gc`: removing finished runs by age, count and size, and everything that nobody needs any more.
 
 An unfinished run, its family and what they need are never touched, nor is any handoff, nor the newest version of an
-artifact. What is chosen is decided by the pure rules of `care/gc/rule.py`; how runs go is `runs.py`, how old
+artifact. What is chosen is decided by the pure rules of `care/gc/runs.py`; how runs go is `runs.py`, how old
 versions of artifacts go is `artifacts.py`, how blobs and files go is `blobs.py`.
 
 One at a time: what removes blobs of a tenant, and what must find all of them.
@@ -28,8 +28,7 @@ from outlast.care.gc import blobs
 from outlast.care.gc import runs as removal
 from outlast.care.gc.artifacts import SweptVersion, VersionChoice, VersionRule
 from outlast.care.gc.blobs import Mentions
-from outlast.care.gc.rule import REASONS, Choice, Family, SweepRule, choose
-from outlast.care.gc.runs import Progress
+from outlast.care.gc.runs import REASONS, Choice, Family, Progress, SweepRule, choose
 from outlast.clock import moment
 from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed
 from outlast.runs.holder import holder_of
@@ -37,6 +36,7 @@ from outlast.runs.run import STATUSES
 from outlast.store.contract import Kin, Reading, Weight, below, every_row
 from outlast.store.contract.workspace import ArtifactCounts
 from outlast.values.private import open_file
+from outlast.values.text import counted
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -347,21 +347,17 @@ def _proof(planned: Planned) -> Iterator[str]:
     """What is left alone, and why."""
     kept = planned.choice.kept
     if kept["unfinished"]:
-        blobs = _count(len(planned.needed), "blob")
-        yield f"{_count(kept['unfinished'], 'unfinished run')} and {blobs} that they need: untouched"
+        blobs = counted(len(planned.needed), "blob")
+        yield f"{counted(kept['unfinished'], 'unfinished run')} and {blobs} that they need: untouched"
     for reason, words in REASONS.items():
         if reason != "unfinished" and kept[reason]:
-            yield f"{_count(kept[reason], 'run')} {words}: kept"
+            yield f"{counted(kept[reason], 'run')} {words}: kept"
     if planned.handoffs:
-        yield f"{_count(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
+        yield f"{counted(planned.handoffs, 'handoff')}, with their history and all blobs that it needs: untouched"
     if planned.records:
-        yield f"{_count(planned.records, 'record')}, pinned or not, and what they name: untouched"
+        yield f"{counted(planned.records, 'record')}, pinned or not, and what they name: untouched"
     going = len(planned.versions.going) if planned.versions else 0
     if planned.artifacts > going:
-        yield f"{_count(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
+        yield f"{counted(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
     if planned.versions:
         yield from old_versions.proof(planned.versions)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -21,8 +21,7 @@ from outlast.doors.hooks import install as installing
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, Client, HookEvent
 from outlast.errors import NotFound, SettingsInvalid
-from outlast.python.homes import check_home, make_home
-from outlast.python.work_tree import work_tree_of
+from outlast.python.work_tree import check_home, make_home, work_tree_of
 from outlast.values.private import read_plain, write_file
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from outlast.doors.cli import late
+from outlast.values.text import counted as counted
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
@@ -387,10 +388,6 @@ def ago(moment: datetime) -> str:
 
 def at(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def document(name: str, value: Any, most: int = ALL, command: str = "") -> list[str]:

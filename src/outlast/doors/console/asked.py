@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from outlast.doors.http import calls
-from outlast.doors.http.handlers import HANDLERS
-from outlast.doors.http.runs import resume_here
+from outlast.doors.http.handlers import HANDLERS, resume_here
 from outlast.errors import OutlastError, RequestInvalid
 from outlast.operations.table import OPERATIONS
 

@@ -18,9 +18,9 @@ from outlast.doors.console import admin, needs, places, render, run, runs
 from outlast.doors.console.access import Visit
 from outlast.doors.console.asked import PageRequest, fields, word
 from outlast.doors.http import blobs, bodies, problems
+from outlast.doors.http.calls import OperationRoute
 from outlast.doors.http.exchange import Headers, Message
 from outlast.doors.http.identity import Identity
-from outlast.doors.http.routes import OperationRoute
 from outlast.doors.http.streams import ALL, Follower, WatchedRun, followed
 from outlast.errors import Forbidden, MediaTypeRefused, MethodRefused, NotFound, OutlastError, Unauthenticated
 from outlast.worker.targets import Targets, check_answer_token

@@ -16,8 +16,7 @@ from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
 from outlast.doors.hooks.sessions import agent
 from outlast.doors.hooks.spool import note, words_of
-from outlast.python.homes import why_unused
-from outlast.python.work_tree import WorkTree, work_tree_of
+from outlast.python.work_tree import WorkTree, why_unused, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20

@@ -11,17 +11,16 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.routing import BaseRoute, Route, Router
 
-from outlast.doors.http import blobs, runs, streams
+from outlast.doors.http import blobs, handlers, streams
 from outlast.doors.http import calls as table
 from outlast.doors.http import mcp as mcp_door
 from outlast.doors.http.bodies import Gone
-from outlast.doors.http.calls import Page
+from outlast.doors.http.calls import OperationRoute, Page
 from outlast.doors.http.exchange import Exchange, Headers, Message
 from outlast.doors.http.handlers import HANDLERS
 from outlast.doors.http.log import METRICS_TYPE
 from outlast.doors.http.mcp import McpDoor
 from outlast.doors.http.openapi import described_json
-from outlast.doors.http.routes import OperationRoute
 from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
 from outlast.operations.operation import Operation
@@ -29,7 +28,7 @@ from outlast.operations.table import OPERATIONS
 from outlast.values.ambient import noticing
 
 CALLS = tuple(OPERATIONS.values())
-SERVES = blobs.SERVES | runs.SERVES | streams.SERVES  # what takes the whole exchange, to stream
+SERVES = blobs.SERVES | handlers.SERVES | streams.SERVES  # what takes the whole exchange, to stream
 
 
 Receive = Callable[[], Awaitable[Message]]

@@ -1,19 +1,24 @@
-"""One call over HTTP: what was asked, the call of the public object that answers it, and the answer as JSON."""
+"""One call over HTTP: its path, what was asked, the call of the public object that answers it, and the answer as JSON.
+
+A path is read as it was sent, so that what names something may have any character in it.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec import Struct, field
+from starlette.routing import Match, Route
 
 from outlast.errors import Conflict, Invalid, NotFound, RequestInvalid
 from outlast.operations.fields import MOST
 from outlast.operations.observed import SEEN
-from outlast.operations.operation import WHOSE, Operation, Pages, fields_of
+from outlast.operations.operation import PARAMETER, WHOSE, Operation, Pages, cursor_of, fields_of
 from outlast.operations.shown import shown
 from outlast.values.codec import encode
 
@@ -128,11 +133,6 @@ def page_of(items: Iterable[Any], limit: int, next_of: Callable[[Any], str]) -> 
     return Page(found[:limit], next_of(found[limit - 1]) if len(found) > limit else None)
 
 
-def cursor_of(*place: Any) -> str:
-    """Where a list goes on, as one word."""
-    return base64.urlsafe_b64encode(encode(list(place))).decode().rstrip("=")
-
-
 def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
     """What `cursor_of` was given; None at the beginning of a list. Raises RequestInvalid."""
     if not cursor:
@@ -147,3 +147,35 @@ def place_in(cursor: str, *kinds: type) -> tuple[Any, ...] | None:
 
 def _foreign() -> RequestInvalid:
     return RequestInvalid("cursor", "it is not one that this list gave; begin without")
+
+
+# -- paths -------------------------------------------------------------------------------------------
+
+
+class OperationRoute(Route):
+    """A path with its parameters, taken apart before it is decoded: `%2F` in an id divides nothing.
+
+    `{name}` is one part of the path, and `{name:path}` as many as there are.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Awaitable[None]]) -> None:
+        super().__init__(path, endpoint)
+        self._sent = re.compile(_pattern(path), re.DOTALL)
+
+    def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, dict[str, Any]]:
+        """Whether it is this path, and what its parameters are."""
+        found = self._sent.fullmatch(scope["raw_path"].decode("latin-1")) if scope["type"] == "http" else None
+        if found is None:
+            return Match.NONE, {}
+        given = {name: unquote(value) for name, value in found.groupdict().items()}
+        return Match.FULL, {"endpoint": self.endpoint, "path_params": given}
+
+
+def _pattern(path: str) -> str:
+    """The path as a regular expression: its words as they are, and a group for each parameter."""
+    words = PARAMETER.split(path)
+    names = PARAMETER.finditer(path)
+    return "".join(
+        re.escape(word) if at % 2 == 0 else f"(?P<{word}>{'.*' if ':path' in next(names)[0] else '[^/]+'})"
+        for at, word in enumerate(words)
+    )

@@ -18,10 +18,9 @@ from msgspec import Struct, field
 
 from outlast import Outlast
 from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, forwarded_by
-from outlast.doors.http.limits import Limits, StoredBytes, Turnstile
+from outlast.doors.http.limits import Limits, StoredBytes, Threads, Turnstile
 from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
-from outlast.doors.http.threads import Threads
 from outlast.errors import OutlastError, TenantNotFound, Unavailable
 from outlast.operations.observed import NOBODY, FileObserver
 from outlast.operations.operation import ApiKey, Keys

@@ -17,8 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.doors.http import problems
-from outlast.doors.http.calls import CallRequest, cursor_of, done, limit_asked, page_asked, page_of, told
+from outlast.doors.http.calls import CallRequest, done, limit_asked, page_asked, page_of, told
 from outlast.errors import OutlastError, RequestInvalid, StoreFailed
+from outlast.operations.operation import cursor_of
 from outlast.operations.runs import FINISHED, STREAM
 from outlast.operations.table import OPERATIONS
 from outlast.python.door import whose

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import UNSET, Struct
 
-from outlast.doors.mcp.arguments import takes_of
-from outlast.doors.mcp.values import handoff_uri, run_uri
+from outlast.doors.mcp.values import handoff_uri, run_uri, takes_of
 from outlast.errors import Forbidden, TenantNotFound
 from outlast.operations.operation import Declared, Operation, fields_of
 from outlast.operations.table import OPERATIONS

@@ -23,12 +23,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
-from outlast.doors.mcp.arguments import schema_of, told_once
 from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer
 from outlast.doors.mcp.gates import Stands
-from outlast.doors.mcp.problems import ToolProblem, problem_of, unforeseen
-from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call, checked
-from outlast.errors import HomeNotFound, NotFound, OutlastError
+from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, ToolProblem, call, problem_of, unforeseen
+from outlast.doors.mcp.values import arguments_of, schema_of, told_once
+from outlast.errors import (
+    HomeNotFound,
+    NotFound,
+    OutlastError,
+)
 from outlast.python import rooms
 from outlast.values.ambient import STOP, noticing
 
@@ -101,7 +104,7 @@ class Served:
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, tool: Tool
     ) -> types.CallToolResult | types.InputRequiredResult:
-        given, client_of = checked(tool, params.arguments or {}), self._client(ctx)
+        given, client_of = arguments_of(tool.name, tool.takes, params.arguments or {}), self._client(ctx)
         gate: Stands = "open"
         if tool.operation.role_of(given) == "approve":
             gate = await aside(lambda: self.gate_of(ctx))

@@ -9,10 +9,9 @@ from typing import IO, Annotated, Any
 
 from msgspec import Meta
 
-from outlast.doors.mcp.arguments import ArgumentsInvalid
 from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from
 from outlast.doors.mcp.texts import called, in_scope, inline, lines
-from outlast.doors.mcp.values import artifact_uri, told
+from outlast.doors.mcp.values import ArgumentsInvalid, artifact_uri, told
 from outlast.operations.operation import Declared
 
 WAYS = ("content", "content_base64", "path")

@@ -40,8 +40,7 @@ from outlast.workspace.entry import ArtifactSource
 from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.once import Repeatable
+    from outlast.home.caller import Caller, Repeatable
     from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
     from outlast.runs.replay import execution as replay_execution

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.errors import Refused
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.home.home import run_row
-from outlast.home.once import Repeatable
 from outlast.runs.outputs.saves import keep, kept_by, refuse_over, remember, source_in, told, write_in_step
 from outlast.runs.plan import state_of
 from outlast.store.contract import Reading, Writing

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from outlast.errors import QueueNotFound
-from outlast.flows.limits import NO_LIMITS
-from outlast.home.once import Repeatable, once
+from outlast.flows.spec import NO_LIMITS
+from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.ids import random_id
 from outlast.runs import claim as claims

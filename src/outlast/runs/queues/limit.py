@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import LimitNotFound, NameInvalid
-from outlast.flows.limits import LANE, rate_of
-from outlast.home.once import Repeatable, once
+from outlast.flows.spec import LANE, rate_of
+from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.runs.holder import is_dead
 from outlast.store.contract import LimitRow, Reading, SlotRow, Writing

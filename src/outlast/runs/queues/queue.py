@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import EngineConflict, OptionInvalid, OutlastError, QueueNotFound, RunHeld
-from outlast.flows.limits import LANE, rate_of
-from outlast.home.once import Repeatable, once
+from outlast.flows.spec import LANE, rate_of
+from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.runs import claim as claims
 from outlast.runs.claim import REFUSED_US, RunClaim

@@ -2,27 +2,32 @@
 
 However many workers watch, the first that comes puts the run into its queue; who comes after it, or after a crash
 between the run and the note of the next time, meets that run.
+
+The times are lines of cron, in a time zone, by cronsim. At both changes of daylight saving it does what cron does: a
+time that does not exist fires at the moment of the change, one that exists twice fires once; what fires every hour, or
+more often, goes on evenly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Struct
 
-from outlast.clock import moment
-from outlast.errors import ScheduleInvalid, ScheduleNotFound
-from outlast.flows import cron as times
+from outlast.clock import micros, moment
+from outlast.errors import ExtraMissing, ScheduleInvalid, ScheduleNotFound
 from outlast.flows.loading import lasting
-from outlast.home.once import Repeatable, check_id, once
+from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.place import check_name
 from outlast.runs import begin
 from outlast.runs.queues import queue
-from outlast.runs.queues.standing import NO_WORKER
+from outlast.runs.queues.reason import NO_WORKER
 from outlast.runs.queues.workers import AtWork
 from outlast.runs.run import Options
 from outlast.runs.same_flow import is_same_source
@@ -77,7 +82,7 @@ def put(
         raise ScheduleInvalid(cron, f"missed is {missed!r:.100}, and none of {', '.join(MISSED)}")
     now, home = caller.home.clock.now(), caller.home
     raw = pack_inputs(spec, spec.bind((), inputs)).decode()
-    next_at = times.next_after(cron, timezone, now)
+    next_at = next_after(cron, timezone, now)
     source = lasting(spec.source, home.project)
     chosen = check_name("queue", queue_name or spec.limits.queue or QUEUE)
     row = ScheduleRow(
@@ -141,7 +146,7 @@ def pause(caller: Caller, name: str, operation_id: str | None = None, *, paused:
 
     def work(tx: Writing) -> None:
         row = _found(tx.schedule_of(caller.scope, name), name)
-        tx.pause_schedule(row.scope, row.name, paused, times.next_after(row.cron, row.timezone, now))
+        tx.pause_schedule(row.scope, row.name, paused, next_after(row.cron, row.timezone, now))
 
     return _changed(caller, Repeatable(operation_id, "schedule_pause", [name, paused]), name, work)
 
@@ -182,14 +187,14 @@ def fire_due(executor: Executor, row: ScheduleRow, spec: FlowSpec) -> list[str]:
     """The runs of the times that have come, each in its queue once; then its next time is noted."""
     now = executor.home.clock.now()
     begun = [fire(executor, row, spec, at) for at in _meant(row, now)]
-    next_at = times.next_after(row.cron, row.timezone, now)
+    next_at = next_after(row.cron, row.timezone, now)
     executor.home.store.write(lambda tx: tx.advance_schedule(row, next_at))
     return begun
 
 
 def _meant(row: ScheduleRow, now: int) -> list[int]:
     """The times that have come and are to be run: of those that were missed as it says."""
-    come = times.times_between(row.cron, row.timezone, row.next_at, now)
+    come = times_between(row.cron, row.timezone, row.next_at, now)
     if row.missed == "all":
         return come[-MOST_MISSED:]
     return come[-1:] if row.missed == "once" or now - come[-1] <= LATE_US else []
@@ -226,10 +231,62 @@ def fire(executor: Executor, row: ScheduleRow, spec: FlowSpec, at: int, called: 
     Or of what else it is `called`.
     """
     caller = executor.caller.acting(actor=row.made_by, scope=row.scope)
-    task = f"{row.name}@{called or times.shown(at, row.timezone)}"
+    task = f"{row.name}@{called or shown(at, row.timezone)}"
     options = Options(task=task, queue=row.queue, tags=(f"schedule:{row.name}",))
     new = begin.new_run(caller, spec, row.inputs.encode(), options)
     place = queue.place_of(spec, new, options)
     found = begin.decide(caller, new, options, spec.code, place=place, deadline=spec.deadline)
     assert isinstance(found, RunRow | FinishedRow)
     return found.id
+
+
+# -- its times ---------------------------------------------------------------------------------------
+
+
+def times_after(cron: str, timezone: str, after_us: int) -> Iterator[int]:
+    """Every time of it after a moment, in microseconds. Raises ScheduleInvalid, ExtraMissing."""
+    zone, library = _zone(cron, timezone), _library()
+    begin = moment(after_us).astimezone(zone)
+    try:
+        found = library.CronSim(cron, begin)
+    except library.CronSimError as error:
+        raise ScheduleInvalid(cron, str(error)) from error
+    # Asked in the hour that comes twice, the library begins with the first of the two: that is over.
+    return (at for at in (micros(each.astimezone(UTC)) for each in found) if at > after_us)
+
+
+def next_after(cron: str, timezone: str, after_us: int) -> int:
+    """The next time of it. Raises ScheduleInvalid for one that never comes."""
+    found = next(times_after(cron, timezone, after_us), None)
+    if found is None:
+        raise ScheduleInvalid(cron, "it never comes")
+    return found
+
+
+def times_between(cron: str, timezone: str, first_us: int, upto_us: int) -> list[int]:
+    """Those from one moment, which is one of them, up to another."""
+    later = takewhile(lambda each: each <= upto_us, times_after(cron, timezone, first_us))
+    return [first_us, *later]
+
+
+def _zone(cron: str, name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ScheduleInvalid(
+            cron, f"{name!r:.100} is no time zone that is known here, such as Europe/Paris"
+        ) from error
+
+
+def _library() -> Any:
+    try:
+        import cronsim  # late: an extra, and only schedules need it
+    except ImportError as error:
+        raise ExtraMissing("a schedule", "schedule") from error
+    return cronsim
+
+
+def shown(at_us: int, timezone: str) -> str:
+    """A firing by its time, as its task is named: two moments never have one name."""
+    at = moment(at_us).astimezone(ZoneInfo(timezone))
+    return at.isoformat(timespec="milliseconds" if at.microsecond else "seconds" if at.second else "minutes")

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import NameInvalid, RunFinished
-from outlast.home import once as operations
+from outlast.home import caller as operations
+from outlast.home.caller import Repeatable
 from outlast.home.home import run_row
-from outlast.home.once import Repeatable
 from outlast.home.place import check_name
 from outlast.runs.decisions import pass_deadline
 from outlast.runs.holder import refuse_sealed

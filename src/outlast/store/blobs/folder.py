@@ -47,7 +47,7 @@ class FolderBlobs:
             return len(self._inside(name) or b"")
 
     def intake(self) -> Intake:
-        from outlast.store.blobs.intake import FolderIntake  # late: most commands take nothing in
+        from outlast.store.blobs.content import FolderIntake  # late: most commands take nothing in
 
         return FolderIntake(self)
 
@@ -184,7 +184,7 @@ class FolderBlobs:
         """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
         try:
             with self._opened(name) as file:
-                yield from _checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
+                yield from checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
 
@@ -195,7 +195,7 @@ class FolderBlobs:
             if self._touch(path) and self._is_whole(name):
                 self._sync_names(path)
             else:
-                self._write(path, _checked(name, pieces))
+                self._write(path, checked(name, pieces))
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
 
@@ -253,7 +253,7 @@ def _plain(path: Path) -> BinaryIO | None:
         raise IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
 
 
-def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same pieces. Raises IntegrityBroken after the last one if they are not what the name says."""
     found = sha256()
     for piece in pieces:

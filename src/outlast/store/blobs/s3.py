@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from hashlib import file_digest, md5, sha256
+from hashlib import file_digest, md5
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from outlast import failpoints
 from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken
 from outlast.store.blobs.bucket import PART_BYTES, AlreadyThere, Bucket, BucketObject, Missing, part_bytes
-from outlast.store.blobs.intake import temporary
-from outlast.store.contract.blobs import nothing_inside
+from outlast.store.blobs.content import FolderIntake, temporary
+from outlast.store.blobs.folder import checked
+from outlast.store.contract.blobs import Stored, nothing_inside
 from outlast.store.disk import PIECE_BYTES, translated
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
@@ -36,11 +37,10 @@ from outlast.values.late import late
 from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
-    from outlast.store.blobs import s3_intake, s3_probe, s3_trash
+    from outlast.store.blobs import s3_probe, s3_trash
     from outlast.store.blobs.place import BucketPlace
     from outlast.store.contract.blobs import Inside, Intake, Trash
-else:  # what takes content in, cares for it and tries the bucket is made of these blobs
-    s3_intake = late("outlast.store.blobs.s3_intake")
+else:
     s3_probe = late("outlast.store.blobs.s3_probe")
     s3_trash = late("outlast.store.blobs.s3_trash")
 
@@ -162,11 +162,11 @@ class S3Blobs:
         if any(self._is_whole(each, name) for each in self._look(name).usable.values()):
             return
         with temporary(self) as path:
-            write_pieces(path, _checked(name, pieces))
+            write_pieces(path, checked(name, pieces))
             self.move_in(path, name)
 
     def intake(self) -> Intake:
-        return s3_intake.S3Intake(self)
+        return S3Intake(self)
 
     def renew(self, name: str) -> bool:
         """Whether it is there, whole, and not condemned; what only the ledger has gets a place here."""
@@ -233,7 +233,7 @@ class S3Blobs:
         if content is None:
             found, content = self._found(name)
             if content is None:
-                yield from _checked(name, self._ranges(name, found))
+                yield from checked(name, self._ranges(name, found))
                 return
         if digest(content) != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
@@ -296,7 +296,7 @@ class S3Blobs:
 
     def _is_whole(self, found: BucketObject, name: str) -> bool:
         try:
-            deque(_checked(name, self._ranges(name, found)), maxlen=0)
+            deque(checked(name, self._ranges(name, found)), maxlen=0)
         except IntegrityBroken:
             return False
         return True
@@ -378,16 +378,19 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         raise translated(error, str(path.parent), HomeReadOnly) from error
 
 
-def _checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same pieces. Raises IntegrityBroken after the last one if they are not what the name says."""
-    found = sha256()
-    for piece in pieces:
-        found.update(piece)
-        yield piece
-    if found.hexdigest() != name:
-        raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
-
-
 def _reached(point: str) -> None:
     if failpoints.armed:
         failpoints.armed(point)
+
+
+# -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---
+
+
+class S3Intake(FolderIntake):
+    """The same as in a folder, but for what is there already: the bucket is asked for its checksum when it is stored.
+
+    To read it back, as a folder does, would cost more than to send it.
+    """
+
+    def _there(self, known: Stored | None) -> Stored | None:
+        return None

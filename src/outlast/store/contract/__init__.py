@@ -2,13 +2,20 @@
 
 A store commits appends (the hot path) and pieces of work (everything else), many callers' at once in one
 synced transaction. Each append guards itself by epoch and head; a stale one fails alone.
+
+Beside it: API keys, of every tenant; and a ledger as plain tables, by which a home is taken from one database to
+another, row by row. What arrives is made in a place where nobody looks for it, and gets its name at the end, whole.
+What it was taken from is sealed before that: it can be read, and nobody can write to it any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from outlast.ledger.journal import Break, JournalEntry
 from outlast.store.contract.handoffs import (
@@ -47,6 +54,7 @@ from outlast.store.contract.queues import (
     WorkerRow,
 )
 from outlast.store.contract.runs import (
+    LAST,
     MARK,
     Ending,
     FinishedRow,
@@ -275,3 +283,117 @@ class Store(Protocol):
         """Give free pages back to the disk. Nobody can write meanwhile."""
 
     def close(self) -> None: ...
+
+
+# -- API keys ----------------------------------------------------------------------------------------
+
+KEYS = "keys.db"  # its name in a home
+
+
+class KeyRow(NamedTuple):
+    """A key as it is stored. Times are microseconds; 0: never."""
+
+    id: str
+    print: str
+    tenant: str
+    actor: str
+    roles: str
+    scopes: str
+    created_at: int
+    expires_at: int
+    last_used_at: int
+    revoked_at: int
+    proof: bytes = b""  # set when it is stored
+
+    def proven(self) -> KeyRow:
+        """The same with the proof of what it says."""
+        return self._replace(proof=self._proof())
+
+    def is_sound(self) -> bool:
+        """Whether it says what was stored. When it was used last only has to be a time."""
+        return self.proof == self._proof() and 0 <= self.last_used_at <= LAST
+
+    def _proof(self) -> bytes:
+        said = (*self[:8], self.revoked_at)  # when it was used last moves by itself
+        return sha256(msgspec.msgpack.encode(("keys", *said))).digest()[:16]
+
+
+class KeyStore(Protocol):
+    """The keys of a home. None is ever removed."""
+
+    def add(self, row: KeyRow) -> None: ...
+    def find(self, key_id: str) -> KeyRow | None: ...
+    def all(self) -> list[KeyRow]: ...
+    def is_any(self) -> bool: ...
+    def revoke(self, row: KeyRow, at: int) -> None: ...
+    def use(self, key_id: str, at: int) -> None: ...
+
+    def lost(self) -> str:
+        """What is wrong, when there were keys and they are gone; else nothing."""
+        ...
+
+    def copy_to(self, place: Path) -> bool:
+        """Write the keys as they are now into a new file; whether there are any to write."""
+        ...
+
+    def close(self) -> None: ...
+
+
+# -- a ledger as plain tables ------------------------------------------------------------------------
+
+Row = tuple[Any, ...]
+
+
+class Table(NamedTuple):
+    """A table: its columns in their order, and those that a row is known by."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    def key_of(self, row: Row) -> Row:
+        """By what a row is known."""
+        return tuple(row[self.columns.index(name)] for name in self.key)
+
+
+class Tables(Protocol):
+    """Reads the rows of a ledger, one moment of it; nobody else writes meanwhile."""
+
+    place: str
+
+    def tables(self) -> list[Table]:
+        """Every table, each after those that it refers to."""
+        ...
+
+    def rows(self, table: Table, after: Row, limit: int) -> list[Row]:
+        """Rows by their keys, beyond one; all that there are where `after` is empty."""
+        ...
+
+    def last_numbers(self) -> dict[str, int]:
+        """The last key that was given, of tables whose keys are never given twice."""
+        ...
+
+    def sealed(self) -> str:
+        """Where it was moved to; nothing for one that was not."""
+        ...
+
+    def seal(self, to: str) -> None:
+        """Let nobody write any more, in whatever process, also one that is open: durable when this returns."""
+
+    def close(self) -> None: ...
+
+
+class NewTables(Tables, Protocol):
+    """A ledger that is being made, beside its place."""
+
+    def put(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows, durably together."""
+
+    def clear(self, tables: Sequence[Table], first: Table, after: Row) -> None:
+        """Remove all rows of these tables; of the first of them only those beyond a key."""
+
+    def set_last_numbers(self, numbers: dict[str, int]) -> None:
+        """Go on counting there."""
+
+    def publish(self) -> None:
+        """Give it its name. From now on it is found, whole."""

@@ -11,14 +11,14 @@ from psycopg import Error as DriverError
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import Invalid
-from outlast.store.contract.keys import KeyRow
+from outlast.store.contract import KeyRow
 from outlast.store.postgres.connection import Link, connect, numbered, place_of, translate
 from outlast.store.postgres.schema import KEYS_SCHEMA, lock_of
 from outlast.store.statements import key_statements
 
 
 class KeyTable:
-    """The keys of a home. See contract.keys.KeyStore. Connected when there is something to read or write."""
+    """The keys of a home. See contract.KeyStore. Connected when there is something to read or write."""
 
     def __init__(self, url: str) -> None:
         self._url, self.place = url, place_of(url, KEYS_SCHEMA)

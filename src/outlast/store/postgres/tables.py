@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from outlast.errors import HomeNotEmpty
-from outlast.store.contract.tables import Row, Table
+from outlast.store.contract import Row, Table
 from outlast.store.postgres.connection import Link, connect, numbered, place_of
 from outlast.store.postgres.schema import comment_on, lock_of, migrate, moving_of, schema_of
 from outlast.store.sqlite.tables import in_order
@@ -20,7 +20,7 @@ _SQL = {name: numbered(text) for name, text in moving_statements().items()}
 
 
 class SchemaTables:
-    """See contract.tables.Tables. Who writes meanwhile waits, and is refused after a while."""
+    """See contract.Tables. Who writes meanwhile waits, and is refused after a while."""
 
     def __init__(self, url: str, tenant: str) -> None:
         self._tenant, self._schema = tenant, schema_of(tenant)
@@ -96,7 +96,7 @@ class SchemaTables:
 
 
 class NewSchema(SchemaTables):
-    """See contract.tables.NewTables: a schema beside its name."""
+    """See contract.NewTables: a schema beside its name."""
 
     def __init__(self, url: str, tenant: str) -> None:
         self._named, self._tenant, self._schema = schema_of(tenant), tenant, moving_of(schema_of(tenant))

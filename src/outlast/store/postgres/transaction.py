@@ -24,7 +24,6 @@ from outlast.store.nouns.handoffs import (
     TaskReader,
     TaskWriter,
 )
-from outlast.store.nouns.proofs import Proofs, proof_of
 from outlast.store.nouns.queues import (
     LimitReader,
     LimitWriter,
@@ -35,6 +34,7 @@ from outlast.store.nouns.queues import (
     ToldReader,
     ToldWriter,
 )
+from outlast.store.nouns.rows import Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites, Prepared

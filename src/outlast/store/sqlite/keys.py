@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
-from outlast.store.contract.keys import KEYS, KeyRow
+from outlast.store.contract import KEYS, KeyRow
 from outlast.store.disk import refuse_network
 from outlast.store.sqlite.file import copy_database, remember
 from outlast.store.statements import key_statements

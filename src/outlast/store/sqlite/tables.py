@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import HomeNotEmpty
-from outlast.store.contract.tables import Row, Table
+from outlast.store.contract import Row, Table
 from outlast.store.disk import sync_file, sync_folder
 from outlast.store.sqlite.file import SEAL, migrate, refuse_foreign, remember
 from outlast.store.statements import moving_statements
@@ -21,7 +21,7 @@ _SQL = moving_statements()
 
 
 class FileTables:
-    """See contract.tables.Tables. Who writes meanwhile waits, and is refused after a while."""
+    """See contract.Tables. Who writes meanwhile waits, and is refused after a while."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.place = path, str(path)
@@ -71,7 +71,7 @@ class FileTables:
 
 
 class NewFile(FileTables):
-    """See contract.tables.NewTables: a file beside its name."""
+    """See contract.NewTables: a file beside its name."""
 
     def __init__(self, path: Path, marker: Path) -> None:
         self._named, self._marker = path, marker

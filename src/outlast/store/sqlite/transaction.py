@@ -22,7 +22,6 @@ from outlast.store.nouns.handoffs import (
     TaskReader,
     TaskWriter,
 )
-from outlast.store.nouns.proofs import NAMES, Proofs, proof_of
 from outlast.store.nouns.queues import (
     LimitReader,
     LimitWriter,
@@ -33,6 +32,7 @@ from outlast.store.nouns.queues import (
     ToldReader,
     ToldWriter,
 )
+from outlast.store.nouns.rows import ROW_NAMES, Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.sqlite.connection import SqliteRows, SqliteWrites
@@ -61,7 +61,7 @@ class Prover:
         self._touched.clear()
 
     def _note(self, kind: int, database: str, table: str, key: int) -> None:
-        if table in NAMES:
+        if table in ROW_NAMES:
             self._touched.add((table, key))
 
     def _prove(self, table: str, key: int) -> None:

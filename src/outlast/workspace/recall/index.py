@@ -10,9 +10,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from outlast.store.contract.workspace import FoundPassage, IndexedDocument, IndexedPassage, RecallIndex
 from outlast.values.frozen import NamedTuple
-from outlast.workspace.recall.passages import Document, passages_of, stream_of, voice_of
 from outlast.workspace.recall.rank import BACK, ON, Match, PlacedPassage, Statistics, matches, names_actor, shared_words
-from outlast.workspace.recall.words import ALIKE, FORMS, FUNCTION_WORDS, TIME_WORDS, Query, words_of
+from outlast.workspace.recall.words import (
+    ALIKE,
+    FORMS,
+    FUNCTION_WORDS,
+    TIME_WORDS,
+    Document,
+    Query,
+    passages_of,
+    stream_of,
+    voice_of,
+    words_of,
+)
 
 CLOSELY = 50  # passages found by their words that are looked at closely at least, each with its neighbours
 BEST = 10  # matches whose words are looked at for more of what the goal may mean

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from outlast.errors import BudgetTooSmall
 from outlast.values.tokens import TokensOf, counter, tokens_about
-from outlast.workspace.recall.passages import Span, excerpt
+from outlast.workspace.recall.words import Span, excerpt
 
 ENTRY_TOKENS = 160  # of one excerpt; a longer text is cut, so that one does not crowd out the others
 LEAST_TOKENS = 24  # an excerpt of fewer is not worth its place

@@ -24,11 +24,10 @@ from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
 from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.pack import ContextPack, Ranked, fill
-from outlast.workspace.recall.passages import Span
 from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
 from outlast.workspace.recall.rank import ScoredDocument as Placed
 from outlast.workspace.recall.search import KINDS, Doc, Row, document_of, ref_of, row_of, search
-from outlast.workspace.recall.words import Query, query_of
+from outlast.workspace.recall.words import Query, Span, query_of
 from outlast.workspace.record import Record, record_of
 from outlast.workspace.refs import RECORD
 

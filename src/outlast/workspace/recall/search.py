@@ -27,8 +27,7 @@ from outlast.values.frozen import NamedTuple
 from outlast.workspace import artifact as artifacts
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
-from outlast.workspace.recall.passages import AROUND, Document, Span
-from outlast.workspace.recall.words import Query
+from outlast.workspace.recall.words import AROUND, Document, Query, Span
 from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
