@@ -70,7 +70,12 @@ class Place:
         self("session", "append", "talk", "hello")
         for anchor in ("h", "again"):
             self("handoff", "store", anchor, *STORED)
-        self("task", "open", "known")
+        for task in ("known", "left"):
+            self("task", "open", task)
+        self("task", "pause", "left", *STORED)
+        for name in ("nightly", "gone"):
+            self("schedule", "add", name, "flows.py:fine", "--cron", "0 3 * * *")
+        self("limit", "set", "gone", "--concurrency", "2")
 
 
 @pytest.fixture(scope="module")
@@ -126,20 +131,20 @@ ASKED: dict[str, Words] = {  # an operation, and a command that is it
     "task_record": lambda p: ("task", "event", "known", "noted", '{"a": 1}'),
     "task_inspect_seen": lambda p: ("task", "inspect", "known"),
     "task_pause": lambda p: ("task", "pause", "known", *STORED),
-    "task_resume": lambda p: ("task", "resume", "known"),
+    "task_resume": lambda p: ("task", "resume", "left"),
     "queue_list": lambda p: ("queue", "list"),
     "queue_pause": lambda p: ("queue", "pause", "slow", "--operation-id", "once"),
     "queue_move": lambda p: ("queue", "move", "slow", "--to", "outlast"),
     "queue_resume": lambda p: ("queue", "resume", "slow"),
-    "schedule_add": lambda p: ("schedule", "add", "nightly", "flows.py:fine", "--cron", "0 3 * * *"),
+    "schedule_add": lambda p: ("schedule", "add", "hourly", "flows.py:fine", "--cron", "0 * * * *"),
     "schedule_list": lambda p: ("schedule", "list"),
     "schedule_pause": lambda p: ("schedule", "pause", "nightly"),
     "schedule_resume": lambda p: ("schedule", "resume", "nightly"),
     "schedule_trigger": lambda p: ("schedule", "trigger", "nightly"),
-    "schedule_remove": lambda p: ("schedule", "remove", "nightly"),
+    "schedule_remove": lambda p: ("schedule", "remove", "gone"),
     "limit_set": lambda p: ("limit", "set", "openai", "--concurrency", "2"),
     "limit_list": lambda p: ("limit", "list"),
-    "limit_remove": lambda p: ("limit", "remove", "openai"),
+    "limit_remove": lambda p: ("limit", "remove", "gone"),
     "worker_list": lambda p: ("workers",),
     "home_verify": lambda p: ("verify",),
 }
