@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-import select
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import cache
 from struct import Struct
 from typing import Any, TypeVar
@@ -19,9 +17,7 @@ from psycopg import Connection, OperationalError, RawCursor, errors
 from psycopg import Error as DriverError
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq import Format
 from psycopg.sql import SQL, Identifier
 from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int8BinaryDumper
@@ -36,7 +32,6 @@ R = TypeVar("R", bound=tuple[Any, ...])
 Link = Connection[tuple[Any, ...]]
 
 BUSY_SECONDS = 60
-HEARD_MS = 100  # a signal that comes just before a wait begins is heard after it
 STOPPED_SECONDS = 15  # so long a process that was stopped within a transaction keeps others from writing
 _NOTICING = {
     "connect_timeout": 10,
@@ -197,69 +192,6 @@ class PostgresWrites(PostgresRows, WrittenRows):
 
     def changes(self) -> int:
         return self._cursor.rowcount
-
-
-class Prepared:
-    """A statement that changes rows, prepared once and sent past the driver's cursors, which cost more than it does.
-
-    It waits as they do: a signal is heard meanwhile, and what is under way is then ended at the server.
-    """
-
-    def __init__(self, connection: Link, name: str, text: str, kinds: Sequence[int]) -> None:
-        """`kinds` are the numbers of the types of its values, which are given as the server has them."""
-        self._connection, self._pgconn = connection, connection.pgconn
-        self._name, self._text, self._kinds = name.encode(), text.encode(), kinds
-        self._formats = [Format.BINARY] * len(kinds)
-        self._answers: select.poll | None = None
-
-    def changed(self, values: Sequence[bytes | None]) -> int:
-        """How many rows it changed. Raises what the driver does."""
-        if self._answers is None:
-            self._answers = self._prepared()
-        self._pgconn.send_query_prepared(self._name, values, self._formats, Format.BINARY)
-        result = self._answer(self._answers)
-        if result is None or result.status != ExecStatus.COMMAND_OK:
-            raise error_from_result(result, encoding="utf-8") if result else OperationalError("no answer came")
-        return result.command_tuples or 0
-
-    def _prepared(self) -> select.poll:
-        answers = select.poll()
-        answers.register(self._pgconn.socket, select.POLLIN)
-        self._pgconn.send_prepare(self._name, self._text, self._kinds)
-        result = self._answer(answers)
-        if result is not None and result.status != ExecStatus.COMMAND_OK:
-            raise error_from_result(result, encoding="utf-8")
-        return answers
-
-    def _answer(self, answers: select.poll) -> PGresult | None:
-        try:
-            self._send()
-            while self._pgconn.is_busy():
-                answers.poll(HEARD_MS)
-                self._pgconn.consume_input()
-        except BaseException:
-            self._end()
-            raise
-        return self._last()
-
-    def _send(self) -> None:
-        """What is larger than the room that a socket has goes out as the server takes it."""
-        while self._pgconn.flush():
-            select.select([self._pgconn.socket], [self._pgconn.socket], [], HEARD_MS / 1000)
-            self._pgconn.consume_input()
-
-    def _last(self) -> PGresult | None:
-        last = None
-        while (result := self._pgconn.get_result()) is not None:
-            last = result
-        return last
-
-    def _end(self) -> None:
-        """Nothing is under way any more: it was done, or ended."""
-        if self._pgconn.transaction_status == TransactionStatus.ACTIVE:
-            with suppress(DriverError):
-                self._connection.cancel_safe(timeout=5.0)
-            self._last()
 
 
 def translate(error: DriverError, place: str) -> OutlastError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from struct import Struct
 from typing import Any
 
 from psycopg.sql import SQL, Identifier
@@ -37,7 +36,7 @@ from outlast.store.nouns.queues import (
 from outlast.store.nouns.rows import Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
-from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites, Prepared
+from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites
 from outlast.store.statements import newest_version
 
 MARKED = "work "  # how the names of marks begin; then comes when their process began, so that old ones are together
@@ -114,8 +113,7 @@ class PostgresTransaction(
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self.mark = 0  # of the transaction that is open, or was last; none of two is the same
         self._marked, self.last_mark = marked, 0
-        self._lock, self._locked, self._place = lock, _NUMBER(lock), place
-        self._append_one = Prepared(connection, "outlast_append", sql["append_entry"], _ENTRY)
+        self._lock, self._place = lock, place
         self._about = self._one("about_connection")
         self.ahead_us: int = self._about[-1] - time.time_ns() // 1000  # the server's clock, of this one
 
@@ -212,9 +210,10 @@ class PostgresTransaction(
         hash_ = link(before, entry.header)
         self.moved.append((hold, head, before))
         hold.head, hold.hash = head + 1, hash_
-        lease, epoch, at, run, seq = map(_NUMBER, (hold.lease_key, hold.epoch, head, hold.run_key, head + 1))
-        given = (self._locked, hash_, lease, epoch, at, before, run, seq, entry.header, entry.payload)
-        stale = set() if self._append_one.changed(given) else {hold}
+        where = (hold.lease_key, hold.epoch, head, before, hold.run_key, head + 1)
+        given = (self._lock, hash_, *where, entry.header, entry.payload)
+        self.do(self.sql["append_entry"], given, prepare=True)
+        stale = set() if self.changes() else {hold}
         self.put_back(only=stale)
         return stale
 
@@ -262,9 +261,6 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     return list(groups.items())
 
 
-_NUMBER = Struct("!q").pack
-_INT8, _BYTEA = 20, 17  # as the server knows them
-_ENTRY = (_INT8, _BYTEA, _INT8, _INT8, _INT8, _BYTEA, _INT8, _INT8, _BYTEA, _BYTEA)
 _ENDS = (Numbers, Numbers, Numbers, Numbers, Pieces, Numbers, Pieces, Numbers)
 _ROWS = (Numbers, Numbers, Pieces, Pieces, Pieces)
 
