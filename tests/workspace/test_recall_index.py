@@ -235,7 +235,8 @@ def test_what_could_not_be_seen_yet_is_looked_at_again(path: Path) -> None:
     assert keys(path, "two") == [2, 3, 1]  # it took its place between the other two
 
 
-def test_several_at_once_take_in_everything_once(path: Path) -> None:
+def test_several_at_once_take_in_everything_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.store.sqlite.recall.BUSY_MILLISECONDS", 100_000)  # each gets its turn, however late
     documents = [record(key, f"entry {key}", source=f"{key % 5}") for key in range(1, 61)]
 
     lasting = []
