@@ -57,8 +57,9 @@ def test_every_text_is_compared_by_its_bytes(store: Store, backend: PostgresSche
     assert [row[:2] for row in found if row[2] == "text" and row[4] != "C"] == []
 
 
-def test_every_statement_of_sqlite_has_one_of_this_name_here_but_for_appends_and_proofs() -> None:
+def test_every_statement_of_sqlite_has_one_of_this_name_here_but_for_appends_proofs_and_kept_numbers() -> None:
     own = {"put_proof", "drop_proof", "append_view", "append_trigger", "append_entry"}
+    own |= {"keep_number", "drop_kept_numbers"}  # a sequence gives no number twice
     assert set(statements("sqlite")) - set(statements("postgres")) <= own
 
 

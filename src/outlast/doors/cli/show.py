@@ -36,7 +36,7 @@ from outlast.doors.cli.render import (
 )
 from outlast.doors.cli.runs import UNPROVEN, standing
 from outlast.doors.cli.waits import left_line
-from outlast.errors import EmbeddedOnly, IntegrityBroken, StepNotFound
+from outlast.errors import EmbeddedOnly, IntegrityBroken, RunFinished, StepNotFound
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
             return 0
         outlast._look_once()
         run, steps = _run_and_steps(outlast, run_id)
-        plan = None if run.finished or run.status == "damaged" else outlast._plan_of_rest(run.id)
+        try:
+            plan = None if run.finished or run.status == "damaged" else outlast._plan_of_rest(run.id)
+        except RunFinished:  # since we looked
+            (run, steps), plan = _run_and_steps(outlast, run_id), None
         waits = tuple(outlast.interrupts(run.id))
         mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
         began = late.shown.failed_below(outlast, run) if run.status == "failed" else []

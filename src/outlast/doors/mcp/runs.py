@@ -21,7 +21,7 @@ from outlast.doors.mcp.texts import (
     wait_lines,
 )
 from outlast.doors.mcp.values import outcome_told, run_uri, told
-from outlast.errors import NoFlows, RunHeld
+from outlast.errors import NoFlows, RunFinished, RunHeld
 from outlast.operations.operation import Declared
 from outlast.operations.shown import AnsweredWait, ShownRun, failed_below
 from outlast.python.awaited import go_on
@@ -75,7 +75,10 @@ def show(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
 def shown(outlast: Outlast, run_id: str, most: int, before: int | None = None) -> ToolAnswer:
     """The same, with so many receipts."""
     run = outlast.get(run_id)
-    plan = None if run.finished or run.seal else outlast.plan(run.id)
+    try:
+        plan = None if run.finished or run.seal else outlast.plan(run.id)
+    except RunFinished:  # since we looked
+        return shown(outlast, run_id, most, before)
     waits = outlast.interrupts(run.id)
     attempts = outlast._attempts(run.id)
     older = [each for each in attempts.heard if before is None or each.seq < before]

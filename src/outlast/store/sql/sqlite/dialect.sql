@@ -105,7 +105,8 @@ SELECT seq FROM sqlite_sequence WHERE name = 'workspace_shown'
 
 -- name: keep_number
 INSERT INTO journal (key, chain, seq, header, hash)
-SELECT ?1, 0, ?1, x'7b7d', zeroblob(32) WHERE ?1 > (SELECT coalesce(max(key), 0) FROM journal)
+SELECT kept.key, 0, kept.key, x'7b7d', zeroblob(32) FROM (SELECT ? AS key) AS kept
+WHERE kept.key > (SELECT coalesce(max(key), 0) FROM journal)
 
 -- name: drop_kept_numbers
 DELETE FROM journal WHERE chain = 0 AND key < (SELECT max(key) FROM journal)
