@@ -50,3 +50,11 @@ def test_entries_reach_the_journal_in_the_order_in_which_they_were_queued(tmp_pa
         for entries in reversed(queued):
             writer.write(entries)
         assert names(outlast, execution)[1:] == [f"event {number}" for number in range(5)]
+
+
+def test_once_its_values_are_safe_a_step_waits_for_nothing(tmp_path: Path) -> None:
+    with Outlast(tmp_path) as outlast:
+        writer = begun(outlast).writer
+        writer.tell(writer.fact("value", "run.uuid", "u", Call("", "run.uuid", "", 0)))
+        writer.commit()
+        assert not writer.owed
