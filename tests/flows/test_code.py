@@ -217,7 +217,14 @@ def test_a_parse_that_another_threads_parse_broke_is_tried_again(monkeypatch: py
         return real(source)
 
     monkeypatch.setattr(ast, "parse", clashing)
-    tree = parse(ORIGINAL.encode())
+    tree = parse(ORIGINAL.encode() + b"# not parsed before")
+    assert list(clashes) == []
     assert tree is not None
     assert digest_function(tree, "work") is not None
     assert parse(b"def broken(:") is None
+
+
+def test_a_module_is_parsed_once_until_it_is_changed() -> None:
+    first = parse(ORIGINAL.encode())
+    assert parse(ORIGINAL.encode()) is first
+    assert parse(ORIGINAL.encode() + b"more = 1\n") is not first

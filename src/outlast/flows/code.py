@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ _TRIES = 5
 
 
 def parse(source: bytes) -> ast.Module | None:
-    """The syntax tree of a module; None if it has none.
+    """The syntax tree of a module; None if it has none. It is shared: nobody changes it.
 
     CPython 3.11 counts the depth of the tree in one place for all threads, so two that parse at once may make each
     other fail with a SystemError: ours take turns, and a clash with someone else's is tried again.
@@ -30,12 +31,17 @@ def parse(source: bytes) -> ast.Module | None:
     with _one_parser:
         for _ in range(_TRIES):
             try:
-                return ast.parse(source)
+                return _parsed(source)
             except SystemError:
                 continue
             except (SyntaxError, ValueError):
                 return None
     return None
+
+
+@lru_cache(maxsize=8)  # a resume asks for its flow's module once for each step, and a worker resumes many runs of it
+def _parsed(source: bytes) -> ast.Module:
+    return ast.parse(source)
 
 
 def digest_function(tree: ast.Module, qualname: str) -> str | None:

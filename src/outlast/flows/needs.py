@@ -78,11 +78,13 @@ class _Sources:
     def module(self, file: Path) -> _Module | None:
         if file not in self._known:
             try:
-                tree = parse(file.read_bytes())
+                source = file.read_bytes()
             except OSError:
-                tree = None
+                source = b""
+            tree = parse(source)
             self._known[file] = self._read(tree, file) if tree else None
-            self._made |= set(_made_in(tree)) if tree and self._only_sure else set()
+            if tree and self._only_sure and b"resource" in source:  # else no call of that name is in there
+                self._made |= set(_made_in(tree))
         return self._known[file]
 
     def is_made(self, key: str) -> bool:

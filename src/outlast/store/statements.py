@@ -24,7 +24,6 @@ def moving_statements() -> dict[str, str]:
     return _read(_FOLDER / "moving")
 
 
-@cache  # an index is opened for each call
 def recall_statements() -> dict[str, str]:
     """Those of the index for recall, which is in files of its own."""
     return _read(_FOLDER / "recall")
@@ -41,6 +40,7 @@ def newest_version(dialect: str) -> int:
     return max((_number(file) for file in _later(dialect)), default=1)
 
 
+@cache  # with the statements: a process may open many homes
 def migrations(dialect: str) -> list[tuple[int, str]]:
     """Numbered, up-only migrations, in order. The first is the whole schema of version 1, without its comments."""
     first = re.sub(r"(?<! ) *--.*", "", schema(dialect))
@@ -55,6 +55,7 @@ def _number(file: Path) -> int:
     return int(file.name.split("_")[0])
 
 
+@cache
 def _read(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in sorted(folder.glob("*.sql")):
