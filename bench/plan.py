@@ -32,6 +32,7 @@ class Plan:
     handoffs: tuple[int, ...] = (10, 10_000, 100_000)
     recalls: tuple[int, ...] = (1_000, 20_000, 200_000)
     http_rounds: int = 21
+    console_runs: int = 100_000
 
     def quick(self) -> Self:
         return replace(
@@ -44,6 +45,7 @@ class Plan:
             handoffs=(10, 1_000),
             recalls=(1_000, 20_000),
             http_rounds=7,
+            console_runs=2_000,
         )
 
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
+import console
 import handoffs
 import hooks
 import imports
@@ -57,7 +58,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
-    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8,9", help="which rows, such as 1,2")
+    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8,9,10", help="which rows, such as 1,2")
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
@@ -83,6 +84,7 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
         "7": lambda: hooks.hooks(plan),
         "8": lambda: recall.recall(plan),
         "9": lambda: over_http.over_http(plan),
+        "10": lambda: console.console(plan),
     }
     rows: list[Row] = []
     for number in options.rows.split(","):

@@ -9,6 +9,7 @@ import pytest
 
 from outlast import Outlast, Run, current, flow
 from outlast.errors import NameInvalid, OptionInvalid, RunNotFound, ValueRefused
+from outlast.runs.find import RunQuery, is_so
 
 
 @flow
@@ -168,3 +169,27 @@ def test_a_changed_index_of_tags_is_noticed(outlast: Outlast) -> None:
     outlast._executor.home.store.write(lambda tx: tx.add_run_tags(outlast._row(outlast.runs()[0].id).key, ["weekly"]))
     (problem,) = outlast.verify().problems
     assert "index of its tags" in problem.why
+
+
+def test_a_page_that_is_to_be_there_at_once_looks_at_so_many_runs_and_leads_on(outlast: Outlast) -> None:
+    for number in range(12):
+        outlast.run(watch, task=f"watch-{number}")
+    first = outlast._some_runs(50, 5, None, text="watch-1")
+    assert ([run.task for run in first.runs], first.looked_at) == (["watch-11", "watch-10"], 5)
+    then = outlast._some_runs(50, 5, first.last, text="watch-1")
+    assert (then.runs, then.looked_at) == ([], 5)
+    last = outlast._some_runs(50, 5, then.last, text="watch-1")
+    assert ([run.task for run in last.runs], last.last) == (["watch-1"], "")
+    full = outlast._some_runs(2, 100, None)
+    assert (len(full.runs), full.last) == (2, full.runs[-1].id)
+
+
+@pytest.mark.parametrize("text", ["ß", "SS", "k", "\\n", '"place":"', "\u212a", "nightly", "/", "drill"])
+def test_a_text_that_its_row_rules_out_is_in_no_run(outlast: Outlast, text: str) -> None:
+    """What is compared with rows finds what a comparison with each whole run does."""
+    tagged = outlast.with_options(tags=["Nightly"])
+    tagged.run(tide, "Straße\n\u212a/\u2028", meta={"why": "drill \u017f"})
+    outlast.run(tide, "Nowhere")
+    query = RunQuery(text=text)
+    every = [run.id for run in outlast.runs() if is_so(run, query)]
+    assert ids(outlast.runs(text=text)) == every

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from outlast.values.codec import identity
 
@@ -20,6 +22,33 @@ _SILENT = {"decorator_list", "returns", "annotation", "type_comment", "type_para
 
 _one_parser = threading.Lock()
 _TRIES = 5
+
+T = TypeVar("T")
+_look: ContextVar[dict[Hashable, Any] | None] = ContextVar("source_look", default=None)
+
+
+@contextmanager
+def one_look_at_source() -> Iterator[None]:
+    """While one answer is looked for, what source says is read once, however many runs are of it."""
+    if _look.get() is not None:
+        yield
+        return
+    token = _look.set({})
+    try:
+        yield
+    finally:
+        _look.reset(token)
+
+
+def said_by_source(asked: Hashable, read: Callable[[], T]) -> T:
+    """What source says to a question: read now, or as it was read for the same answer."""
+    known = _look.get()
+    if known is None:
+        return read()
+    if asked not in known:
+        known[asked] = read()
+    found: T = known[asked]
+    return found
 
 
 def parse(source: bytes) -> ast.Module | None:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outlast.flows.code import parse, scope_of
+from outlast.flows.code import parse, said_by_source, scope_of
 from outlast.values.frozen import NamedTuple
 
 _CALLERS = ("step", "effect", "spawn")  # of a run: they call what they are given
@@ -19,6 +19,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def needs_of(file: Path, name: str) -> set[str]:
     """The keys that the flow of that name in that file needs. Nothing where the source does not say it."""
+    return set(said_by_source(("needs", file, name), lambda: _needs_of(file, name)))
+
+
+def _needs_of(file: Path, name: str) -> set[str]:
     sources = _Sources(file.parent)
     module = sources.module(file)
     return set(sources.needs(module, name)) if module else set()

@@ -46,9 +46,9 @@ from outlast.handoffs.handoff import (
     key_of,
 )
 from outlast.handoffs.lint import lint
-from outlast.handoffs.unfinished import command_of
+from outlast.handoffs.unfinished import command_of, told_at, unfinished_of
 from outlast.home.home import run_row
-from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
+from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
@@ -160,9 +160,7 @@ def compose(executor: Executor, scope: str, task: str, base: Handoff | None = No
     Of several the one that was updated last; the others are named. `base`: an older handoff under the same anchor,
     whose checks, musts and files still hold. `after`: when the task was completed, which earlier runs are part of.
     """
-    rows = executor.home.store.read(lambda look: look.unfinished_of_task(scope, task))
-    ours = [row for row in rows if not row.seal and row.created_at > after]
-    ours.sort(key=lambda row: (row.updated_at, row.key))
+    ours = executor.home.store.read(lambda look: unfinished_of(look, scope, task, after))
     if not ours:
         return None
     story = story_of(executor, ours[-1], ours[:-1])
@@ -398,7 +396,7 @@ def story_of(executor: Executor, row: RunRow, others: Sequence[RunRow]) -> RunSu
         more_undone=len(undone[:-LINES]),
         waits=tuple(waits_now(executor.home, row.key)),
         others=tuple(record_now(executor.caller, each) for each in others),
-        heard_us=max(row.updated_at, next(filter(None, map(_at, reversed(rows))), 0)),
+        heard_us=max(row.updated_at, next(filter(None, map(told_at, reversed(rows))), 0)),
         command=command_of(executor, row, planned.status),
     )
 
@@ -407,14 +405,6 @@ def _kept(home: Home, look: Reading, row: RunRow, *, is_held: bool) -> journal.J
     """The journal of a run; of one whose process died as whoever takes it will have it: with what was under way."""
     kept = journal.read(look, row)
     return kept if is_held else kept._replace(rows=[*kept.rows, *rows_of_starts(home, look, row, kept.rows)])
-
-
-def _at(row: Row) -> int:
-    """When an entry was written. A claim is no progress, and a handoff of the run's own stands for itself."""
-    header = decode_header(row.header)
-    facts = [("run", name) for name in ("claimed", "released", "checked")]
-    is_none = (header.kind, header.name) in (*facts, ("value", "run.handoff"))
-    return 0 if is_none else max(header.started_at, header.ended_at)
 
 
 def files_of_run(caller: Caller, row: RunRow) -> Iterator[str]:

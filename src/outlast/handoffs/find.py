@@ -393,6 +393,27 @@ def subject_of(executor: Executor, asked: HandoffQuery) -> Subject:
     return Subject(found if is_base else None, composed, found)
 
 
+def has_gone_on(executor: Executor, asked: HandoffQuery) -> bool:
+    """Whether what is composed from the task's run takes the place of what was stored: as `subject_of`, but cheaper.
+
+    Composed it is only where the run's row and its last entries do not tell.
+    """
+    asked = named(executor.caller, asked)
+    found, task, done = executor.home.store.read(lambda look: _explicit(look, asked))
+    if task is None or (found is not None and found.broken is not None):
+        return False
+    after = done.at if done else 0
+    runs = executor.home.store.read(lambda look: unfinished.unfinished_of(look, asked.scope, task, after))
+    if not runs or found is None:
+        return bool(runs)
+    run = runs[-1]
+    if found.anchor.status != "open" or found.handoff.stored_us < run.updated_at:
+        return True
+    if executor.home.store.read(lambda look: unfinished.is_surely_before(look, run, found.handoff.stored_us)):
+        return False
+    return subject_of(executor, asked).instead is not None
+
+
 class _Explicit(NamedTuple):
     """What was stored, the task it is of if that has a run which is not finished, and how its work was completed."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import partial
+from contextlib import nullcontext
+from functools import cache, partial
 from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -12,11 +13,23 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.ask_git import one_look
+from outlast.flows.code import one_look_at_source
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import unfinished
 from outlast.handoffs.claim import holder_of, standing_reasons
-from outlast.handoffs.find import _PAGE, HandoffQuery, by_id, of_status, paged, pass_over, read, standing_of, subject_of
-from outlast.handoffs.handoff import Listed, Standing, anchor_of
+from outlast.handoffs.find import (
+    _PAGE,
+    HandoffQuery,
+    by_id,
+    has_gone_on,
+    of_status,
+    paged,
+    pass_over,
+    read,
+    standing_of,
+    subject_of,
+)
+from outlast.handoffs.handoff import Listed, Standing, anchor_of, task_of
 from outlast.handoffs.recover import judge_handoff, judge_run
 from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason, judge
@@ -42,10 +55,16 @@ def list_handoffs(
     looking = looking or standing == "contested"
     found = chain(_runs(executor, scope, looking, before), _stored(executor, scope, standing, looking, before))
     wanted = islice((one for one in found if standing in (None, one.standing)), min(limit, sys.maxsize))
-    if not looking:
+    with one_look_at_source(), one_look() if looking else nullcontext():
         return [*wanted]
-    with one_look():
-        return [*wanted]
+
+
+def list_stored(
+    executor: Executor, scope: str, standing: Standing | None, limit: int, before: str | None = None
+) -> list[Listed]:
+    """The newest handoffs that somebody stored, without what unfinished runs left. Nothing is judged."""
+    found = _stored(executor, scope, standing, False, before)
+    return [*islice((one for one in found if standing in (None, one.standing)), limit)]
 
 
 def contested_ones(executor: Executor, scope: str, judged: int) -> list[Listed]:
@@ -54,7 +73,7 @@ def contested_ones(executor: Executor, scope: str, judged: int) -> list[Listed]:
     What it costs does not grow with what there is: to judge all is what a list of contested ones does.
     """
     runs, stored = _runs(executor, scope, True, None), _stored(executor, scope, "contested", True, None)
-    with one_look():
+    with one_look_at_source(), one_look():
         found = [*islice(runs, judged), *islice(stored, judged)]
     return [one for one in found if one.standing == "contested"]
 
@@ -89,16 +108,22 @@ def _stored(
 ) -> Iterator[Listed]:
     """What was stored, but for the anchors of tasks whose run has gone on since."""
     last = _last(executor.home, scope, before) if unfinished.run_of(before) is None else None
-    running = {anchor_of(row.task) for row in unfinished.tasks_of(executor.home, scope)}
+    running = cache(lambda: {anchor_of(row.task) for row in unfinished.tasks_of(executor.home, scope)})
     for row in _rows(executor.home, scope, standing, last):
-        if row.anchor not in running or not _has_gone_on(executor, scope, row):
+        if not _has_run(executor.home, row) or row.anchor not in running() or not _has_gone_on(executor, scope, row):
             yield _one(executor.caller, row, looking)
+
+
+def _has_run(home: Home, row: AnchorRow) -> bool:
+    """Whether its task has a run that is not finished: most have none, and need no look at all the others."""
+    task = task_of(row.anchor)
+    return task is not None and bool(home.store.read(lambda look: look.unfinished_of_task(row.scope, task)))
 
 
 def _has_gone_on(executor: Executor, scope: str, row: AnchorRow) -> bool:
     """Whether the task's run has gone on since it was handed over. One that cannot be read is passed over, and told."""
     try:
-        return subject_of(executor, HandoffQuery(scope, row.anchor)).instead is not None
+        return has_gone_on(executor, HandoffQuery(scope, row.anchor))
     except IntegrityBroken as broken:
         pass_over(executor.home, f"the run of {row.anchor!r}", broken)
         return False

@@ -15,6 +15,7 @@ from outlast.clock import moment
 from outlast.files import git
 from outlast.handoffs.handoff import Near, anchor_of
 from outlast.handoffs.task_state import completion
+from outlast.ledger.journal import Row, read_header
 from outlast.store.contract import Reading, RunRow
 from outlast.values.late import late
 
@@ -61,6 +62,33 @@ def _is_over(look: Reading, row: RunRow) -> bool:
 def tasks_of(home: Home, scope: str) -> list[RunRow]:
     """The same, read now."""
     return home.store.read(lambda look: of_scope(look, scope))
+
+
+def unfinished_of(look: Reading, scope: str, task: str, after: int = 0) -> list[RunRow]:
+    """The runs of a task that could go on here and began after that moment, the one heard of last at the end."""
+    rows = [row for row in look.unfinished_of_task(scope, task) if not row.seal and row.created_at > after]
+    return sorted(rows, key=lambda row: (row.updated_at, row.key))
+
+
+_TAIL = 8  # entries: the last one that tells something is nearly always among them
+
+
+def is_surely_before(look: Reading, row: RunRow, at: int) -> bool:
+    """Whether a run that nobody executes was heard of before a moment, by its last entries alone."""
+    lease = look.lease_of(row.id)
+    if row.status == "running" or lease is None:
+        return False
+    last = look.journal_of(row.key, max(lease.head - _TAIL, 0))
+    heard = next(filter(None, map(told_at, reversed(last))), None)
+    return heard is not None and max(heard, row.updated_at) <= at
+
+
+def told_at(row: Row) -> int:
+    """When an entry was written. A claim is no progress, and a handoff of the run's own stands for itself."""
+    header = read_header(row.header)
+    facts = [("run", name) for name in ("claimed", "released", "checked")]
+    is_none = (header.kind, header.name) in (*facts, ("value", "run.handoff"))
+    return 0 if is_none else max(header.started_at, header.ended_at)
 
 
 # -- which may be meant ------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from outlast.handoffs import compose as compose
     from outlast.handoffs import difference as difference
     from outlast.handoffs import lint as lint
+    from outlast.handoffs import outline as outline
     from outlast.handoffs import store as store
     from outlast.home import claimer as claimer
     from outlast.python import named_flows as named_flows
@@ -64,7 +65,7 @@ _PLACES = {
     "outlast.care.travel": "export_run handoff import_run",
     "outlast.commands": "logs mirror room",
     "outlast.flows.yaml": "flow",
-    "outlast.handoffs": "carry compose difference lint store",
+    "outlast.handoffs": "carry compose difference lint outline store",
     "outlast.home": "claimer",
     "outlast.python": "named_flows",
     "outlast.runs": """

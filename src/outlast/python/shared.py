@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
     from outlast.runs.execution import Execution
-    from outlast.runs.find import Due, Time
+    from outlast.runs.find import Due, RunQuery, Time
+    from outlast.runs.find import RunsSoFar as RunsSoFar
     from outlast.runs.home_events import HomeEvents
     from outlast.runs.look import Displaced
     from outlast.runs.outcomes import Awaited
@@ -313,10 +314,17 @@ class Shared:
         """
         named = {"flow": flow, "task": task, "tag": tag, "session": session, "trace": trace, "actor": actor}
         named["scope"] = scope
-        asked = rooms.find.run_query(
-            self._home.clock.now(), status=status, since=since, until=until, text=text, **named
-        )
+        asked = self._run_query(status=status, since=since, until=until, text=text, **named)
         return rooms.find.find_runs(self._caller, asked, limit, cursor)
+
+    def _run_query(self, **asked: Any) -> RunQuery:
+        return rooms.find.run_query(
+            self._home.clock.now(), **{"status": None, "since": None, "until": None, "text": None} | asked
+        )
+
+    def _some_runs(self, limit: int, most: int, cursor: str | None, **asked: Any) -> RunsSoFar:
+        """The same among the next so many runs, for a page that is to be there at once."""
+        return rooms.find.find_some(self._caller, self._run_query(**asked), limit, most, cursor)
 
     def resumable(self) -> list[RunRecord]:
         """The runs that nobody has finished and nobody holds here, the one touched last first.

@@ -23,10 +23,11 @@ from outlast.errors import ValueRefused
 from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
-from outlast.runs.look import PAGE, UNREADABLE, each_run, held_rows, listed
+from outlast.runs.look import PAGE, UNREADABLE, ListedRun, each_run, held_rows, listed
 from outlast.runs.queues.reason import is_of_its_own, reason_of
 from outlast.runs.run import STATUSES, RunRecord
 from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
+from outlast.store.contract.runs import damage_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import duration
@@ -77,16 +78,48 @@ def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = 
     """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
     if type(limit) is not int or limit < 0:
         raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
-    start = 0 if cursor is None else run_row(caller.home, cursor).key
-    page = max(1, min(limit, PAGE))
-    lists = [_records(caller, each, page, start) for each in _lists(asked)] if limit else []
     found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    for _, record in merge(*lists, key=lambda pair: -pair[0]):
-        if record is not None and is_so(record, asked):
-            found[record.id] = record
+    for met in _met(caller, asked, limit, cursor):
+        if met.record is not None and is_so(met.record, asked):
+            found[met.id] = met.record
         if len(found) >= limit:  # before the next one, which may need another page
             break
     return list(found.values())
+
+
+class RunsSoFar(NamedTuple):
+    """Runs that were found among those that were looked at, and where to look on; "": that were all."""
+
+    runs: list[RunRecord]
+    looked_at: int
+    last: str = ""
+
+
+def find_some(caller: Caller, asked: RunQuery, limit: int, most: int, cursor: str | None = None) -> RunsSoFar:
+    """The same of the next so many runs at most, for who cannot wait until all have been compared."""
+    found: dict[str, RunRecord] = {}
+    for looked_at, met in enumerate(_met(caller, asked, most, cursor), 1):
+        if met.record is not None and is_so(met.record, asked):
+            found[met.id] = met.record
+        if len(found) >= limit or looked_at >= most:
+            return RunsSoFar(list(found.values()), looked_at, met.id)
+    return RunsSoFar(list(found.values()), 0)
+
+
+class _Met(NamedTuple):
+    """A run of a list. Without its record when it was removed since, or its row says that it is not asked for."""
+
+    key: int
+    id: str
+    record: RunRecord | None
+
+
+def _met(caller: Caller, asked: RunQuery, wanted: int, cursor: str | None) -> Iterator[_Met]:
+    """Every run of the lists in which those stand that are asked for, the newest first."""
+    start = 0 if cursor is None else run_row(caller.home, cursor).key
+    page = max(1, min(wanted, PAGE))
+    lists = [_records(caller, each, asked, page, start) for each in _lists(asked)] if wanted else []
+    return merge(*lists, key=lambda met: -met.key)
 
 
 def _lists(asked: RunQuery) -> list[_List]:
@@ -104,15 +137,32 @@ def _lists(asked: RunQuery) -> list[_List]:
     return [_List("status", (each,)) for each in stored]
 
 
-def _records(caller: Caller, wanted: _List, page: int, before: int) -> Iterator[tuple[int, RunRecord | None]]:
-    """The runs of a list with their keys; a page is read at one moment. One that was removed since is None."""
+def _records(caller: Caller, wanted: _List, asked: RunQuery, page: int, before: int) -> Iterator[_Met]:
+    """The runs of a list; a page is read at one moment."""
 
-    def look(reading: Reading) -> list[Any]:
-        return held_rows(caller, reading, _rows(reading, wanted, page, before))
+    def look(reading: Reading) -> tuple[list[RunRow], dict[int, ListedRun]]:
+        rows = _rows(reading, wanted, page, before)
+        chosen = [row for row in rows if _may_be_so(reading, row, asked)]
+        return rows, {held.row.key: held for held in held_rows(caller, reading, chosen)}
 
-    while found := caller.home.store.read(look):
-        yield from ((held.row.key, listed(caller, held)) for held in found)
-        before = below(found[-1].row.key)
+    while (found := caller.home.store.read(look))[0]:
+        rows, chosen = found
+        yield from (
+            _Met(row.key, row.id, listed(caller, chosen[row.key]) if row.key in chosen else None) for row in rows
+        )
+        before = below(rows[-1].key)
+
+
+def _may_be_so(look: Reading, row: RunRow, asked: RunQuery) -> bool:
+    """Whether the row alone does not rule a run out: most are not asked for, and nothing else is read of them."""
+    if damage_of(row):
+        return True
+    if asked.scope not in (None, row.scope):
+        return False
+    if asked.text is None or "\\u" in f"{row.inputs}{row.meta}{row.error}":
+        return True
+    said = (row.id, row.flow, row.task, row.phase, row.inputs, row.meta, row.error or "{}", *look.tags_of(row.key))
+    return any(asked.text.casefold() in each.casefold() for each in said)
 
 
 def _rows(look: Reading, wanted: _List, page: int, before: int) -> list[RunRow]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows import needs
-from outlast.flows.code import digest_function, parse
+from outlast.flows.code import digest_function, parse, said_by_source
 from outlast.flows.loading import is_flow_file
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.model import code_of_step
@@ -103,6 +103,10 @@ def _about(step: str, found: str) -> str:
 
 def _code_now(path: Path, qualname: str) -> str | None:
     """The digest of a function as its file has it now; None when file or function are elsewhere."""
+    return said_by_source(("code", path, qualname), lambda: _read_code(path, qualname))
+
+
+def _read_code(path: Path, qualname: str) -> str | None:
     if is_flow_file(path.name):
         return _command_now(path, qualname)
     try:

@@ -153,3 +153,8 @@ def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
 @pytest.mark.parametrize("name", ["newest_runs", "newest_runs_of_status", "journal_of", "open_waits", "runs_by_prefix"])
 def test_pages_come_in_order_without_sorting(name: str) -> None:
     assert not any("TEMP B-TREE" in line for line in plan(name))
+
+
+@pytest.mark.parametrize("name", ["unfinished_of_scope", "unfinished_of_task"])
+def test_unfinished_runs_are_found_without_a_walk_along_the_finished_ones(name: str) -> None:
+    assert any("USING INDEX one_unfinished_run" in line for line in plan(name)), plan(name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -17,10 +19,37 @@ if TYPE_CHECKING:
     from outlast.doors.console.access import Visit
     from outlast.doors.http.calls import CallRequest
     from outlast.operations.operation import Role
-    from outlast.python.handoffs import Inbox
+    from outlast.python.handoffs import Handoffs, Inbox
     from outlast.python.outlast import Outlast
+    from outlast.python.shared import RunsSoFar
 
+T = TypeVar("T")
 MOST_FIELDS = 500  # of a form
+KEPT = 16  # things that were made for pages lately
+
+
+class Kept:
+    """What was made for pages lately."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                found: T = self._found[key]
+                return found
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            while len(self._found) > KEPT:
+                self._found.popitem(last=False)
+        return made
+
+
+_kept = Kept()
 
 
 class PageRequest:
@@ -38,6 +67,13 @@ class PageRequest:
         """Whether who looks has a role."""
         assert self.exchange.identity is not None
         return self.exchange.identity.may(role)
+
+    def kept(self, what: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What is made once for who looks, and is the same whenever he asks for it by these words."""
+        identity = self.exchange.identity
+        assert identity is not None
+        whose = (identity.tenant, identity.actor, identity.key.id if identity.key else "")
+        return _kept.of((self.exchange.state, *whose, *what), make)
 
     @property
     def scope(self) -> str | None:
@@ -60,6 +96,16 @@ class PageRequest:
         """The open waits; the handoffs that something contests are looked for when somebody reads them."""
         outlast, asked = self._opened("interrupt_inbox", given)
         return outlast.inbox(scope=asked.request.scope)
+
+    def some_runs(self, limit: int, most: int, cursor: str | None, **given: Any) -> RunsSoFar:
+        """The next runs that are so, among so many that are looked at."""
+        outlast, _ = self._opened("run_list", given)
+        return outlast._some_runs(limit, most, cursor, **given)
+
+    def handoffs(self, **given: Any) -> Handoffs:
+        """What was handed over, for the lists that a page has of it."""
+        outlast, _ = self._opened("handoff_list", given)
+        return outlast.handoff
 
     def left(self, run_id: str) -> list[Any]:
         """What unfinished attempts of a run left in their files, with how each was before and is now."""

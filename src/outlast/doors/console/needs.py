@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -17,8 +18,10 @@ from outlast.ids import random_id
 if TYPE_CHECKING:
     from outlast import Interrupt, Listed, RunRecord
     from outlast.doors.console.asked import PageRequest
+    from outlast.python.handoffs import Inbox
 
 SHOWN = 50
+JUDGED_SECONDS = 5
 FAILED = ("failed", "crashed")
 
 
@@ -66,11 +69,16 @@ def _all(asked: PageRequest) -> list[Need]:
     inbox = asked.inbox(**_scope(asked))
     found = [_of_wait(item) for item in inbox if item.interrupt.is_for_people]
     if len(inbox) <= SHOWN or asked.query.get("kind") == "contested":  # each unfinished run is judged for it
-        found += [_of_handoff(one) for one in inbox.newest_contested]
+        found += [_of_handoff(one) for one in _contested(asked, inbox)]
     for status in FAILED:
         runs = asked("run_list", status=status, limit=SHOWN, **_scope(asked)).items
         found += [_of_run(run) for run in runs if not run.parent and not run.seal]
     return found
+
+
+def _contested(asked: PageRequest, inbox: Inbox) -> list[Listed]:
+    """As they were judged some seconds ago at most: a page that follows runs asks again and again."""
+    return asked.kept(("contested", asked.scope, monotonic() // JUDGED_SECONDS), lambda: inbox.newest_contested)
 
 
 def _of_wait(item: Any) -> Need:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
 
 SHOWN = 50
+FEW = 10  # of what unfinished runs left, beside what was handed over
 
 
 def _scope(asked: PageRequest) -> dict[str, Any]:
@@ -35,12 +36,32 @@ def _listed(asked: PageRequest, name: str, **given: Any) -> dict[str, Any]:
 
 
 def handoffs(asked: PageRequest) -> dict[str, Any]:
-    standing = {"standing": asked.query["standing"]} if asked.query.get("standing") else {}
-    look = asked.query.get("look") == "yes"
-    return _listed(asked, "handoff_list", look=look, **standing) | {
-        "looked": look,
-        "standing": standing.get("standing", ""),
-    }
+    """What people and agents handed over, then what unfinished runs left. Judged only where that is asked for."""
+    standing, look = asked.query.get("standing", ""), asked.query.get("look") == "yes"
+    shows = {"standing": standing, "looked": look or standing == "contested", "of_runs": False, "left": [], "tasks": 0}
+    if look or standing == "contested":
+        given = {"standing": standing} if standing else {}
+        return shows | _listed(asked, "handoff_list", look=look, **given)
+    if asked.query.get("of") == "runs":
+        return shows | _left_by_runs(asked)
+    is_first = not standing and "cursor" not in asked.query
+    return shows | _handed_over(asked, standing) | (_few_left(asked) if is_first else {})
+
+
+def _handed_over(asked: PageRequest, standing: Any) -> dict[str, Any]:
+    found = asked.handoffs(**_scope(asked))._stored(standing or None, SHOWN + 1, asked.query.get("cursor"))
+    return {"items": found[:SHOWN], "next": asked.link(cursor=found[SHOWN - 1].handoff_id) if found[SHOWN:] else ""}
+
+
+def _few_left(asked: PageRequest) -> dict[str, Any]:
+    left, tasks = asked.handoffs(**_scope(asked))._left_by_runs(FEW)
+    return {"left": left, "tasks": tasks}
+
+
+def _left_by_runs(asked: PageRequest) -> dict[str, Any]:
+    lines, tasks = asked.handoffs(**_scope(asked))._left_by_runs(SHOWN + 1, asked.query.get("cursor", ""))
+    following = asked.link(cursor=lines[SHOWN - 1].run_id) if lines[SHOWN:] else ""
+    return {"of_runs": True, "items": [], "left": lines[:SHOWN], "tasks": tasks, "next": following}
 
 
 def handoff(asked: PageRequest) -> dict[str, Any]:
@@ -54,8 +75,10 @@ def handoff(asked: PageRequest) -> dict[str, Any]:
         recovered = _verdict(asked, anchor)
         found = recovered.handoff if recovered is not None else _stored(asked, anchor)
         newest = found.revision
-    before = asked.maybe("handoff_get_by_anchor", anchor=anchor, revision=found.revision - 1, **_scope(asked))
-    history = asked.maybe("handoff_history", anchor=anchor, **_scope(asked))
+    of_anchor = {"anchor": anchor, **_scope(asked)}
+    earlier = found.revision - 1
+    before = asked.maybe("handoff_get_by_anchor", revision=earlier, **of_anchor) if earlier > 0 else None
+    history = asked.maybe("handoff_history", **of_anchor)
     run_id = found.id.partition(":")[2] if found.id.startswith("run:") else ""
     return ({"json": f"/v1/runs/{run_id}/handoff"} if run_id else {}) | {
         "anchor": anchor,

@@ -5,8 +5,6 @@ What is made from a whole journal is kept until the journal has grown: a long ru
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LONG = 2000  # entries: the plan of a longer run is looked up when somebody asks for it
-KEPT = 16
 LOG_BYTES = 64 << 10  # of a transcript that a page shows
 ACTIONS = {
     "resume": "Resume",
@@ -39,34 +36,8 @@ NEEDS = {"skip": "approve", "rewind": "approve", "fork": "approve"}
 OF_A_STEP = ("retry", "skip", "rewind", "fork")
 
 
-class Kept:
-    """What was made of runs lately."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                found: T = self._found[key]
-                return found
-        made = make()
-        with self._lock:
-            self._found[key] = made
-            while len(self._found) > KEPT:
-                self._found.popitem(last=False)
-        return made
-
-
-_kept = Kept()
-
-
 def _of_journal(asked: PageRequest, run: RunRecord, what: str, make: Callable[[], T]) -> T:
-    identity, state = asked.exchange.identity, asked.exchange.state
-    assert identity is not None
-    return _kept.of((state, identity.tenant, run.id, run.head, run.status, run.updated_at, what), make)
+    return asked.kept((run.id, run.head, run.status, run.updated_at, what), make)
 
 
 def the_run(asked: PageRequest) -> tuple[RunRecord, Sequence[dict[str, Any]]]:

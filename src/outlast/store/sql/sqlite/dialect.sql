@@ -11,6 +11,16 @@ SELECT value FROM json_each(?) AS asked
 WHERE EXISTS (SELECT 1 FROM links WHERE links.source = asked.value AND pending = 0)
    OR EXISTS (SELECT 1 FROM links WHERE links.target = asked.value AND pending = 0)
 
+-- Left to itself, it walks all runs of the scope: it takes an index of every row for as narrow as one of some rows.
+
+-- name: unfinished_of_scope
+SELECT * FROM runs INDEXED BY one_unfinished_run
+WHERE scope = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved')
+
+-- name: unfinished_of_task
+SELECT * FROM runs INDEXED BY one_unfinished_run
+WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved') ORDER BY key
+
 -- One entry in one statement, which is its own transaction: the guard, the end of the chain, the row and the commit. The
 -- view and what is done for it belong to the connection that writes; the file has neither.
 
