@@ -15,18 +15,17 @@ import os
 import re
 import select
 import signal
-import stat
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time_ns
 
-from outlast.files import repository
+from outlast.files import repository, still_true
 from outlast.files.repository import LeadsOut, Repository
-from outlast.values.frozen import NamedTuple
+from outlast.files.still_true import GitAnswer, RestsOn, Usable
 
 GIT_SECONDS = 30.0
 PAUSE_SECONDS = 60.0  # for which a repository that took too long is not asked again
@@ -53,21 +52,9 @@ _ASKING = {
 _STAYS = re.compile(
     r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
 )
+_READ = (b"HOME", b"XDG_CONFIG_HOME", b"PATH")  # and what begins with GIT_
 _OWN = ("local", "worktree")  # settings of the repository, and of one of its work trees
 _USERS = re.compile(r"filter\..*|core\.(?:attributesfile|excludesfile)", re.DOTALL)  # only the user's own count
-
-
-class GitAnswer(NamedTuple):
-    """What git said. Not `whole`: it was more than was asked for, and nothing of it is here."""
-
-    exit: int
-    out: bytes
-    whole: bool = True
-
-    @property
-    def fields(self) -> list[str]:
-        """What stands between the NULs."""
-        return [os.fsdecode(field) for field in self.out.split(b"\0") if field]
 
 
 class GitLook:
@@ -75,8 +62,8 @@ class GitLook:
 
     def __init__(self) -> None:
         self.tops: dict[Path, Path | None] = {}
-        self.known: dict[str, dict[str, str]] = {}  # by top: the environment in which git uses it
-        self.asked: dict[tuple[object, ...], Asked | None] = {}
+        self.known: dict[str, Usable] = {}  # by top
+        self.asked: dict[tuple[object, ...], Asked | Answered | None] = {}
 
 
 _look: ContextVar[GitLook | None] = ContextVar("look", default=None)
@@ -93,8 +80,9 @@ def one_look() -> Iterator[None]:
         yield
     finally:
         _look.reset(token)
-        for asked in filter(None, look.asked.values()):
-            asked.end()
+        for asked in look.asked.values():
+            if asked is not None:
+                asked.end()
 
 
 def ask(
@@ -105,19 +93,23 @@ def ask(
     seconds: float | None = None,
     limit_bytes: int = ANSWER_BYTES,
     settings: Mapping[str, str] | None = None,
+    rests_on: RestsOn | None = None,
 ) -> GitAnswer | None:
     """What git says in a folder of a work tree, or `alone`, as if there were no repository around.
 
     None when it cannot be started, is killed or takes longer than it may, and when the repository may not be used.
+    Where `rests_on` can say on which files an answer rests, it is asked at the top, and given again while it is true.
     """
-    asked = _asked(folder, command, top, alone, seconds, limit_bytes, settings)
+    asked = _asked(folder, command, top, alone, seconds, limit_bytes, settings, rests_on)
     return asked.answer if asked is not None else None
 
 
-def ask_ahead(folder: Path, *command: str, top: Path, seconds: float | None = None) -> None:
+def ask_ahead(
+    folder: Path, *command: str, top: Path, seconds: float | None = None, rests_on: RestsOn | None = None
+) -> None:
     """Let git begin with what will be asked in this look, while something else is done."""
     if _look.get() is not None:
-        _asked(folder, command, top, False, seconds, ANSWER_BYTES, None)
+        _asked(folder, command, top, False, seconds, ANSWER_BYTES, None, rests_on)
 
 
 def _asked(
@@ -128,25 +120,34 @@ def _asked(
     seconds: float | None,
     limit_bytes: int,
     settings: Mapping[str, str] | None,
-) -> Asked | None:
+    rests_on: RestsOn | None,
+) -> Asked | Answered | None:
     look, question = _look.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
     if look is not None and question in look.asked:
         return look.asked[question]
-    try:
-        known = _environment(folder, top, alone) | dict(settings or {})
-    except Unusable:
-        asked = None
-    else:
-        asked = _start(folder, command, known, seconds, limit_bytes)
+    asked: Asked | Answered | None = None
+    with suppress(Unusable):
+        found = None if alone else top or top_of(folder)
+        usable = _known(str(found)) if found else None
+        if usable is not None and rests_on is not None:
+            asked = _asked_again(command, usable, rests_on)
+        else:
+            known = usable.environment if usable else _nowhere(folder)
+            asked = _start(folder, command, {**known, **(settings or {})}, seconds, limit_bytes)
     if look is not None:
         look.asked[question] = asked
     return asked
 
 
-def _environment(folder: Path, top: Path | None, alone: bool) -> dict[str, str]:
-    """Raises Unusable."""
-    found = None if alone else top or top_of(folder)
-    return _known(str(found)) if found else _nowhere(folder)
+def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) -> Asked | Answered | None:
+    """The answer of before, while it is true; else git is asked at the top, and its answer remembered."""
+    if (answer := still_true.again(command, usable)) is not None:
+        return Answered(answer)
+    began_ns = time_ns()
+    asked = _start(Path(usable.repository.top), command, usable.environment, None, ANSWER_BYTES)
+    if asked is not None:
+        asked.then = partial(still_true.remember, command, usable, rests_on, began_ns)
+    return asked
 
 
 def top_of(folder: Path) -> Path | None:
@@ -184,7 +185,7 @@ class Unusable(Exception):
     """A repository that may not be used, or of which git cannot tell what it would run."""
 
 
-_settings: dict[tuple[object, ...], dict[str, str]] = {}  # of repositories, by all that these rest on
+_settings: dict[tuple[object, ...], Usable] = {}  # by all that these rest on
 _slow: dict[str, float] = {}  # when each of these may be asked again
 
 
@@ -192,8 +193,8 @@ def _nowhere(folder: Path) -> dict[str, str]:
     return {"GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(folder))}
 
 
-def _known(top: str) -> dict[str, str]:
-    """The environment in which git uses this very repository, and none of its programs. Raises Unusable."""
+def _known(top: str) -> Usable:
+    """How git uses this very repository, and none of its programs. Raises Unusable."""
     if _slow.get(top, 0.0) > monotonic():
         raise Unusable("it took too long a moment ago")
     look = _look.get()
@@ -204,34 +205,63 @@ def _known(top: str) -> dict[str, str]:
     return look.known[top]
 
 
-def _usable(top: str) -> dict[str, str]:
+def _usable(top: str) -> Usable:
     """The same, once the repository was checked. Raises Unusable."""
     found = _found(top)
-    here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
-    mark = (found, *_marks(top, found.own, f"{found.common}/config", f"{found.own}/config.worktree"))
+    program = _program() or ""
+    files = (program, f"{found.common}/config", f"{found.own}/config.worktree", *_users_settings(_prefix(program)))
+    marks = still_true.marks_of(files)
+    mark = (program, found, *_surroundings(), *_owners(top, found.own), *marks)
     known = _settings.get(mark)
     if known is None:
+        here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
         told = _told(found, here)
         _check_includes(found, told)
         _agree(found)
         if any(key.startswith("include") for scope, key, _ in told if scope in _OWN):
-            return here | _replaced(_told(found, here, "--includes"))  # the files above are not all that it rests on
-        known = _replaced(told)
+            told = _told(found, here, "--includes")
+            return Usable(found, here | _replaced(told), mark, None)  # the files above are not all that it rests on
+        rules = _users_rules(told, _prefix(program))
+        known = Usable(found, here | _replaced(told), mark, rules, still_true.newest_of(marks))
         if len(_settings) > 64:
             _settings.clear()
         _settings[mark] = known
-    return here | known
+    return known
 
 
-def _marks(*paths: str) -> list[tuple[int, ...]]:
-    """What changes with each file: nobody can set the last of it. Of a folder, whose it is."""
-    marks: list[tuple[int, ...]] = [()] * len(paths)
-    for number, path in enumerate(paths):
-        with suppress(OSError):
-            seen = os.stat(path)
-            when = () if stat.S_ISDIR(seen.st_mode) else (seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
-            marks[number] = (seen.st_uid, seen.st_dev, seen.st_ino, *when)
-    return marks
+def _owners(*folders: str) -> list[tuple[int, ...]]:
+    """Whose each folder is, and which one it is."""
+    seen = (os.stat(folder) for folder in folders if os.path.exists(folder))
+    return [(each.st_uid, each.st_dev, each.st_ino) for each in seen]
+
+
+def _surroundings() -> list[tuple[bytes, bytes]]:
+    """What of the environment git reads."""
+    return [(name, value) for name, value in os.environb.items() if name[:4] == b"GIT_" or name in _READ]
+
+
+def _users_settings(prefix: str) -> tuple[str, ...]:
+    """Where git looks for settings that are not the repository's."""
+    own = os.environ.get("GIT_CONFIG_GLOBAL") or os.path.join(os.environ.get("HOME", "/"), ".gitconfig")
+    system = os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"
+    return (own, f"{_users_folder()}/config", system, f"{prefix}/etc/gitconfig")
+
+
+def _users_rules(told: Told, prefix: str) -> tuple[str, ...] | None:
+    """The user's files of what is ignored and of attributes; None where more than files counts."""
+    if any(key.startswith(("include", "filter.", "extensions.")) for _, key, _ in told):
+        return None
+    values = {key: value for scope, key, value in told if scope not in _OWN}
+    named = [os.path.expanduser(values.get(key, _without(key))) for key in ("core.excludesfile", "core.attributesfile")]
+    if not all(map(os.path.isabs, named)):
+        return None
+    return (*named, "/etc/gitattributes", f"{prefix}/etc/gitattributes")
+
+
+@cache
+def _prefix(program: str) -> str:
+    """Where a program is installed: a git that is not of the system has its own `etc` there."""
+    return os.path.dirname(os.path.dirname(os.path.realpath(program)))
 
 
 def _found(top: str) -> Repository:
@@ -348,10 +378,12 @@ def _count() -> int:
 def _without(key: str) -> str:
     """What holds where nobody sets it."""
     files = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
-    if key not in files:
-        return ""
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(folder, "git", files[key])
+    return os.path.join(_users_folder(), files[key]) if key in files else ""
+
+
+def _users_folder() -> str:
+    """Where the user keeps what is for git."""
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git")
 
 
 # -- the process -------------------------------------------------------------------------------------
@@ -392,8 +424,20 @@ def _program() -> str | None:
     return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
+class Answered:
+    """A question whose answer is known."""
+
+    def __init__(self, answer: GitAnswer) -> None:
+        self.answer = answer
+
+    def end(self) -> None:
+        """Nobody is at work on it."""
+
+
 class Asked:
     """A question that git is at work on. What it may take counts from when its answer is waited for."""
+
+    then: Callable[[GitAnswer | None], None] | None = None  # what is done with its answer
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float, limit_bytes: int, top: str) -> None:
         self._process, self._seconds, self._limit_bytes, self._top = process, seconds, limit_bytes, top
@@ -403,6 +447,8 @@ class Asked:
         answer = self._answer(monotonic() + self._seconds)
         if self._top:
             _remember_slow(self._top, answer)
+        if self.then is not None:
+            self.then(answer)
         return answer
 
     def _answer(self, deadline: float) -> GitAnswer | None:

@@ -16,12 +16,13 @@ from posixpath import normpath, relpath
 from typing import TYPE_CHECKING, Literal
 
 from outlast.errors import HandoffInvalid
-from outlast.files.ask_git import ANSWER_BYTES, GitAnswer, ask, ask_ahead, found
+from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found
 from outlast.files.ask_git import top_of as top_of
 from outlast.files.changes import path_of, readable, text
 from outlast.files.patterns import never
 from outlast.files.repository import spelled
 from outlast.files.snapshot import Binding, can_be_a_path
+from outlast.files.still_true import GitAnswer, Usable, rests_on_refs, rests_on_work_tree
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def look_ahead(folder: Path, *, known_by: bool = False) -> None:
     """Let git begin with `look`, and with `known_by`, while files are looked at."""
     if (top := top_of(folder)) is None:
         return
-    for command in (_STATUS, *((_REMOTES,) if known_by else ())):
-        ask_ahead(top, *command, top=top)
+    ask_ahead(top, *_STATUS, top=top, rests_on=_status_rests_on)
+    if known_by:
+        ask_ahead(top, *_REMOTES, top=top, rests_on=_remotes_rest_on)
 
 
 def look(folder: Path) -> GitState | None:
@@ -79,7 +81,7 @@ def look(folder: Path) -> GitState | None:
     A submodule differs by its commit alone: to look for edits in it, git would start with its settings, whatever ours.
     """
     top = top_of(folder)
-    answer = _ask_at(top, *_STATUS) if top else None
+    answer = ask(top, *_STATUS, top=top, rests_on=_status_rests_on) if top else None
     if top is None or answer is None or answer.exit or not answer.whole:
         return None
     fields = answer.fields
@@ -100,6 +102,21 @@ def _changes(fields: Sequence[str]) -> Iterator[GitChange]:
         if field[0] in kinds:
             kind, words = kinds[field[0]]
             yield from (GitChange(path, kind) for path in field.split(" ", words)[words:])
+
+
+def _status_rests_on(usable: Usable, answer: GitAnswer) -> list[str] | None:
+    """All files that what is told of a work tree rests on; None when git cannot tell which it does not read."""
+    top, refs = Path(usable.repository.top), rests_on_refs(usable)
+    more = ask(top, *_STATUS[:-2], "--ignored=matching", _STATUS[-1], top=top)
+    if refs is None or more is None or more.exit or not more.whole:
+        return None
+    ignored = {field[2:] for field in more.fields if field[:2] == "! "}
+    untracked = {each.path for each in _changes(answer.fields) if each.kind == "untracked"}
+    try:
+        tree = rests_on_work_tree(usable, ignored, untracked)
+    except OSError:
+        return None
+    return [*refs, *(usable.files or ()), *tree] if tree is not None else None
 
 
 def branch_of(folder: Path) -> str:
@@ -220,10 +237,16 @@ def _first_commits(top: Path, commit: str) -> list[str]:
 
 def _remotes(top: Path) -> list[str]:
     """Where it is fetched from."""
-    answer = _ask_at(top, *_REMOTES)
+    answer = ask(top, *_REMOTES, top=top, rests_on=_remotes_rest_on)
     lines = os.fsdecode(answer.out).splitlines() if answer and not answer.exit else []
     urls = (line.partition("\t")[2].rpartition(" (fetch)")[0] for line in lines)
     return sorted({text(name) for url in urls if url and (name := spelled(url, str(top)))})[:MARKS]
+
+
+def _remotes_rest_on(usable: Usable, _: GitAnswer) -> list[str] | None:
+    """Its settings, unless some stand where they stood long ago, a file each."""
+    old = [f"{usable.repository.common}/{name}" for name in ("remotes", "branches")]
+    return None if any(os.path.isdir(each) and os.listdir(each) for each in old) else old
 
 
 def is_commit(name: str) -> bool:

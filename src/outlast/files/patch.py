@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory, gettempdir
 from msgspec import Struct, field
 
 from outlast.files import ask_git, git
-from outlast.files.ask_git import GitAnswer
 from outlast.files.snapshot import Bound, Sight, sight
+from outlast.files.still_true import GitAnswer
 from outlast.store.disk import translated
 from outlast.values.frozen import NamedTuple
 
