@@ -61,6 +61,7 @@ class GitLook:
     """What is known while one thing is looked at: a repository is checked once, and git is asked each thing once."""
 
     def __init__(self) -> None:
+        self.reals: dict[str, Path] = {}
         self.tops: dict[Path, Path | None] = {}
         self.known: dict[str, Usable] = {}  # by top
         self.asked: dict[tuple[object, ...], Asked | Answered | None] = {}
@@ -150,12 +151,23 @@ def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) ->
     return asked
 
 
+def real(folder: str | Path) -> Path:
+    """Where a folder is, all links on the way followed: once in a look."""
+    look, name = _look.get(), str(folder)
+    if look is None:
+        return Path(os.path.realpath(name))
+    if name not in look.reals:
+        found = Path(os.path.realpath(name))
+        look.reals[name] = look.reals[str(found)] = found
+    return look.reals[name]
+
+
 def top_of(folder: Path) -> Path | None:
     """The top of the work tree that a folder is in; None outside of git. Looks for `.git` upward, asks nobody."""
     look = _look.get()
     if look is not None and folder in look.tops:
         return look.tops[folder]
-    found = repository.top_of(folder)
+    found = repository.top_above(str(real(folder)))
     top = Path(found) if found is not None else None
     if look is not None:
         look.tops[folder] = top
@@ -211,7 +223,7 @@ def _usable(top: str) -> Usable:
     program = _program() or ""
     files = (program, f"{found.common}/config", f"{found.own}/config.worktree", *_users_settings(_prefix(program)))
     marks = still_true.marks_of(files)
-    mark = (program, found, *_surroundings(), *_owners(top, found.own), *marks)
+    mark = (program, found, *_surroundings(), *_owners(found), *marks)
     known = _settings.get(mark)
     if known is None:
         here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
@@ -229,9 +241,12 @@ def _usable(top: str) -> Usable:
     return known
 
 
-def _owners(*folders: str) -> list[tuple[int, ...]]:
-    """Whose each folder is, and which one it is."""
-    seen = (os.stat(folder) for folder in folders if os.path.exists(folder))
+def _owners(found: Repository) -> list[tuple[int, ...]]:
+    """Whose its folders are, and which ones they are. Raises Unusable."""
+    try:
+        seen = [os.stat(folder) for folder in (found.top, found.own)]
+    except OSError as error:
+        raise Unusable(str(error)) from error
     return [(each.st_uid, each.st_dev, each.st_ino) for each in seen]
 
 

@@ -16,7 +16,7 @@ from posixpath import normpath, relpath
 from typing import TYPE_CHECKING, Literal
 
 from outlast.errors import HandoffInvalid
-from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found
+from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found, real
 from outlast.files.ask_git import top_of as top_of
 from outlast.files.changes import path_of, readable, text
 from outlast.files.patterns import never
@@ -359,12 +359,12 @@ def _given(given: str) -> Path:
     if not os.path.isdir(given):
         why = "is a file" if os.path.lexists(given) else "does not exist"
         raise HandoffInvalid("repo_root", f"{given!r} {why}", remedy)
-    return Path(os.path.realpath(given))
+    return real(given)
 
 
 def _here(stands: str) -> Path:
     try:
-        return Path(os.path.realpath(stands or os.getcwd()))
+        return real(stands or os.getcwd())
     except FileNotFoundError as error:
         remedy = "go to a folder that exists, or give repo_root (--repo DIR)"
         raise HandoffInvalid("repo_root", "the current folder does not exist any more", remedy) from error
@@ -431,7 +431,7 @@ def _inside(top: Path, prefix: str) -> Path | None:
     """The folder of a repository; None for one that is not inside, or git's: it is only somebody's word."""
     if prefix and not can_be_a_path(path_of(prefix)):
         return None
-    root = Path(os.path.realpath(top / path_of(prefix)))
+    root = real(top / path_of(prefix)) if prefix else top
     is_ours = root.is_relative_to(top) and not any(map(never, root.relative_to(top).parts))
     return root if is_ours else None
 

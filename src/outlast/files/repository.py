@@ -96,7 +96,11 @@ class LeadsOut(Exception):
 
 def top_of(folder: str | os.PathLike[str]) -> str | None:
     """The top of the work tree that a folder is in; None outside of git. Looks for `.git` upward, as git does."""
-    here = os.path.realpath(folder)
+    return top_above(os.path.realpath(folder))
+
+
+def top_above(here: str) -> str | None:
+    """The same of a folder by its real path."""
     while not _is_top(here):
         above = os.path.dirname(here)
         if above == here:
@@ -106,8 +110,12 @@ def top_of(folder: str | os.PathLike[str]) -> str | None:
 
 
 def _is_top(folder: str) -> bool:
-    inner = os.path.join(folder, ".git")
-    return os.path.isfile(inner) or (os.path.isdir(inner) and os.path.lexists(os.path.join(inner, "HEAD")))
+    inner = f"{folder.rstrip('/')}/.git"
+    try:
+        kind = os.stat(inner).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(kind) or (stat.S_ISDIR(kind) and os.path.lexists(f"{inner}/HEAD"))
 
 
 def find(top: str) -> Repository:

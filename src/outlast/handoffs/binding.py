@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
-from outlast.files.ask_git import one_look
+from outlast.files.ask_git import one_look, real
 from outlast.files.changes import path_of, text
 from outlast.files.git import relative_to
 from outlast.files.patterns import never, one
@@ -32,7 +32,6 @@ from outlast.files.snapshot import FILE_BYTES, Binding, Bound, ContentKeeper, Si
 from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
 from outlast.handoffs.musts import SINCE, PathRule, broken_path, pattern_of, rule_of_must
 from outlast.handoffs.verdict import must_violated
-from outlast.home.process import this_place
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
@@ -61,9 +60,9 @@ def bind(home: Home, contract: Contract, root: Path, keeper: ContentKeeper | Non
     if keeper is None:
         with ContentKeeper(home.blobs) as keeper:
             return bind(home, contract, root, keeper)
-    root, ours = Path(os.path.realpath(root)), Path(os.path.realpath(home.path))
-    seeing = _Seeing(root, Path(os.path.realpath(home.folder)) if root.is_relative_to(ours) else ours)
     with one_look():
+        root, ours = real(root), real(home.path)
+        seeing = _Seeing(root, real(home.folder) if root.is_relative_to(ours) else ours)
         git.look_ahead(root, known_by=True)
         folders: dict[str, None] = {}
         files = _keep(keeper, seeing.targets(contract, folders), home.secrets)
@@ -109,7 +108,7 @@ def _binding(
     dirty, names = _dirty(root, state, files) if state else ("", ())
     return Binding(
         root=text(str(root)),
-        host=this_place()[0],
+        host=os.uname().nodename,
         files=files,
         folders=folders,
         environment=environment,
@@ -168,11 +167,11 @@ class _Seeing(NamedTuple):
         return path, seen
 
     def _refuse_leaving(self, field: str, path: str) -> None:
-        real = Path(os.path.realpath(self.root / path))
-        if not real.is_relative_to(self.root):
+        where = Path(os.path.realpath(self.root / path))
+        if not where.is_relative_to(self.root):
             remedy = "name what it leads to by a repo_root that holds it, or only files that stay inside"
             raise HandoffInvalid(field, f"{path!r} is, or goes through, a link that leaves {self.root}", remedy)
-        if real.is_relative_to(self.home) or any(map(never, real.relative_to(self.root).parts)):
+        if where.is_relative_to(self.home) or any(map(never, where.relative_to(self.root).parts)):
             why = f"{path!r} is in a folder that git or Outlast owns"
             raise HandoffInvalid(field, why, "name files of the work itself")
 
@@ -349,9 +348,9 @@ def _seen_now(root: Path, path: str) -> Bound:
 
 def _with_end(root: Path, path: str, bound: Bound) -> Bound:
     """A link with what it leads to in the end, inside of the root."""
-    real = relpath(os.path.realpath(root / path), root)
-    end = Bound("special", why="outside") if real.split("/")[0] == ".." else sight(root, real).bound
-    return replace(bound, leads=f"{text(real)} {end.word}")
+    where = relpath(os.path.realpath(root / path), root)
+    end = Bound("special", why="outside") if where.split("/")[0] == ".." else sight(root, where).bound
+    return replace(bound, leads=f"{text(where)} {end.word}")
 
 
 def had_then(root: Path, found: Mapping[str, Bound], was: Binding) -> set[str]:
@@ -375,7 +374,7 @@ def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:
 
 def seen_musts(contract: Contract, root: Path) -> dict[str, Bound]:
     """The files that the musts of a contract mean, as they are."""
-    root = Path(os.path.realpath(root))
+    root = real(root)
     return {path: bound for _, form in contract.musts for path, bound in _files_of(root, form).items()}
 
 
@@ -391,7 +390,7 @@ def broken_must(name: str, form: Form, bound: Binding | None, root: Path) -> str
     """What is wrong with a must that is a rule; "" when it holds, and for prose."""
     rule = rule_of_must(name, form, bound)
     if isinstance(rule, PathRule):
-        root = Path(os.path.realpath(root))
+        root = real(root)
         return broken_path(rule, bound.musts if bound else {}, _files(root, rule.pattern))
     return broken_rule(root, rule) if rule is not None else ""
 

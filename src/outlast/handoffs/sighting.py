@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid
 from outlast.files import git
-from outlast.files.ask_git import one_look
+from outlast.files.ask_git import one_look, real
 from outlast.files.changes import path_of, text
 from outlast.files.patterns import Patterns, never
 from outlast.files.snapshot import ABSENT, Binding, Bound, Relation, sight
@@ -50,7 +50,7 @@ def observe(handoff: Handoff, root: Path) -> Observed:
     A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
     """
     with one_look():
-        return _observe(handoff, Path(os.path.realpath(root)))
+        return _observe(handoff, real(root))
 
 
 def _observe(handoff: Handoff, root: Path) -> Observed:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HandoffWeak, LeaseLost, RevisionConflict, Severed
+from outlast.files.ask_git import one_look
 from outlast.files.changes import path_of
 from outlast.files.snapshot import SMALL_BYTES, Binding, ContentKeeper
 from outlast.handoffs import anchor as anchors
@@ -134,8 +135,8 @@ def _prepare(
     if contract.refs:
         contract = _with_whole_refs(executor.home, contract, how.scope)
     caller, observer = executor.caller, observer_of(executor.caller)
-    root = observer.root(caller, contract.repo_root) if how.bind or how.baseline is True else None
-    with ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
+    with one_look(), ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
+        root = observer.root(caller, contract.repo_root) if how.bind or how.baseline is True else None
         bound = observer.bind(caller, contract, root, keeper) if how.bind and root else None
     idle = _is_idle(caller, contract, how, bound)
     prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, keeper.small)
