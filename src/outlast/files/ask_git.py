@@ -64,7 +64,7 @@ class GitLook:
         self.reals: dict[str, Path] = {}
         self.tops: dict[Path, Path | None] = {}
         self.known: dict[str, Usable] = {}  # by top
-        self.asked: dict[tuple[object, ...], Asked | Answered | None] = {}
+        self.asked: dict[tuple[object, ...], Asked | KnownAnswer | None] = {}
 
 
 _look: ContextVar[GitLook | None] = ContextVar("look", default=None)
@@ -122,11 +122,11 @@ def _asked(
     limit_bytes: int,
     settings: Mapping[str, str] | None,
     rests_on: RestsOn | None,
-) -> Asked | Answered | None:
+) -> Asked | KnownAnswer | None:
     look, question = _look.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
     if look is not None and question in look.asked:
         return look.asked[question]
-    asked: Asked | Answered | None = None
+    asked: Asked | KnownAnswer | None = None
     with suppress(Unusable):
         found = None if alone else top or top_of(folder)
         usable = _known(str(found)) if found else None
@@ -140,10 +140,10 @@ def _asked(
     return asked
 
 
-def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) -> Asked | Answered | None:
+def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) -> Asked | KnownAnswer | None:
     """The answer of before, while it is true; else git is asked at the top, and its answer remembered."""
     if (answer := still_true.again(command, usable)) is not None:
-        return Answered(answer)
+        return KnownAnswer(answer)
     began_ns = time_ns()
     asked = _start(Path(usable.repository.top), command, usable.environment, None, ANSWER_BYTES)
     if asked is not None:
@@ -439,7 +439,7 @@ def _program() -> str | None:
     return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
 
 
-class Answered:
+class KnownAnswer:
     """A question whose answer is known."""
 
     def __init__(self, answer: GitAnswer) -> None:
