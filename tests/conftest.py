@@ -27,12 +27,12 @@ for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: 
 os.environ["OUTLAST_ACTOR"] = "local"  # whoever runs the tests, on whatever machine
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # its workers inherit all of it
+    if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
+        os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
     COMPILED = tempfile.TemporaryDirectory(prefix="outlast-compiled-")
     compiled.use(Path(COMPILED.name))
     CONFIG = tempfile.TemporaryDirectory(prefix="outlast-config-")
     os.environ["XDG_CONFIG_HOME"] = CONFIG.name
-    if not {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys() and has_room():
-        os.environ["TMPDIR"] = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = str(MEMORY)
 
 
 USERS, _FOLDERS = os.environ["XDG_CONFIG_HOME"], count()
@@ -60,6 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("outlast")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Workers compile the tests that are asked for by turns, and read what the others compiled."""
+    if worker := getattr(session.config, "workerinput", None):
+        compiled.rewrite(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 def pytest_collection_finish() -> None:

@@ -1,9 +1,11 @@
 """Python processes that start at once: forked from one that has read Outlast's code already, and nothing else.
 
 `run` is `subprocess.run([sys.executable, *words])` for programs that run to their end: a process of its own with its
-own folder, environment, streams, signals and exit code. `Started` is `subprocess.Popen([sys.executable, *words])`, for
-those that are signalled, killed or seated at a terminal. What must be a child of its own starter starts one. Not forked
-from the tests' process, whose threads and open files of SQLite would come along.
+own folder, environment, streams, signals and exit code; `completed` is the same with the arguments of `subprocess.run`.
+`Started` is `subprocess.Popen([sys.executable, *words])`, for those that are signalled, killed or seated at a terminal.
+`by_name` is for who starts programs by their name (relay.py). What must be a child of its own starter starts one. Not
+forked from the tests' process, whose threads and open files of SQLite would come along. What serves is forked from a
+second one, which has read the servers' code too.
 """
 
 import atexit
@@ -26,18 +28,23 @@ import tempfile
 import termios
 import threading
 import traceback
+import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
 from outlast import failpoints
+from outlast.store import statements
 
 SECONDS = 60.0
+RELAY = Path(__file__).with_name("relay.py")
 ROOMS = (  # what a command may need
     *("values", "ledger", "secrets", "store", "files", "home", "flows", "workspace", "resources", "runs", "commands"),
-    *("handoffs", "tasks", "sessions", "care", "python", "doors.cli"),
+    *("handoffs", "tasks", "sessions", "care", "operations", "python", "doors.cli", "doors.hooks"),
 )
+SERVERS = ("remote", "worker", "doors.http", "doors.mcp", "doors.console")  # what one may need that serves
+SERVING = {"serve", "mcp", "console", "work"}
 
 
 # -- who asks ----------------------------------------------------------------------------------------
@@ -65,6 +72,35 @@ def run(
         said = answer.recv(16) and answer.recv(16)
         assert said, f"{words} has not ended after {SECONDS} s, or the process that started it is gone"
         return subprocess.CompletedProcess(words, int(said), out.result(SECONDS), err.result(SECONDS))
+
+
+def completed(
+    words: Sequence[str | Path],
+    *,
+    input: str | bytes | None = None,
+    capture_output: bool = False,
+    timeout: float = SECONDS,
+    check: bool = False,
+    **how: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """`subprocess.run([sys.executable, *words], …)`."""
+    how |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE) if capture_output else {}
+    how |= {"stdin": subprocess.PIPE} if input is not None else {}
+    with Started(words, **how) as started:
+        try:
+            out, err = started.communicate(input, timeout)
+        except BaseException:
+            started.kill()
+            raise
+    done = subprocess.CompletedProcess(words, started.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+def by_name(*words: str) -> dict[str, Any]:
+    """The command and its arguments for who starts `python WORDS` by name."""
+    return {"command": sys.executable, "args": ["-I", "-S", str(RELAY), _address(_kind(words)), *words]}
 
 
 class Started(subprocess.Popen[Any]):
@@ -125,9 +161,9 @@ def _ask(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(SECONDS)
     with theirs, tempfile.TemporaryFile() as asked:
-        asked.write(json.dumps([list(words), os.fspath(cwd), dict(env), session]).encode())
+        asked.write(json.dumps([[*map(os.fspath, words)], os.fspath(cwd), dict(env), session]).encode())
         asked.seek(0)
-        socket.send_fds(_server(), [b"x"], [theirs.fileno(), asked.fileno(), *streams])
+        socket.send_fds(_server(_kind(words)), [b"x"], [theirs.fileno(), asked.fileno(), *streams])
     for end in streams:
         os.close(end)
     return ours
@@ -136,16 +172,27 @@ def _ask(
 _starting = threading.Lock()
 
 
-def _server() -> socket.socket:
+def _kind(words: Sequence[str]) -> str:
+    return "serving" if SERVING.intersection(words) else "commands"
+
+
+def _server(kind: str) -> socket.socket:
     with _starting:
-        return _started()
+        return _started(kind)
+
+
+def _address(kind: str) -> str:
+    """Where it can be asked."""
+    return bytes(_server(kind).getpeername()).removeprefix(b"\0").decode()
 
 
 @functools.cache
-def _started() -> socket.socket:
+def _started(kind: str) -> socket.socket:
     """The process that forks the others; it ends when these tests do, since nobody can ask any more."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    words = [sys.executable, __file__, str(theirs.fileno())]
+    ours, theirs = (socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(2))
+    theirs.bind(f"\0outlast-ready-{os.getpid()}-{kind}")
+    ours.connect(theirs.getsockname())
+    words = [sys.executable, __file__, str(theirs.fileno()), kind]
     started = subprocess.Popen(
         words, env=environment(), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, preexec_fn=hear
     )
@@ -248,11 +295,18 @@ def _exit_code(words: list[str]) -> int:
 
 def _live(words: list[str]) -> None:
     """What the interpreter does with its words."""
+    del sys.path[0]
+    first = [] if words[0] == "-P" else [os.getcwd()]
+    words = words[1:] if words[0] == "-P" else words
     if words[0] == "-m":
-        sys.argv, sys.path[0] = words[1:], os.getcwd()
+        sys.argv, sys.path[:0] = words[1:], first
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv, sys.path[:0] = ["-c", *words[2:]], first and [""]
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), vars(main))
     else:
-        sys.argv, sys.path[0] = words, os.path.dirname(os.path.abspath(words[0]))
+        sys.argv, sys.path[:0] = words, first and [os.path.dirname(os.path.abspath(words[0]))]
         runpy.run_path(words[0], run_name="__main__")
 
 
@@ -266,18 +320,23 @@ def _end(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
-def read_everything() -> None:
+def read_everything(rooms: Sequence[str]) -> None:
     """Import what a command may need. What cannot be imported says so to who needs it."""
-    for room in ROOMS:
+    for room in rooms:
         package = importlib.import_module(f"outlast.{room}")
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 with contextlib.suppress(Exception):
                     importlib.import_module(module.name)
+    for name in ("yaml", "encodings.utf_8_sig"):  # which flow files need
+        importlib.import_module(name)
+    statements.statements("sqlite")
+    statements.migrations("sqlite")
+    statements.newest_version("sqlite")
 
 
 def main() -> None:
-    read_everything()
+    read_everything(ROOMS + SERVERS * (sys.argv[2] == "serving"))
     gc.collect()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

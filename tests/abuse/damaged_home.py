@@ -6,12 +6,12 @@ other's locks.
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from outlast import Outlast
+
+from ..ready import completed
 
 FLOWS = """
 import os
@@ -97,9 +97,9 @@ MARKS = (
 
 def outlast(folder: Path, *words: str, program: str = "", ends: tuple[int, ...] = (0,), **env: str) -> Any:
     """Run a command in a process of its own; gives what it printed as JSON."""
-    start = [sys.executable, "-c", program] if program else [sys.executable, "-m", "outlast"]
+    start = ("-c", program) if program else ("-m", "outlast")
     settings = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")} | env
-    done = subprocess.run([*start, *words, "--json"], cwd=folder, env=settings, capture_output=True, timeout=120)
+    done = completed((*start, *words, "--json"), cwd=folder, env=settings, capture_output=True, timeout=120)
     assert done.returncode in ends, (words, done.returncode, done.stdout, done.stderr)
     lines = done.stdout.decode().strip().splitlines()
     return json.loads(lines[-1]) if lines else None

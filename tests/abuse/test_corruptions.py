@@ -21,7 +21,7 @@ from .damaged_home import build
 from .figures import figures
 
 SEED = 20
-IN_CI = 8
+IN_CI = 4
 DAMAGE = """
 import hashlib, json, sqlite3, sys
 

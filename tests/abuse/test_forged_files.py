@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from outlast.handoffs.foreign import digest_of
 
 from ..care.test_bundles import chained, forged, members, packed
 from ..kit.desk import QUIET, git
+from ..ready import completed
 from .figures import figures
 
 ANCHOR = "branch:main"
@@ -336,8 +336,8 @@ AGREEMENTS: dict[str, Callable[[Bench], str]] = {
 
 
 def command(folder: Path, *words: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-    words_ = [sys.executable, "-m", "outlast", *words]
-    return subprocess.run(words_, cwd=folder, env=os.environ | QUIET, input=given, capture_output=True, timeout=120)
+    words_ = ("-m", "outlast", *words)
+    return completed(words_, cwd=folder, env=os.environ | QUIET, input=given, capture_output=True, timeout=120)
 
 
 def home(bench: Bench, make: Callable[[Bench, Path], Path]) -> str:

@@ -28,6 +28,7 @@ from outlast.errors import (
 
 from ..kit.place import KNOBS, Place
 from ..kit.travellers import all_of, job, stopped
+from ..ready import completed
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 
@@ -94,7 +95,7 @@ def test_a_run_whose_journal_was_changed_is_not_exported_and_not_sealed(place: P
     place.close()
     change = "UPDATE journal SET payload = CAST('{\"facts\":1}' AS BLOB) WHERE seq = 2"
     program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({change!r})"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
     for move in (True, False):
         with pytest.raises(IntegrityBroken, match=f"entry {run_id}/2"):
             place.outlast.export(run_id, place.folder, move=move)

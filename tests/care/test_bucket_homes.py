@@ -35,6 +35,7 @@ from outlast.store.blobs.s3_trash import S3Trash
 from ..kit.bad_bucket import bad_bucket
 from ..kit.postgres import server
 from ..kit.seaweed import KEYS, seaweed
+from ..ready import completed
 from ..store.backends import objects
 
 LONG = bytes(range(256)) * 400
@@ -359,8 +360,8 @@ def test_a_moved_home_keeps_its_content_in_the_bucket(folder: Path, bucket: str,
 
 
 def outlast(*words: str, cwd: Path, **more: str) -> tuple[int, dict[str, Any]]:
-    ended = subprocess.run(
-        [sys.executable, "-m", "outlast", *words, "--json"],
+    ended = completed(
+        ("-m", "outlast", *words, "--json"),
         cwd=cwd,
         env={**os.environ, **more},
         capture_output=True,

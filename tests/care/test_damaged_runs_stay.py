@@ -1,19 +1,17 @@
 """What is not what was stored is no finished run, whatever its row says: gc leaves it alone."""
 
-import subprocess
-import sys
-
 import pytest
 
 from ..kit.place import Place
 from ..kit.travellers import doubtful, sleeper
+from ..ready import completed
 
 
 def tamper(place: Place, sql: str) -> None:
     """From a process of its own: one SQLite library per process and file."""
     place.close()
     program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({sql!r})"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 @pytest.mark.parametrize("edit", ["status = 'succeeded'", "seal = 'copy'", "status = 'aborted', updated_at = -1"])

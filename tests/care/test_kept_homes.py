@@ -3,7 +3,6 @@
 import io
 import os
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -11,6 +10,8 @@ import pytest
 
 from outlast import Outlast
 from outlast.store.statements import newest_version
+
+from ..ready import completed
 
 HOMES = sorted((Path(__file__).parent / "homes").glob("v*.tar.gz"))
 ENDINGS = {
@@ -45,8 +46,7 @@ def run_of(outlast: Outlast, task: str) -> str:
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     settings = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
-    start = [sys.executable, "-m", "outlast", *words]
-    return subprocess.run(start, cwd=folder, env=settings, capture_output=True, text=True, timeout=60, check=False)
+    return completed(("-m", "outlast", *words), cwd=folder, env=settings, capture_output=True, text=True)
 
 
 def test_there_is_a_home_of_every_version() -> None:

@@ -7,8 +7,6 @@ import json
 import os
 import select
 import signal
-import subprocess
-import sys
 import time
 import traceback
 import warnings
@@ -20,6 +18,8 @@ from outlast import Outlast, OutlastError
 from outlast.clock import SystemClock
 from outlast.home.claimer import nobody
 from outlast.values.codec import jsonable
+
+from ..ready import completed
 
 PATIENCE_SECONDS = 60.0
 
@@ -154,4 +154,4 @@ def tamper(home: Path, *statements: str) -> None:
     code = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\nfor sql in sys.argv[2:]: db.execute(sql)\ndb.commit()"
     )
-    subprocess.run([sys.executable, "-c", code, str(home / "default" / "outlast.db"), *statements], check=True)
+    completed(("-c", code, str(home / "default" / "outlast.db"), *statements), check=True)

@@ -128,18 +128,19 @@ class Work:
 
     def command(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """`outlast WORDS`, its output in the files out and err."""
-        if how:
-            return self.process([sys.executable, "-m", "outlast", *words], **how)
-        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
-            files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
-            self.started.append(
-                Started(("-m", "outlast", *words), session=True, cwd=self.folder, env=around(), **files)
-            )
-        return self.started[-1]
+        return self._python("-m", "outlast", *words, **how)
 
     def script(self, name: str, *words: str, **how: object) -> subprocess.Popen[bytes]:
         """A program that uses the library: `flows.py NAME WORDS`."""
-        return self.process([sys.executable, "flows.py", name, *words], **how)
+        return self._python("flows.py", name, *words, **how)
+
+    def _python(self, *words: str, **how: object) -> subprocess.Popen[bytes]:
+        if how:
+            return self.process([sys.executable, *words], **how)
+        with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
+            files = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+            self.started.append(Started(words, session=True, cwd=self.folder, env=around(), **files))
+        return self.started[-1]
 
     def process(self, words: Sequence[str], **how: object) -> subprocess.Popen[bytes]:
         given = {"preexec_fn": hear, "start_new_session": True} | how

@@ -17,7 +17,7 @@ from outlast.testing.crashes import in_child
 
 pytestmark = pytest.mark.crash
 
-SHORT = 6  # of the points of one kind that come often; with --crash-long all of them
+SHORT = 3  # of the points of one kind that come often; with --crash-long all of them
 
 
 def make(home: Path) -> None:

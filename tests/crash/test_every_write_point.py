@@ -30,7 +30,7 @@ FLOWS: dict[str, tuple[Flow[..., Any], int | None]] = {  # and how many effects 
 }
 RESULTS = {"post": "posted a", "post~2": "posted b", "says_not_done": "sent"}  # of effects without a probe
 WORLDLESS = {"plain": (5,), "blobs": (), "catches": (), "sleeps": ()}
-AT_ONCE = 6  # points of a flow in every run of the tests, spread evenly; the long form has all of them
+AT_ONCE = 4  # points of a flow in every run of the tests, spread evenly; the long form has all of them
 
 
 def crash(name: str, folder: Path, **options: Any) -> Crashes:
@@ -74,7 +74,7 @@ def test_so_does_one_whose_ordinary_calls_go_the_general_way(
 
 @pytest.mark.parametrize("name", ["probed", "unprobed", "remembers", "spawns"])
 def test_a_resume_that_is_killed_as_well_ends_the_same(name: str, tmp_path: Path, crash_long: bool) -> None:
-    report = crash(name, tmp_path, twice=True, limit=None if crash_long else 5)
+    report = crash(name, tmp_path, twice=True, limit=None if crash_long else 3)
     assert report.kills > report.resumes / 3
 
 

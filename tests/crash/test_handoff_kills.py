@@ -19,7 +19,7 @@ from outlast.testing.crashes import ChildEnd, in_child
 pytestmark = pytest.mark.crash
 
 QUICK = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel
-SHORT = 12  # of the points of one call; with --crash-long all of them
+SHORT = 6  # of the points of one call; with --crash-long all of them
 CHECK = "echo checked && test -f src/export.py"
 Act = Callable[[Outlast, Path, str | None], Any]
 
@@ -307,10 +307,10 @@ def about(repo: str) -> dict[str, Any]:
 
 def test_a_run_killed_anywhere_stores_each_of_its_handoffs_once(tmp_path: Path, crash_long: bool) -> None:
     repository(tmp_path)
-    limit = None if crash_long else 10
+    limit = None if crash_long else 6
     report = crash_everywhere(hands_over, str(tmp_path / "repo"), home=tmp_path, task="tides", limit=limit)
     assert report.result == ["task:tides", 1, "task:aside", 1, 2]  # by their numbers: one of each
-    assert report.kills == min(len(report.points), limit or len(report.points)) - len(report.missed) > 5
+    assert report.kills == min(len(report.points), limit or len(report.points)) - len(report.missed) > 3
 
 
 def test_a_replay_gives_the_handoff_that_was_stored_first(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def decides(run: Run, topic: str) -> list[Any]:
 
 
 def test_a_run_killed_anywhere_records_each_thing_once(tmp_path: Path, crash_long: bool) -> None:
-    report = crash_everywhere(decides, "tides", home=tmp_path, task="t", limit=None if crash_long else 6)
+    report = crash_everywhere(decides, "tides", home=tmp_path, task="t", limit=None if crash_long else 4)
     assert report.result == ["tides", "looks", ["artifact:default/seen.md@1"], "decision", "supports"]
     assert len(report.points) > 20
-    assert report.kills >= (6 if not crash_long else 20)
+    assert report.kills >= (4 if not crash_long else 20)
 
 
 def test_what_a_killed_run_left_is_seen_only_with_its_receipt_and_made_once_in_the_end(
@@ -75,7 +75,7 @@ def test_what_a_killed_run_left_is_seen_only_with_its_receipt_and_made_once_in_t
     def work(outlast: Outlast) -> None:
         outlast.run(decides, "tides", task="t").unwrap()
 
-    points = points_of(tmp_path / "undisturbed", work)[:: 1 if crash_long else 3]
+    points = points_of(tmp_path / "undisturbed", work)[:: 1 if crash_long else 6]
     kills = 0
     for point, nth in points:
         trial = tmp_path / "trial"
@@ -89,7 +89,7 @@ def test_what_a_killed_run_left_is_seen_only_with_its_receipt_and_made_once_in_t
             assert (outlast.verify().records, outlast.verify().links) == (2, 2)
             assert len(outlast.runs()) == 1
         shutil.rmtree(trial)
-    assert kills >= len(points) - 4
+    assert kills > len(points) // 2
 
 
 @flow

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
 from outlast.doors.hooks.leave import LeftRevision
 from outlast.handoffs.handoff import Handoff
 from outlast.python.work_tree import WorkTree, make_home, work_tree_of
+
+from ..ready import completed
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Answer
@@ -139,13 +140,13 @@ class Work:
     def fire(
         self, kind: Kind, given: bytes | None = None, *, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """The real command, as a client calls it."""
+        """The real command, as a client calls it, forked from a process that has read the code already."""
         from tests.doors.conftest import environment
 
         name = f"{self.client}-{VERSIONS[self.client]}-{EVENTS[kind]}.json"
         stdin = fixture(name, self.folder, self.transcript) if given is None else given
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "outlast", "hook", kind, "--client", self.client],
+        return completed(
+            ("-P", "-m", "outlast", "hook", kind, "--client", self.client),
             input=stdin,
             capture_output=True,
             cwd=cwd or self.folder,

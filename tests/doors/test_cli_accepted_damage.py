@@ -1,13 +1,12 @@
 """A run that goes on with a damaged record that somebody accepted: all that is told of it is told as of any other."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ..crash.command_folder import Folder
+from ..ready import completed
 
 STEPS = """\
 - {id: make, run: "echo made > made.txt; echo 1 > $OUTLAST_RESULT", writes: made.txt}
@@ -33,7 +32,7 @@ def run(folder: Folder) -> str:
     folder.close()
     program = f"import sqlite3; d = sqlite3.connect({str(folder.path / '.outlast/default/outlast.db')!r})"
     program += f"; assert d.execute({CUT + OF_COUNT!r}).rowcount == 1; d.commit()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
     return run
 
 

@@ -1,11 +1,10 @@
 """One bad row: every list shows the others, names that one, and sends people to `verify`."""
 
 import shlex
-import subprocess
-import sys
 
 import pytest
 
+from ..ready import completed
 from .conftest import Cli
 
 NOT_TEXT = "CAST(x'ff' AS TEXT)"
@@ -21,7 +20,7 @@ def damage(cli: Cli, sql: str) -> None:
     """From a process of its own: two SQLite libraries on one file break each other's locks."""
     cli.close()
     program = f"import sqlite3; d = sqlite3.connect({str(cli.folder / '.outlast/default/outlast.db')!r})"
-    subprocess.run([sys.executable, "-c", f"{program}; d.execute({sql!r}); d.commit()"], check=True, timeout=60)
+    completed(("-c", f"{program}; d.execute({sql!r}); d.commit()"), check=True)
 
 
 @pytest.mark.parametrize("what", DAMAGE)

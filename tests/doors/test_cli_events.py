@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +9,8 @@ import pytest
 
 from outlast import Outlast, Run, flow
 from outlast.doors.cli.logs import PAGE
+
+from ..ready import completed
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -81,7 +81,7 @@ def test_a_torn_record_is_named_and_the_object_stays_whole(cli: "Cli") -> None:
         "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
         "\"UPDATE journal SET payload = CAST('{torn' AS BLOB) WHERE seq = 2\"))"
     )
-    subprocess.run([sys.executable, "-c", tear, cli.folder / ".outlast/default/outlast.db"], check=True)
+    completed(("-c", tear, cli.folder / ".outlast/default/outlast.db"), check=True)
     answer = cli("events", run, "--json")
     assert (answer.code, answer.json["error"]["code"]) == (4, "integrity_broken")
     assert f"entry {run}/2" in cli("events", run).err

@@ -13,6 +13,8 @@ import pytest
 from outlast import Outlast, Run, flow
 from outlast.ids import counted
 
+from ..ready import completed
+
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
 
@@ -80,7 +82,7 @@ def test_verify_names_the_broken_record(cli: "Cli") -> None:
         "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
         "\"UPDATE journal SET payload = CAST(replace(payload, 'AI', 'IA') AS BLOB) WHERE seq = 3\"))"
     )
-    subprocess.run([sys.executable, "-c", change, cli.folder / ".outlast/default/outlast.db"], check=True)
+    completed(("-c", change, cli.folder / ".outlast/default/outlast.db"), check=True)
     answer, run = cli("verify", "--json"), cli.run_id
     assert (answer.code, answer.json["ok"], answer.json["problems"][0]["record"]) == (1, False, f"entry {run}/3")
     assert f"broken: entry {run}/3" in cli("verify", run).out

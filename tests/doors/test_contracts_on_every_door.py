@@ -1,6 +1,5 @@
 """Files to be made, musts by path and handoffs without checks mean the same on every door."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from mcp import StdioServerParameters
 from outlast import Outlast
 from outlast.errors import HandoffInvalid, NotSettled
 
+from ..ready import by_name
 from .client_story import make_repository
 from .conftest import environment
 from .mcp_place import connected
@@ -166,7 +166,7 @@ def test_what_each_must_is_taken_for_is_in_the_data_of_every_door(server: Served
 
 def test_a_model_names_files_to_be_made(repo: Path) -> None:
     words = ["-m", "outlast", "mcp"]
-    parameters = StdioServerParameters(command=sys.executable, args=words, cwd=str(repo), env=environment())
+    parameters = StdioServerParameters(**by_name(*words), cwd=str(repo), env=environment())
     with connected(parameters) as call:
         stored = call.value("handoff_store", anchor="task:made", **FIELDS, creates=["new.py"])
         assert stored["creates"] == ["new.py"]

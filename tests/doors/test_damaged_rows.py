@@ -1,8 +1,6 @@
 """One bad row, at every door: the list says which, and nobody acts on it."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from outlast import Outlast
 from outlast.errors import IntegrityBroken
 from outlast.home.keys import Keys
 
+from ..ready import completed
 from .conftest import Cli
 from .server import served
 
@@ -48,7 +47,7 @@ def damage(home: Path, what: str) -> None:
     """From a process of its own: two SQLite libraries on one file break each other's locks."""
     program = f"import sqlite3; d = sqlite3.connect({str(home / 'default/outlast.db')!r})"
     program += f"; assert d.execute({DAMAGE[what][0]!r}).rowcount == 1; d.commit()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 @pytest.mark.parametrize("what", DAMAGE)
@@ -122,7 +121,7 @@ def test_a_key_whose_record_was_changed_opens_nothing_and_is_named(tmp_path: Pat
     keys.close()
     program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r})"
     program += f"; d.execute({KEYS[what] + f' WHERE id = {made.key.id!r}'!r}); d.commit()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
     with served(home) as server:
         assert server.get("/v1/runs", key=made.text).code == "unauthenticated"
         assert server.get("/v1/runs", key=sound.text).status == 200
@@ -144,7 +143,7 @@ def test_a_home_whose_keys_are_gone_lets_nobody_in_and_says_so(tmp_path: Path, h
     keys.create("ann")
     keys.close()
     program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r}); d.execute({how!r}); d.commit()"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    completed(("-c", program), check=True)
     with served(home) as server:
         assert server.get("/v1/runs").code == "unauthenticated"
     with Outlast(home) as outlast:
@@ -157,6 +156,6 @@ def test_what_is_counted_for_a_quota_is_proven(tmp_path: Path) -> None:
         assert said.status == 200
         program = f"import sqlite3; d = sqlite3.connect({str(server.home / 'default/outlast.db')!r})"
         program += "; assert d.execute('UPDATE stored_by SET size = 0').rowcount == 1; d.commit()"
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        completed(("-c", program), check=True)
         found = server.get("/v1/verify").json["problems"]
         assert [each["record"].partition(" blob ")[0] for each in found] == ["what is counted for"]

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from outlast.errors import ForeignCommands
 from outlast.handoffs.foreign import digest_of
 
 from ..kit.anchored import journal
+from ..ready import by_name, completed
 from .client_story import make_repository
 from .hostile import Answer, asks, handoff, hostile
 from .mcp_place import connected
@@ -218,8 +218,7 @@ def test_an_agreement_is_never_sent(
 
 
 def run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    words_ = [sys.executable, "-m", "outlast", *words]
-    return subprocess.run(words_, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=120)
+    return completed(("-m", "outlast", *words), cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -273,7 +272,7 @@ READING = {
 
 def test_a_model_cannot_agree_and_is_told_what_a_person_can_do(repo: Path, marker: Path, brought: str) -> None:
     words = ["-m", "outlast", "mcp", "--actor", "model"]
-    there = StdioServerParameters(command=sys.executable, args=words, cwd=repo, env=dict(os.environ))
+    there = StdioServerParameters(**by_name(*words), cwd=repo, env=dict(os.environ))
     with connected(there) as call:
         assert "foreign_commands" in {each["code"] for each in call.value("handoff_recover", anchor=ANCHOR)["reasons"]}
         for tool, given in (
@@ -297,9 +296,7 @@ def hints(tools: Any, name: str) -> set[str]:
 
 
 def test_the_hints_of_every_tool_are_true_where_the_files_are(repo: Path) -> None:
-    there = StdioServerParameters(
-        command=sys.executable, args=["-m", "outlast", "mcp", "--allow-approve"], cwd=repo, env=dict(os.environ)
-    )
+    there = StdioServerParameters(**by_name("-m", "outlast", "mcp", "--allow-approve"), cwd=repo, env=dict(os.environ))
     with connected(there) as call:
         tools = call.does(call.client.list_tools).tools
     assert hints(tools, "destructive_hint") == hints(tools, "open_world_hint") == RUNNING | FLOWS

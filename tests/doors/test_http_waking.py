@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from outlast import Outlast
 from outlast.errors import RunFinished
 from outlast.python.named_flows import find_flow
 
+from ..ready import completed
 from . import http_flows
 from .server import served
 
@@ -124,7 +123,7 @@ def damage(home: Path) -> None:
         "db.execute(\"UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE payload IS NOT NULL AND seq = 2\")\n"
         "db.commit()\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(home / "default" / "outlast.db")], check=True)
+    completed(("-c", code, str(home / "default" / "outlast.db")), check=True)
 
 
 @pytest.mark.parametrize(("roles", "code"), [(["write"], 403), (["write", "approve"], 200)])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import StdioServerParameters
 
+from ..ready import by_name
 from .conftest import environment
 from .hook_work import git
 from .mcp_place import Caller, Place, connected, contract
@@ -43,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def call(place: Place) -> Iterator[Caller]:
-    server = StdioServerParameters(command=sys.executable, args=WORDS, cwd=place.folder / "lib", env=environment())
+    server = StdioServerParameters(**by_name(*WORDS), cwd=place.folder / "lib", env=environment())
     with connected(server) as caller:
         yield caller
 
@@ -123,7 +124,7 @@ def test_new_files_that_will_stay_behind_are_named_to_who_stores(call: Caller) -
 def test_a_server_that_is_started_nowhere_reads_nothing(place: Place) -> None:
     home = str(place.folder.parent / "elsewhere")
     words = [*WORDS[:3], "--home", home, *WORDS[3:]]
-    with connected(StdioServerParameters(command=sys.executable, args=words, cwd="/", env=environment())) as call:
+    with connected(StdioServerParameters(**by_name(*words), cwd="/", env=environment())) as call:
         assert call.problem("workspace_save", name="x", path="/etc/hostname")["code"] == "value_refused"
         assert call.problem("workspace_save", name="x", path="etc/hostname")["code"] == "value_refused"
 

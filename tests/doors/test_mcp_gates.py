@@ -1,7 +1,6 @@
 """Gates over MCP: a model decides nothing in a person's place, unless it may; a client that can ask, asks."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
-from .conftest import environment
+from ..ready import by_name, environment
 from .mcp_place import FOR_PEOPLE, TOOLS, Caller, Place, connected, contract
 
 ERAS = ["2026-07-28", "legacy"]
@@ -37,7 +36,7 @@ class Asked:
 @contextmanager
 def at(place: Place, *words: str, mode: str, **how: Any) -> Iterator[Caller]:
     args = ["-m", "outlast", "mcp", "--home", str(place.folder / ".outlast"), "--actor", "model", *words]
-    server = StdioServerParameters(command=sys.executable, args=args, cwd=place.folder, env=environment())
+    server = StdioServerParameters(**by_name(*args), cwd=place.folder, env=environment())
     with connected(server, mode=mode, **how) as caller:
         yield caller
 

@@ -21,6 +21,7 @@ from outlast.doors.cli.group import cli as command_line
 from outlast.doors.mcp.http import mount
 from outlast.errors import ExtraMissing, NameInvalid
 
+from ..ready import by_name
 from .conftest import environment
 from .mcp_place import FOR_PEOPLE, TOOLS, Caller, Place, connected, contract, recalled, story, text_of
 
@@ -52,7 +53,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def call(place: Place) -> Iterator[Caller]:
-    server = StdioServerParameters(command=sys.executable, args=WORDS, cwd=place.folder, env=environment())
+    server = StdioServerParameters(**by_name(*WORDS), cwd=place.folder, env=environment())
     with connected(server) as caller:
         yield caller
 

@@ -2,13 +2,13 @@
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from mcp import StdioServerParameters
 
+from ..ready import by_name
 from .conftest import environment
 from .mcp_place import Caller, Place, connected, contract, text_of
 from .server import served
@@ -42,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def call(place: Place, request: pytest.FixtureRequest) -> Iterator[Caller]:
     if request.param == "stdio":
         words = ["-m", "outlast", "mcp", "--actor", "model", "--flows", "flows.py"]
-        server = StdioServerParameters(command=sys.executable, args=words, cwd=place.folder, env=environment())
+        server = StdioServerParameters(**by_name(*words), cwd=place.folder, env=environment())
         with connected(server) as found:
             yield found
         return

@@ -1,7 +1,6 @@
 """A flow has one name per home, wherever the process stands that runs it: its effects are not sent again."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from outlast.flows import loading as names
 
 from ..kit.place import Place
+from ..ready import completed
 
 APP = """
 import sys
@@ -88,8 +88,7 @@ class Project:
 
     def python(self, *words: str | Path, cwd: Path, **env: str) -> str:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
-        command = [sys.executable, *map(str, words)]
-        ran = subprocess.run(command, cwd=cwd, env=kept | env, capture_output=True, text=True, timeout=60)
+        ran = completed([*map(str, words)], cwd=cwd, env=kept | env, capture_output=True, text=True)
         assert "Traceback" not in ran.stderr, ran.stderr
         return ran.stdout
 

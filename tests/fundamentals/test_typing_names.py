@@ -58,6 +58,8 @@ def _made(nodes: Iterator[ast.AST]) -> set[str]:
 
 def undefined(text: str) -> list[tuple[str, int]]:
     """Each name, with its line, that the code uses and only the type checker knows."""
+    if "TYPE_CHECKING" not in text:
+        return []
     tree = ast.parse(text)
     unseen = {id(n) for each in ast.walk(tree) if _is_for_types(each) for s in each.body for n in ast.walk(s)}  # type: ignore[attr-defined]
     for_types = _made(node for node in ast.walk(tree) if id(node) in unseen)

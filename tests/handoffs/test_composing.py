@@ -1,7 +1,5 @@
 """Never a goodbye: what an unfinished run gives to whoever continues its task, though nobody wrote it down."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from outlast.handoffs.handoff import MAX_BYTES, Handoff, Lint, encode_handoff
 
 from ..crash.command_folder import Folder
 from ..kit.place import Place, reach
+from ..ready import completed
 
 
 @step(agent="planner")
@@ -362,7 +361,7 @@ def test_a_flow_whose_file_is_gone_is_to_be_put_back(place: Place) -> None:
     program = f"import sys; sys.path.insert(0, {str(place.folder)!r})\nfrom outlast import Outlast\n"
     program += f"from outlast.flows.loading import load\nfound = load({str(file)!r} + ':breaks')\n"
     program += f"Outlast({str(place.home)!r}).run(found, task='report')"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
     assert composed(place).run.command == f"outlast resume {place.run_id}"
     file.unlink()
     resume = f"outlast resume {place.run_id}"
@@ -374,7 +373,7 @@ def test_a_broken_record_is_believed_in_nothing(place: Place) -> None:
     place.close()
     edit = "UPDATE journal SET payload = CAST(replace(payload, 'tides', 'Tides') AS BLOB)"
     program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({edit!r})"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
     found = composed(place)
     assert [reason.code for reason in found.reasons] == ["integrity_broken"]
     assert "its record is broken" in found.handoff.summary

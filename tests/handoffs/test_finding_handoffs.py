@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from outlast.errors import HandoffInvalid
 from outlast.handoffs import find as handoffs
 
 from ..kit.desk import TASK, Desk, git
+from ..ready import completed
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def tamper(desk: Desk, sql: str) -> None:
     """Change the database from another process, with another SQLite."""
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()"
-    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "outlast.db"), sql], check=True)
+    completed(("-c", code, str(desk.home / "default" / "outlast.db"), sql), check=True)
 
 
 def beside(desk: Desk, *anchors: str) -> Path:

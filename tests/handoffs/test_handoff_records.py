@@ -1,8 +1,6 @@
 """What handoffs leave in the store is checked whole, never swept away, and counted."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from .. import ready
 from ..kit.anchored import anchor_row, beat, checked, claim, journal, lease_row, revise, settle, story
 from ..kit.families import add_run, age_blobs, ids
 from ..kit.place import Place
+from ..ready import completed
 
 
 def tamper(place: Place, *statements: str) -> None:
@@ -23,7 +22,7 @@ def tamper(place: Place, *statements: str) -> None:
     place.close()
     program = f"import apsw; c = apsw.Connection({str(place.home / 'default' / 'outlast.db')!r})\n"
     program += "".join(f"list(c.execute({sql!r}))\n" for sql in statements)
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 def problems(place: Place) -> list[tuple[str, str]]:

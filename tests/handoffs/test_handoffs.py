@@ -36,6 +36,7 @@ from outlast.errors import (
 from outlast.handoffs.handoff import encode_handoff
 
 from ..kit.desk import GOOD, TASK, Desk, codes
+from ..ready import completed
 
 EVERYTHING: dict[str, Any] = {
     "must_change": ["the serializer", {"file": "src/export.py", "contains": "patched"}],
@@ -513,7 +514,7 @@ def test_the_score_stands_beside_the_outcome(desk: Desk) -> None:
 def tamper(desk: Desk, sql: str) -> None:
     """Change the database from another process, with another SQLite."""
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()"
-    subprocess.run([sys.executable, "-c", code, str(desk.home / "default" / "outlast.db"), sql], check=True)
+    completed(("-c", code, str(desk.home / "default" / "outlast.db"), sql), check=True)
 
 
 @pytest.mark.parametrize(

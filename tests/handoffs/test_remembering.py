@@ -1,7 +1,5 @@
 """The verdict remembers what checks came to: until they are run again, or what they ran on changes."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import split
@@ -14,6 +12,7 @@ from outlast.errors import HandoffContested, NotSettled
 from outlast.handoffs.handoff import Recovered
 
 from ..kit.desk import TASK, Desk, codes
+from ..ready import completed
 
 CHECK = "test ! -f broken"
 
@@ -166,8 +165,8 @@ def test_who_is_contradicted_by_a_report_can_paste_what_is_advised(desk: Desk) -
     desk.settle("failed", desk.sit_down("ben"), evidence=[{"check": CHECK, "passed": False}])
     (reason,) = desk.recover().verdict.contesting
     words = split(reason.advice.partition("or accept it: outlast ")[2].replace("WHY", "seen"))
-    command = [sys.executable, "-m", "outlast", "--home", str(desk.home), *words]
-    done = subprocess.run(command, cwd=desk.repo, capture_output=True, text=True)
+    command = ("-m", "outlast", "--home", str(desk.home), *words)
+    done = completed(command, cwd=desk.repo, capture_output=True, text=True)
     assert (done.returncode, "accepted" in done.stdout) == (0, True), done.stderr
 
 

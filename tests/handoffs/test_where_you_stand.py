@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from outlast.operations.reading import prompt
 from ..doors.server import served
 from ..kit.desk import QUIET, TASK, Desk, codes, git
 from ..kit.repositories import repository
+from ..ready import completed
 
 FILE = "src/export.py"
 Make = Callable[[Desk], Path]
@@ -304,8 +304,8 @@ def test_a_remote_has_one_spelling(url: str, name: str) -> None:
 
 def command(desk: Desk, folder: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"OUTLAST_HOME": str(desk.home)}
-    line = [sys.executable, "-m", "outlast", *words]
-    return subprocess.run(line, cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=120)
+    line = ("-m", "outlast", *words)
+    return completed(line, cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=120)
 
 
 def test_a_command_writes_only_where_it_is_run_or_told(desk: Desk) -> None:

@@ -25,6 +25,7 @@ from outlast.worker.place import WorkPlace
 from outlast.worker.targets import Target
 
 from ..kit.postgres import server
+from ..ready import completed
 
 FLOWS = """
 import os, signal
@@ -88,7 +89,7 @@ def outlast(url: str, folder: Path) -> Iterator[Outlast]:
 
 def started(url: str, **environment: str) -> subprocess.CompletedProcess[str]:
     known = {**os.environ, "OUTLAST_HOME": url, **environment}
-    return subprocess.run([sys.executable, "flows.py"], env=known, capture_output=True, text=True, timeout=60)
+    return completed(("flows.py",), env=known, capture_output=True, text=True)
 
 
 def ran(folder: Path) -> list[str]:
@@ -142,8 +143,8 @@ def test_a_handoff_is_stored_by_one_process_and_recovered_by_another(url: str, f
 
 def test_commands_find_the_home_by_its_url(url: str, folder: Path) -> None:
     started(url)
-    command = [sys.executable, "-m", "outlast", "--home", url, "runs", "--json"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = ("-m", "outlast", "--home", url, "runs", "--json")
+    said = completed(command, capture_output=True, text=True, timeout=60)
     assert said.returncode == 0, said.stderr
     assert "report" in said.stdout
 
@@ -163,8 +164,8 @@ def test_the_folder_beside_it_does_not_depend_on_the_password(monkeypatch: pytes
 
 def command(url: str, *words: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     """What a command said, of the home in the database."""
-    line = [sys.executable, "-m", "outlast", *words, "--home", url]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, input=given)
+    line = ("-m", "outlast", *words, "--home", url)
+    return completed(line, capture_output=True, text=True, timeout=60, input=given)
 
 
 def told(url: str, *words: str) -> Any:

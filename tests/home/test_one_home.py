@@ -15,6 +15,7 @@ from outlast.python.work_tree import work_tree_of
 
 from ..kit.desk import QUIET
 from ..kit.repositories import git, repository
+from ..ready import completed
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +37,8 @@ def home_at(folder: Path) -> Path:
 
 
 def command(folder: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "outlast", *words],
+    return completed(
+        ("-m", "outlast", *words),
         cwd=folder,
         env=os.environ | QUIET,
         input=given,

@@ -19,6 +19,8 @@ from outlast.errors import HomeSettingsInvalid
 from outlast.home.keys import Keys
 from outlast.home.settings import too_open
 
+from ..ready import completed
+
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 ANN, BEN, TEAM = 54321, 54322, 54320
 FLOW = """
@@ -73,8 +75,8 @@ def worked_in(home: Path, project: Path) -> None:
 
 def command(home: Path, project: Path, *words: str, given: bytes = b"") -> str:
     env = environment(OUTLAST_HOME=str(home))
-    line = [sys.executable, "-P", "-m", "outlast", *words]
-    done = subprocess.run(line, input=given, cwd=project, env=env, capture_output=True, timeout=60)
+    line = ("-P", "-m", "outlast", *words)
+    done = completed(line, input=given, cwd=project, env=env, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 

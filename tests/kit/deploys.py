@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from outlast import Outlast
 
-from ..ready import environment, run
+from ..ready import Started, environment, run
 
 FLOW = """
 import os, time
@@ -138,7 +137,7 @@ class Deploys:
     def start(self, release: str, *words: str) -> "subprocess.Popen[str]":
         where = {"cwd": self.folder / release, "env": self.around}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([sys.executable, "-m", "outlast", *words], text=True, **where, **pipes)  # type: ignore[call-overload, no-any-return]
+        return Started(("-m", "outlast", *words), text=True, **where, **pipes)
 
     def open(self) -> None:
         """From now on the gate lets runs pass."""

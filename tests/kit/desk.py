@@ -15,6 +15,8 @@ from outlast.clock import ManualClock
 from outlast.handoffs import foreign
 from outlast.handoffs.handoff import Handoff, Recovered
 
+from .empty import put_empty_home
+
 WHO = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
 QUIET = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 TASK = "task:export-repair"
@@ -60,6 +62,7 @@ class Desk:
         self.repo, self.home = self.folder / "repo", self.folder / "home"
         shutil.copytree(Path(_template().name, "repo"), self.repo, dirs_exist_ok=True)
         self.git("update-index", "-q", "--refresh")  # the copies are other files than the index knows
+        put_empty_home(self.home)
         self.outlast = self.sit_down()
 
     def sit_down(self, actor: str = "local", **settings: Any) -> Outlast:

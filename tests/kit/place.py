@@ -19,6 +19,8 @@ from outlast.home.settings import Settings
 from outlast.runs.receipt import Event
 from outlast.runs.run import Options
 
+from .empty import put_empty_home
+
 KNOBS: dict[str, Any] = {}
 
 
@@ -66,6 +68,7 @@ class Place:
     def outlast(self) -> Outlast:
         """The home, opened in this process."""
         if self._hold is None:
+            put_empty_home(self.home)
             options = {"synchronous": "OFF"}  # a killed process leaves its writes to the kernel: quick, and enough here
             self._hold = Outlast(self.home, clock=self.clock, settings=self.settings, store_options=options)
         return self._hold

@@ -1,8 +1,6 @@
 """Accepting a damaged record concerns that record: what is intact stays, and no effect happens twice unknowingly."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from outlast.errors import Contested, IntegrityBroken, RepeatsEffects
 from outlast.runs.effect import NOT_DONE
 
 from ..kit.place import KNOBS, Place, ran, reach
+from ..ready import completed
 
 ACCEPT: dict[str, Any] = {"accept": ["integrity_broken"], "why": "a byte fell off the disk"}
 ONCE = ("first", "pay", "charge", "second", "third")
@@ -87,7 +86,7 @@ def tamper(home: Path, *statements: str) -> None:
     """Change a store from a process of its own: one SQLite library per process and file."""
     program = f"import apsw; d = apsw.Connection({str(home / 'default' / 'outlast.db')!r})"
     program += "".join(f"; d.execute({sql!r})" for sql in statements)
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 def entry_of(name: str, status: str = "succeeded") -> str:
@@ -320,7 +319,7 @@ def spoilt(place: Place, damage: str) -> Iterator[tuple[int, Path]]:
         shutil.copytree(place.home, home)
         program += f"d = apsw.Connection({str(home / 'default' / 'outlast.db')!r})\n"
         program += "".join(f"d.execute({sql.format(seq=seq, head=head)!r})\n" for sql in DAMAGE[damage])
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    completed(("-c", program), check=True)
     yield from homes.items()
 
 

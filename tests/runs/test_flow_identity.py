@@ -23,6 +23,7 @@ from outlast.store.contract import Kin
 from ..kit.deploys import RECIPE, Deploys, deploys, named
 from ..kit.place import Place
 from ..kit.repositories import git, repository
+from ..ready import completed
 
 
 @pytest.fixture
@@ -263,7 +264,7 @@ def test_verify_names_a_run_whose_flow_was_edited(releases: Deploys, column: str
         assert (problem.record, column in problem.why) == (f"run {run_id}", True)  # its chain says so, not only a proof
     undo = f"UPDATE runs SET {column} = {before!r}"
     program = f"import apsw; apsw.Connection({file!r}).execute({undo!r})"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 def test_of_a_flow_with_a_name_the_newest_are_kept_wherever_they_ran() -> None:

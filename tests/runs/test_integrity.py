@@ -1,14 +1,12 @@
 """Torn, foreign and edited records are found, named, and not resumed on."""
 
-import subprocess
-import sys
-
 import pytest
 
 from outlast import Run, flow, step
 from outlast.errors import Contested, OutlastError
 
 from ..kit.place import KNOBS, Place, reach
+from ..ready import completed
 
 
 @step
@@ -34,7 +32,7 @@ def tamper(place: Place, sql: str) -> None:
     """Change the store from a process of its own: one SQLite library per process and file."""
     place.close()
     program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({sql!r})"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pytest
 from outlast import Outcome, Outlast
 from outlast.errors import IntegrityBroken
 
+from ..ready import completed
+
 FLOW = """
 from pathlib import Path
 
@@ -58,7 +60,7 @@ def change(folder: Path, statement: str) -> None:
     """By a process of its own: two libraries in one break each other's locks."""
     program = f"import sqlite3; d = sqlite3.connect({str(folder / '.outlast/default/outlast.db')!r})"
     program += f"; assert d.execute({statement!r}).rowcount == 1; d.commit()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    completed(("-c", program), check=True)
 
 
 @pytest.mark.parametrize("what", CHANGES)

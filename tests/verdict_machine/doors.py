@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from outlast import Outlast
 from outlast.errors import OutlastError
 
 from ..doors.server import served
+from ..ready import completed
 
 
 class Answer(NamedTuple):
@@ -193,8 +192,8 @@ class Commands:
         return Answer(error=said["error"]["code"], said=str(said)) if "error" in said else read(said)
 
     def _json(self, at: Path, *words: str) -> Any:
-        command = [sys.executable, "-m", "outlast", "handoff", *words, "--home", self._home, "--json"]
-        ended = subprocess.run(command, cwd=at, capture_output=True, start_new_session=True, timeout=120)
+        command = ("-m", "outlast", "handoff", *words, "--home", self._home, "--json")
+        ended = completed(command, cwd=at, capture_output=True, session=True, timeout=120)
         assert ended.stdout, (words, ended)
         return json.loads(ended.stdout)
 

@@ -1,8 +1,6 @@
 """A worker goes on with what can go on by itself, as soon as it can, and stops as a shutdown does."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from typing import Any
 
@@ -13,6 +11,7 @@ from outlast.errors import EmbeddedOnly, ValueRefused
 from outlast.worker.worker import Worker, WorkNote
 
 from ..kit.place import KNOBS, Place
+from ..ready import completed
 from .support import asks, fails_first, hears, on_a_loop, parent, sleeps, until, works
 
 
@@ -54,7 +53,7 @@ def test_a_run_goes_on_when_another_process_answers_it(place: Place) -> None:
         "with Outlast(sys.argv[1]) as outlast: outlast.answer(sys.argv[2], {'approved': True})\n"
     )
     with place.outlast.worker():
-        subprocess.run([sys.executable, "-c", code, str(place.home), outcome.interrupts[0].id], check=True)
+        completed(("-c", code, str(place.home), outcome.interrupts[0].id), check=True)
         done(place, outcome.run_id)
 
 
@@ -164,7 +163,7 @@ def damage(place: Place) -> None:
         "db.execute(\"UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE seq = 2 AND chain = 1\")\n"
         "db.commit()\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(place.home / "default" / "outlast.db")], check=True)
+    completed(("-c", code, str(place.home / "default" / "outlast.db")), check=True)
 
 
 @pytest.mark.parametrize("given", [{"concurrency": 0}, {"concurrency": True}, {"drain": "soon"}])

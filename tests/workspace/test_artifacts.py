@@ -45,6 +45,7 @@ from outlast.workspace.content import media_type_of
 
 from ..kit.place import KNOBS, reach
 from ..kit.place import Place as Home
+from ..ready import completed
 
 LONG = "the tide comes in, the tide goes out\n" * 4000  # packs well
 NOISE = os.urandom(64 << 10)  # does not
@@ -71,7 +72,7 @@ def rows(place: Home, sql: str) -> list[Any]:
 def tamper(place: Home, sql: str) -> None:
     place.close()
     code = "import apsw, sys; apsw.Connection(sys.argv[1]).execute(sys.argv[2])"
-    subprocess.run([sys.executable, "-c", code, place.home / "default" / "outlast.db", sql], check=True)
+    completed(("-c", code, place.home / "default" / "outlast.db", sql), check=True)
 
 
 # -- saving and reading ------------------------------------------------------------------------------

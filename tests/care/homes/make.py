@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FOLDER = Path("/tmp/outlast-kept-home")
-sys.path.insert(0, str(HERE.parents[1] / "abuse"))
+sys.path.insert(0, str(HERE.parents[2]))
 
 
 def packed(folder: Path) -> bytes:
@@ -33,7 +33,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def main(version: str) -> None:
-    from damaged_home import build
+    from tests.abuse.damaged_home import build
 
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
