@@ -284,12 +284,12 @@ def _exit_code(words: list[str]) -> int:
         _live(words)
     except SystemExit as left:
         if left.code is None or isinstance(left.code, int):
-            return left.code or 0
+            return (left.code or 0) & 0xFF
         sys.stderr.write(f"{left.code}\n")
         return 1
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
-        return 1
+        return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
@@ -317,7 +317,10 @@ def _end(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    os._exit(code & 0xFF)
+    if code < 0:  # by this signal, as one ends whom Ctrl-C interrupted
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def read_everything(rooms: Sequence[str]) -> None:
