@@ -23,27 +23,11 @@ from outlast.files.snapshot import Binding
 from outlast.handoffs.contract import LONGEST_CHECK, passes_always, run_of
 from outlast.handoffs.handoff import Contract, Finding, Form, Lint, absent_targets, key_of, must_key
 from outlast.handoffs.musts import SINCE, PathRule, each_must, rule_of_must
-from outlast.handoffs.wording import commands_in, last_order, only_past, paths_in, sentences_of, word_set
+from outlast.handoffs.wording import LISTS, commands_in, last_order, only_past, paths_in, sentences_of, word_set
 from outlast.values.codec import encode
 from outlast.values.text import one_line
 
-_EMPTY = word_set(
-    """
-    a about above again ahead all also and any anything are as asap at back be been before below bit bug bugs carry
-    case cases change changes chat check checks clean code comment comments complete continue continuing debug decide
-    details discussed do does doing done edge else etc everything feature features few final finish finishing first fix
-    fixed fixes fixing from further get go going good handle has have here how i implement improve improving in is issue
-    issues it its job just keep know last later latest left let little look looking make minor misc more most na need
-    needs next none nothing now of off ok okay on one only open other our over part parts pending pick please point
-    points polish problem problems progress quick rest resume review run same see several small some something soon step
-    steps still stuff task tasks tbd test testing tests that the them then there these thing things this those ticket
-    tidy tests to today todo touches try up update urgent us usual wait waiting want was we what whatever when where
-    which whole will wip with work working works you your half off way quality until very well yes no not
-    accordingly begin better can could did forward implementation implementing leftover leftovers me move my necessary
-    needed onward onwards outstanding paused plan planned previous previously proceed properly remainder remaining
-    required should somehow start started stopped tomorrow wrap yesterday
-    """
-)
+_EMPTY = LISTS["empty"]
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _CONCRETE = re.compile(r"`[^`]+`|\w\(\)|\w\.\w|\w/\w|\w_\w|[a-z][A-Z]|\d")
 _PROSE_CHECK = re.compile(
@@ -125,13 +109,7 @@ _CHECK_OF = {
     "dotnet test": ("cs",),
     "make test": ("c", "cc", "cpp", "h", "hpp"),
 }
-_NO_NAME = word_set(
-    """
-    bug bugfix bugs checkpoint continue current draft final fix fixes handoff hotfix issue last later latest misc new
-    next now notes resume session something stuff task tasks tbd temp test thing things tmp today todo untitled update
-    whatever wip work
-    """
-)
+_NO_NAME = LISTS["no name"]
 _PACKET_KEYS = word_set("contract execution execution_packet execution_state handoff packet resume state task")
 
 

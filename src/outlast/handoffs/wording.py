@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import takewhile
+from pathlib import Path
 from typing import Literal
+
+from outlast.values.text import lists_in
 
 Tense = Literal["past", "forward", "other"]
 
@@ -21,93 +24,22 @@ def word_set(words: str) -> frozenset[str]:
 
 # -- the words ------------------------------------------------------------------------------
 
-_BASE = word_set(
-    """
-    abort accept activate add address adjust adopt align allow amend analyse analyze answer append apply approve ask
-    assert assign attach audit avoid backport benchmark begin bisect bring build bump cache call cancel carry change
-    check choose claim clean clear close collect combine commit compare complete configure confirm connect consider
-    continue convert copy correct cover create cut debug decide declare decouple define delete deploy derive design
-    detect determine diagnose diff disable discuss do document download drop edit emit enable encode ensure escape
-    establish evaluate examine exclude execute expand explain export expose extend extract factor fetch figure fill
-    filter finalize find finish fix flip focus follow force fork format generate get give go grep guard handle hold
-    implement import improve include increase inline insert inspect install integrate introduce investigate invoke
-    isolate join keep land launch leave lift limit link list load locate lock log look lower make map mark match
-    measure merge migrate mock modify monitor move narrow normalize notify open optimize order parse pass patch
-    persist pick pin port prefer prepare preserve print profile propagate protect prove publish pull push put query
-    raise read rebase rebuild recompute reconcile record recover reduce refactor refresh regenerate register
-    reinstall release reload remove rename reopen reorder replace replay report reproduce rerun reset resolve
-    restart restore resume retest rethrow retry return reuse revert review revisit rewire rewrite roll rotate run
-    save scan schedule search see send separate serialize set settle ship show simplify skip sort specify split
-    squash start stop store strip study submit substitute swap switch sync take tag teach tell test throw tidy
-    tighten trace track trigger trim troubleshoot try tune turn tweak type undo unify unpin update upgrade upload
-    use validate verify wait walk watch wire work wrap write
-    """
-)
-_NOUNS_TOO = word_set(
-    """
-    audit benchmark build bump cache change check claim commit copy cut debug deploy design diff document export
-    fetch filter fix fork format guard import install launch link list load log look map mark match merge move order
-    parse patch pick pin port print profile pull push query read record refactor refresh release report rerun reset
-    return review rewrite run save scan search set sort split start stop store sync tag test trace trigger tweak
-    type update upgrade use walk work
-    """
-)
-_IRREGULAR = word_set(
-    """
-    ate began begun bought broke brought built came caught chose did done drew drove fell felt fixt forgot found
-    froze gave given went gone got gotten grew had heard held hid kept knew led left lost made meant met overrode
-    overwrote overwritten ran rebuilt redid redone reran rethought rewrote rewritten rose said sat saw sent shown
-    slept sold sought spent spoke spun stood swung taken taught thought threw thrown told took tore unbound undid
-    undone understood was were withdrew woke won wore wound wrote written seen chosen driven
-    """
-)
-_SAME_FORM = word_set("become come cost cut hit let put quit read reset run set shut split spread")
-_NOT_PAST = word_set(
-    """
-    alleged advanced based bed biased blocked complicated crooked deprecated dedicated detailed embed exceed indeed
-    hundred infrared interested kindred limited med naked nested outdated proceed red related required sacred seed
-    shed shred sled sophisticated speed stuck succeed supposed tired wed zed
-    """
-)
-_PAST_IN_EED = word_set("agreed disagreed freed guaranteed decreed")
-_DETERMINERS = word_set(
-    """
-    the a an this that these those my our your its their his her all any each every both no some code
-    """
-)
-_PRONOUNS = word_set("i we you he she it they who which there everything nothing everyone someone")
-_AFTER_VERB = (
-    _DETERMINERS
-    | _PRONOUNS
-    | word_set(
-        """
-        about after again against and as at back because before but down during everywhere except for from here how if
-        in into me now off on once onto or out over since so than then through to today too twice under until up us via
-        when where whether which while why with within without yesterday ago already fine green earlier last
-        """
-    )
-)
-_PRESENT = word_set(
-    """
-    is are am isn't aren't it's that's there's they're we're i'm does doesn't do don't can cannot can't fails fail
-    returns means seems looks exists contains lives needs may might could
-    """
-)
-_FILLERS = word_set(
-    """
-    please now next first then finally also and so just afterwards second third lastly again instead simply but or
-    always carefully immediately directly maybe step todo kindly
-    """
-)
-_OPENERS = word_set("if when once after before in on at for with from to as under unless until because since")
-_CLAUSES = word_set("when if that which where because until so while once whether since and or before after")
-_COMPLETED = word_set(
-    """
-    added addressed cleaned closed complete completed covered deployed done finished fixed handled implemented
-    landed merged migrated moved patched ported refactored released removed renamed replaced resolved rewritten
-    shipped solved updated
-    """
-)
+_FILE = Path(__file__).with_name("words.txt")
+LISTS = {name: word_set(words) for name, words in lists_in(_FILE.read_text("utf-8")).items()}
+_BASE = LISTS["base"]
+_NOUNS_TOO = LISTS["nouns too"]
+_IRREGULAR = LISTS["irregular"]
+_SAME_FORM = LISTS["same form"]
+_NOT_PAST = LISTS["not past"]
+_PAST_IN_EED = LISTS["past in eed"]
+_DETERMINERS = LISTS["determiners"]
+_PRONOUNS = LISTS["pronouns"]
+_AFTER_VERB = _DETERMINERS | _PRONOUNS | LISTS["after verb"]
+_PRESENT = LISTS["present"]
+_FILLERS = LISTS["fillers"]
+_OPENERS = LISTS["openers"]
+_CLAUSES = LISTS["clauses"]
+_COMPLETED = LISTS["completed"]
 
 # What is said about the time after the handoff: at the beginning of a sentence, and wherever it stands.
 _FORWARD_FIRST = re.compile(
@@ -368,19 +300,9 @@ def last_order(text: str) -> str:
 
 # -- paths and commands in a text --------------------------------------------------------------------
 
-_EXTENSIONS = word_set(
-    """
-    bat c cc cfg cpp cs css csv go h hpp html ini ipynb java js json jsx kt lock lua md mjs php pl proto ps1 py pyi
-    rb rs rst scala scss sh sql svelte swift tf toml ts tsx txt vue xml yaml yml zig
-    """
-)
-_NO_PATHS = word_set("node.js next.js vue.js nuxt.js express.js react.js three.js d3.js deno.js")
-_RUNNERS = word_set(
-    """
-    bash bazel bundle bun cargo cmake ctest deno docker dotnet go gradle hatch jest just make meson mix mvn mypy
-    node nox npm npx php phpunit pnpm poetry pytest python python3 rspec ruff sh tox tsc uv vitest yarn
-    """
-)
+_EXTENSIONS = LISTS["extensions"]
+_NO_PATHS = LISTS["no paths"]
+_RUNNERS = LISTS["runners"]
 
 
 _PATH = re.compile(r"[\w@+~./-]+")

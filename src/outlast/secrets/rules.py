@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from pathlib import Path
 from re import escape
 from string import ascii_letters, digits
 
@@ -36,6 +37,7 @@ from outlast.secrets.placed import (
     places,
 )
 from outlast.values.frozen import NamedTuple
+from outlast.values.text import lists_in
 
 WORD = 20  # characters of the shortest of them
 
@@ -141,73 +143,8 @@ TOKENS: tuple[Token, ...] = (
 )
 
 # More of them, by what each begins with and what follows. They need no name of their own: "a provider's key".
-MORE: dict[str, str] = {
-    "AGE-SECRET-KEY-": r"(?:PQ-)?1[0-9A-Z]{50,}",
-    "ATATT3": r"[A-Za-z0-9_=-]{40,}",
-    "ATCTT3": r"[A-Za-z0-9_=-]{40,}",
-    "ATBB": r"[A-Za-z0-9]{32,}",
-    "CCIPAT_": r"[A-Za-z0-9_]{40,}",
-    "CFPAT-": r"[A-Za-z0-9_-]{40,}",
-    "GOCSPX-": r"[A-Za-z0-9_-]{20,}",
-    "HRKU-": r"[A-Za-z0-9_-]{30,}",
-    "NRAK-": r"[A-Z0-9]{20,}",
-    "PMAK-": r"[0-9a-f]{24}-[0-9a-f]{34}",
-    "bkua_": r"[0-9a-f]{40}",
-    "cfat_": r"[A-Za-z0-9]{40,}",
-    "cfk_": r"[A-Za-z0-9]{40,}",
-    "cfut_": r"[A-Za-z0-9]{40,}",
-    "dapi": r"[0-9a-f]{32}(?:-\d)?",
-    "dckr_oat_": r"[A-Za-z0-9_-]{20,}",
-    "dckr_pat_": r"[A-Za-z0-9_-]{20,}",
-    "dp.pt.": r"[A-Za-z0-9]{40,}",
-    "dp.st.": r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}",
-    "dt0c01.": r"[A-Z0-9]{24}\.[A-Z0-9]{64}",
-    "e2b_": r"[0-9a-f]{40}",
-    "figd_": r"[A-Za-z0-9_-]{40,}",
-    "glc_": r"eyJ[A-Za-z0-9+/=]{40,}",
-    "glsa_": r"[A-Za-z0-9_]{32,}",
-    "gsk_": r"[A-Za-z0-9]{40,}",
-    "hvb.": r"[A-Za-z0-9_-]{24,}",
-    "hvr.": r"[A-Za-z0-9_-]{24,}",
-    "hvs.": r"[A-Za-z0-9_-]{24,}",
-    "key-": r"[0-9a-f]{32}",
-    "lin_api_": r"[A-Za-z0-9]{32,}",
-    "lin_oauth_": r"[0-9a-f]{32,}",
-    "lsv2_": r"(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}",
-    "napi_": r"[a-z0-9]{40,}",
-    "nfp_": r"[A-Za-z0-9]{36,}",
-    "ntn_": r"[A-Za-z0-9]{40,}",
-    "nvapi-": r"[A-Za-z0-9_-]{40,}",
-    "ops_eyJ": r"[A-Za-z0-9_-]{40,}",
-    "pcsk_": r"[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,}",
-    "pplx-": r"[A-Za-z0-9]{40,}",
-    "pscale_": r"(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,}",
-    "pul-": r"[0-9a-f]{40}",
-    "pylf_v1_": r"[a-z]{2}_[A-Za-z0-9]{40,}",
-    "r8_": r"[A-Za-z0-9]{30,}",
-    "rnd_": r"[A-Za-z0-9]{28,}",
-    "rubygems_": r"[0-9a-f]{48}",
-    "sb_secret_": r"[A-Za-z0-9_-]{20,}",
-    "sbp_": r"[0-9a-f]{40}",
-    "secret_": r"[A-Za-z0-9]{43}",
-    "sgp_": r"[A-Za-z0-9_]{40,}",
-    "shp": r"(?:at|ca|pa|ss)_[0-9a-fA-F]{32,}",
-    "sk.eyJ": r"[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}",
-    "sk_": r"[0-9a-f]{48}",
-    "sntrys_": r"[A-Za-z0-9+/=_-]{40,}",
-    "sntryu_": r"[0-9a-f]{60,}",
-    "sq0atp-": r"[A-Za-z0-9_-]{22,}",
-    "sq0csp-": r"[A-Za-z0-9_-]{40,}",
-    "squ_": r"[0-9a-f]{40}",
-    "tskey-": r"[a-z]{3,8}-[A-Za-z0-9-]{20,}",
-    "tvly-": r"[A-Za-z0-9-]{30,}",
-    "v1.0-": r"[0-9a-f]{24}-[0-9a-f]{146}",
-    "vercel_blob_rw_": r"[A-Za-z0-9_]{30,}",
-    "whsec_": r"[A-Za-z0-9+/=]{24,}",
-    "xai-": r"[A-Za-z0-9]{40,}",
-    "xkeysib-": r"[0-9a-f]{64}-[A-Za-z0-9]{16}",
-    "ya29.": r"[A-Za-z0-9_-]{20,}",
-}
+_FILE = Path(__file__).with_name("tokens.txt")
+MORE: dict[str, str] = dict(line.split() for line in lists_in(_FILE.read_text("utf-8"))["more"].splitlines())
 
 
 def more_tokens() -> list[Token]:

@@ -154,3 +154,14 @@ def _carried(rest: str, options: Sequence[str], claim: str, repo: str) -> str:
     told = shlex.join([word for pair in pairs if f"{pair[0]} " not in rest for word in pair])
     shown = f"OUTLAST_CLAIM={shlex.quote(claim)} " if claim and _goes_on(rest) else ""
     return f"{shown}outlast {told} {rest}" if told else f"{shown}outlast {rest}"
+
+
+def lists_in(text: str) -> dict[str, str]:
+    """The lists of a text, each under its name in brackets; lines that begin with `#` say what they are."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        name = line[1:-1] if line.startswith("[") else name
+        found[name] = found.get(name, "") + ("" if line.startswith("[") else f"{line}\n")
+    return found

@@ -18,45 +18,23 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date, datetime
+from pathlib import Path
 
 from outlast.values.frozen import NamedTuple
+from outlast.values.text import lists_in
+
+_FILE = Path(__file__).with_name("words.txt")
+_LISTS = lists_in(_FILE.read_text("utf-8"))
 
 # Each a word and its other forms or short names.
-_FORMS = """
-go went gone, buy bought, make made, take took taken, get got gotten, give gave given, see saw seen, come came,
-know knew known, think thought, find found, tell told, feel felt, leave left, keep kept, begin began begun,
-write wrote written, run ran, sing sang sung, swim swam swum, teach taught, catch caught, bring brought,
-fight fought, meet met, win won, lose lost, spend spent, send sent, build built, sell sold, hold held, hear heard,
-speak spoke spoken, break broke broken, choose chose chosen, drive drove driven, ride rode ridden, eat ate eaten,
-fall fell fallen, grow grew grown, draw drew drawn, fly flew flown, throw threw thrown, wear wore worn, sleep slept,
-stand stood, understand understood, become became, drink drank drunk, forget forgot forgotten, hide hid hidden,
-say said, pay paid, lead led, lay laid, lie lay lain, shoot shot, show shown, sit sat, steal stole stolen,
-wake woke woken, child children kid kids, person people, man men, woman women, wife wives, life lives, foot feet,
-tooth teeth, mouse mice, mom mother mum, dad father, photo photos picture pictures pic pics, bike bicycle,
-tv television, movie film
-"""
 FORMS: dict[str, str] = {}  # by a form: its word
-for _line in _FORMS.split(","):
+for _line in _LISTS["forms"].split(","):
     _word, *_others = _line.split()
     for _other in _others:
         FORMS.setdefault(_other, _word)
 
 # Words of which one may stand where a goal says another.
-_ALIKE = """
-job work career occupation profession employment, pet dog puppy cat kitten, family relatives parents siblings,
-kid son daughter baby, husband wife spouse partner, brother sister sibling, hobby pastime interest passion,
-food meal dish cuisine, vacation trip travel holiday journey getaway roadtrip, sick ill unwell, car vehicle truck,
-house home apartment, shop store boutique, buy purchase, like love enjoy favorite, start begin launch open,
-end finish complete stop, fix repair mend patch, bug defect fault error, remove delete drop, add insert append,
-change edit modify update, song music tune, picture painting drawing art, city town, country nation,
-friend buddy pal, happy glad excited, sad upset, scared afraid, big large huge, small little tiny, fast quick,
-money cash income, school college university, class course lesson workshop, doctor physician, hospital clinic,
-test exam, gift present, party celebration, book novel, movie film show, game videogame,
-sport exercise workout fitness, ocean beach sea, mountain hike trail, nature outdoors forest, plan goal,
-help support assist, win victory, award prize trophy, lose defeat, injury hurt injured, accident crash,
-restaurant cafe diner
-"""
-ALIKE = tuple(frozenset(_line.split()) for _line in _ALIKE.split(","))
+ALIKE = tuple(frozenset(_line.split()) for _line in _LISTS["alike"].split(","))
 
 
 _UNSPACED = (
@@ -71,23 +49,10 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 # Words that hold English sentences together or ask, and say nothing of what is asked about.
-_FUNCTION = """
-a about above after again all also am an and any are as at be because been before being below between both but
-by can could d did do does doing don down during each few for from further had has have having he her here hers
-herself him himself his how i if in into is it its itself just ll m me more most my myself no nor not now of off
-on once only or other our ours ourselves out over own re s same she should so some such t than that the their
-theirs them themselves then there these they this those through to too under until up ve very was we were what
-when where which while who whom whose why will with would you your yours yourself yourselves
-"""
-FUNCTION_WORDS = frozenset(_FUNCTION.split())
+FUNCTION_WORDS = frozenset(_LISTS["function"].split())
 
 # Words by which English says when something was, or for how long.
-_TIME = """
-yesterday today tonight tomorrow ago last next since recently morning weekend day days week weeks month months
-year years hour hours monday tuesday wednesday thursday friday saturday sunday january february march april june
-july august september october november december
-"""
-TIME_WORDS = frozenset(_TIME.split())
+TIME_WORDS = frozenset(_LISTS["time"].split())
 
 
 # Words by which a goal names a kind of what is recalled.
