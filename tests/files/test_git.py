@@ -477,7 +477,7 @@ def test_whose_a_repository_is_and_its_settings_are_asked_for_once_and_again_whe
     log = logged(tmp_path, monkeypatch)
     assert asked.look(root)
     assert asked.look(root)
-    assert questions(log) == ["config", "rev-parse", "status", "status"]
+    assert questions(log) == ["config", "rev-parse", "status", "status", "status"]  # at last: what it does not read
     append(root / ".git" / "config", evil)
     log.unlink()
     assert asked.look(root)

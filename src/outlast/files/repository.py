@@ -276,22 +276,22 @@ def _plainly(path: str, flags: int) -> int:
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     """What git reads of its folder, but for the objects themselves: they are known by their digests."""
-    found = [entry for entry in _scanned(folder) if entry.name != _RUNS_NOT]
-    found += _scanned(*(f"{folder}/{name}" for name in ("info", "objects", "objects/info", "objects/pack")))
-    most, folders = len(found) + _ENTRIES, [os.path.join(folder, "refs")]
-    while folders and len(found) < most:
-        refs = _scanned(folders.pop())
-        folders += [entry.path for entry in refs if entry.is_dir(follow_symlinks=False)]
-        found += refs
-    return found
+    folders = [folder, *(f"{folder}/{name}" for name in ("info", "objects", "objects/info", "objects/pack"))]
+    found = [entry for entry in _scanned(folders) if entry.path != f"{folder}/{_RUNS_NOT}"]
+    return found + _scanned([f"{folder}/refs"], _ENTRIES)
 
 
-def _scanned(*folders: str) -> list[os.DirEntry[str]]:
-    """What is in the folders; nothing for one that cannot be read."""
+def _scanned(folders: list[str], deep: int = 0) -> list[os.DirEntry[str]]:
+    """What is in the folders, and in those in them until it is so much; nothing for one that cannot be read."""
     found: list[os.DirEntry[str]] = []
-    for folder in folders:
+    for folder in folders:  # more of them come
+        if deep and len(found) >= deep:
+            break
+        before = len(found)
         with suppress(OSError), os.scandir(folder) as entries:
             found += entries
+        if deep:
+            folders += [entry.path for entry in found[before:] if entry.is_dir(follow_symlinks=False)]
     return found
 
 

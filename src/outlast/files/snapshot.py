@@ -15,7 +15,6 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from hashlib import sha1, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -294,11 +293,14 @@ def _look_at(path: str, found: os.stat_result, content_bytes: int) -> Look:
         return Look(SeenFile("", 0, "folder", why="unreadable", bits=_bits(found)), None)
     if not stat.S_ISREG(found.st_mode):
         return Look(SeenFile("", 0, "special", why="special", bits=_bits(found)), None)
-    with _opened(path) as handle:
+    handle = os.open(path, _FILE)
+    try:
         found = os.fstat(handle)
         stamp = stamp_of(found) if time.time_ns() - found.st_ctime_ns > _TICK_NS else ""
         read = _read(handle, content_bytes)
         return Look(SeenFile(read.digest, read.size, _mode(found), bits=_bits(found), stamp=stamp), read.content)
+    finally:
+        os.close(handle)
 
 
 def stamp_of(found: os.stat_result) -> str:
@@ -340,8 +342,11 @@ def sight(root: Path, path: str, most_bytes: int | None = None) -> Sight:
         parts = _real_parts(root, path)
         if parts is None or any(map(never, parts)):
             return Sight(Bound("special", why="outside" if parts is None else "hidden"))
-        with _entered(root, parts[:-1]) as folder:
+        folder = _enter(root, parts[:-1])
+        try:
             return _sight(folder, parts[-1] if parts else ".", most_bytes)
+        finally:
+            os.close(folder)
     except OSError as error:
         return Sight(ABSENT if error.errno in GONE else Bound("special", why="unreadable"))
 
@@ -365,18 +370,16 @@ def can_be_a_path(path: str) -> bool:
         return False
 
 
-@contextmanager
-def _entered(root: Path, parts: Iterable[str]) -> Iterator[int]:
+def _enter(root: Path, parts: Iterable[str]) -> int:
     """The folder at the end of the names, entered without following a link."""
     handle = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
-    try:
-        for name in parts:
+    for name in parts:
+        try:
             inner = os.open(name, _FOLDER, dir_fd=handle)
+        finally:
             os.close(handle)
-            handle = inner
-        yield handle
-    finally:
-        os.close(handle)
+        handle = inner
+    return handle
 
 
 def _sight(folder: int, name: str, most_bytes: int | None) -> Sight:
@@ -388,11 +391,14 @@ def _sight(folder: int, name: str, most_bytes: int | None) -> Sight:
         return Sight(Bound("special", why="folder" if stat.S_ISDIR(found.st_mode) else "special"))
     if most_bytes is not None and found.st_size > most_bytes:
         return Sight(Bound(_plain_mode(found), size=found.st_size, why="too_large"))
-    with _opened(name, folder) as handle:
+    handle = os.open(name, _FILE, dir_fd=folder)
+    try:
         if not stat.S_ISREG((found := os.fstat(handle)).st_mode):
             return Sight(Bound("special", why="special"))
         read = _read(handle, FILE_BYTES)
         return Sight(Bound(_plain_mode(found), read.digest, _blob_id(handle, read), read.size), read.content)
+    finally:
+        os.close(handle)
 
 
 # -- content -----------------------------------------------------------------------------------------
@@ -406,15 +412,6 @@ class _Read(NamedTuple):
     line_ends: int  # that are CR LF
     is_text: bool
     content: bytes | None  # unless it is more than was asked for
-
-
-@contextmanager
-def _opened(name: str, folder: int | None = None) -> Iterator[int]:
-    handle = os.open(name, _FILE, dir_fd=folder)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _read(handle: int, content_bytes: int) -> _Read:

@@ -60,7 +60,7 @@ class _Heard(Struct):
 
     out: bytes = b""
     equal: int = 0
-    needed: int = 2  # more of them after each time that something had changed
+    needed: int = 1  # more of them after each time that something had changed
     mark: tuple[object, ...] = ()
     files: tuple[str, ...] = ()
     marks: list[Mark] = []
@@ -109,22 +109,25 @@ def _look_up(heard: _Heard, usable: Usable, answer: GitAnswer, rests_on: RestsOn
 
 def marks_of(paths: Iterable[str]) -> list[Mark]:
     """What changes with each file, or folder, and at last when it was changed; nothing for one that is not there."""
-    return [_mark(path) for path in paths]
+    marks: list[Mark] = []
+    for path in paths:
+        try:
+            seen = os.lstat(path)
+        except OSError:
+            marks.append(())
+            continue
+        which = (seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+        marks.append(_led_to(path, which) if stat.S_ISLNK(seen.st_mode) else which)
+    return marks
 
 
-def _mark(path: str) -> Mark:
+def _led_to(path: str, link: Mark) -> Mark:
+    """A link with what it leads to, and when either of them was changed."""
     try:
-        seen = os.lstat(path)
-        if not stat.S_ISLNK(seen.st_mode):
-            return (*_facts(seen), seen.st_ctime_ns)
         there = os.stat(path)
     except OSError:
-        return ()
-    return (*_facts(seen), *_facts(there), max(seen.st_ctime_ns, there.st_ctime_ns))
-
-
-def _facts(seen: os.stat_result) -> Mark:
-    return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+        return link
+    return (*link, there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, max(link[-1], there.st_ctime_ns))
 
 
 def newest_of(marks: list[Mark]) -> int:
