@@ -21,6 +21,8 @@ from urllib.parse import unquote
 import pytest
 import yaml
 
+from ..ready import completed
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKING_PAGES = [
@@ -177,8 +179,8 @@ def test_the_python_on_a_page_runs(page: Path, tmp_path: Path) -> None:
     name = page.stem.replace("-", "_").lower()
     program = tmp_path / f"{name}_page.py" if find_spec(name) else tmp_path / f"{name}.py"  # it would hide the package
     program.write_text(source + "\n", "utf-8")
-    done = subprocess.run(
-        [sys.executable, program.name],
+    done = completed(
+        (program.name,),
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.DEVNULL,

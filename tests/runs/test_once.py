@@ -21,7 +21,7 @@ from outlast.errors import (
     TaskDeclined,
 )
 from outlast.flows.loading import load
-from outlast.flows.spec import tree_of
+from outlast.flows.spec import source_of
 from outlast.runs.run import Options
 
 from ..kit.place import KNOBS, Place, ran, reach
@@ -206,7 +206,7 @@ def test_changed_code_gives_the_old_outcome_and_a_note(place: Place, amount: int
     def bill() -> Any:  # as another process would load it
         for name in [name for name in sys.modules if name.startswith("outlast_file_")]:
             del sys.modules[name]
-        tree_of.cache_clear()
+        source_of.cache_clear()
         return load(f"{path}:bill")
 
     path = place.script("bill.py", SCRIPT.format(amount=1, more=0))

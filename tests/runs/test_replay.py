@@ -171,7 +171,7 @@ def test_changed_code_of_a_step_is_named(place: Place, monkeypatch: pytest.Monke
     place.script("changing_numbers.py", FLOW.format(times=3, plus=0))
     for name in [name for name, module in sys.modules.items() if name.startswith("outlast_file_")]:
         monkeypatch.delitem(sys.modules, name)
-    specs.tree_of.cache_clear()
+    specs.source_of.cache_clear()
     assert codes(place.outlast.replay(outcome.run_id)) == [("code_changed", "double")]
 
 

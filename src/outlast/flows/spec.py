@@ -382,10 +382,15 @@ def code_of(function: Callable[..., Any]) -> str:
     return (digest_function(tree, function.__qualname__) or "") if tree else ""
 
 
-@lru_cache(maxsize=256)
 def tree_of(file: str) -> ast.Module | None:
     """A file as it is when the code is first asked for, near its import."""
+    source = source_of(file)
+    return parse(source) if source is not None else None
+
+
+@lru_cache(maxsize=256)  # its bytes: its tree is fifty times as large
+def source_of(file: str) -> bytes | None:
     try:
-        return parse(Path(file).read_bytes())
+        return Path(file).read_bytes()
     except OSError:
         return None
