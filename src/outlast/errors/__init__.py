@@ -47,8 +47,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from shlex import quote
-from string import Formatter
 from typing import TYPE_CHECKING, Any, cast, dataclass_transform
 
 if TYPE_CHECKING:
@@ -59,18 +57,17 @@ if TYPE_CHECKING:
     from outlast.errors.store import *
 
 
-class _CommandWords(Formatter):
-    """Formatting in which `{name!q}` is one word of a command, also where it has blanks or looks like an option."""
-
-    def convert_field(self, value: Any, conversion: str | None) -> Any:
-        if conversion != "q":
-            return super().convert_field(value, conversion)
-        return f"-- {quote(str(value))}" if str(value).startswith("-") else quote(str(value))
-
-
 def filled(template: str, facts: Mapping[str, Any]) -> str:
     """A text with the facts in it; a fact that is a word of a command is written `{name!q}`."""
-    return _CommandWords().vformat(template, (), facts)
+    words = {f"{name} word": _word(str(value)) for name, value in facts.items() if f"{{{name}!q}}" in template}
+    return template.replace("!q}", " word}").format_map({**facts, **words})
+
+
+def _word(value: str) -> str:
+    """One word of a command, also where it has blanks or looks like an option."""
+    from shlex import quote
+
+    return f"-- {quote(value)}" if value.startswith("-") else quote(value)
 
 
 class _Optional:

@@ -49,12 +49,10 @@ _ASKING = {
     "GIT_LITERAL_PATHSPECS": "1",
 }
 # Of the caller's own settings these stay; GIT_DIR, GIT_INDEX_FILE and the like speak of another repository.
-_STAYS = re.compile(
-    r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
-)
+_STAYS = r"GIT_(CEILING_DIRECTORIES|DISCOVERY_.*|EXEC_PATH|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|KEY_.*|VALUE_.*))"
 _READ = (b"HOME", b"XDG_CONFIG_HOME", b"PATH")  # and what begins with GIT_
 _OWN = ("local", "worktree")  # settings of the repository, and of one of its work trees
-_USERS = re.compile(r"filter\..*|core\.(?:attributesfile|excludesfile)", re.DOTALL)  # only the user's own count
+_USERS = r"(?s)filter\..*|core\.(?:attributesfile|excludesfile)"  # only the user's own count
 
 
 class GitLook:
@@ -376,7 +374,7 @@ def _is_plain(found: Repository, path: str) -> bool:
 def _replaced(told: Told) -> dict[str, str]:
     """The user's own values, or none, in the place of the repository's: an environment that says so."""
     users = {key: value for scope, key, value in told if scope not in _OWN}
-    own = sorted({key for scope, key, _ in told if scope in _OWN and _USERS.fullmatch(key)})
+    own = sorted({key for scope, key, _ in told if scope in _OWN and re.fullmatch(_USERS, key)})
     first = _count()
     said: dict[str, str] = {}
     for number, key in enumerate(own, first):
@@ -415,7 +413,7 @@ def _start(
     """A git that is at work; None when there is none, or it cannot be started."""
     if not (program := _program()):
         return None
-    stays = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or _STAYS.fullmatch(name)}
+    stays = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or re.fullmatch(_STAYS, name)}
     try:
         process = subprocess.Popen(
             [program, "--no-pager", *_OPTIONS, *command],

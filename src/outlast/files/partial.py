@@ -19,7 +19,7 @@ from posixpath import relpath
 from msgspec import Struct
 
 from outlast.errors import DiskFull, EditedSince, NotRestorable
-from outlast.files.ask_git import ask
+from outlast.files.ask_git import ask, top_of
 from outlast.files.changes import (
     GIT_PATHS,
     FileChange,
@@ -80,6 +80,8 @@ def changed_by_git(root: Path) -> tuple[str, ...]:
     They say where to look and decide nothing: without git, outside of a work tree, or when git takes longer than
     five seconds, there are none.
     """
+    if top_of(root) is None:
+        return ()
     status = _git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     prefix = _git(root, "rev-parse", "--show-prefix") if status else ""
     paths = (field[3:].rstrip("/") for field in status.split("\0") if field)  # after two letters and a blank

@@ -172,7 +172,7 @@ def _alike(one: str, two: str) -> bool:
 
 
 def _signs(part: str) -> list[str]:
-    return ["?" if len(sign) > 1 else sign for sign in _SIGN.findall(part)]
+    return ["?" if len(sign) > 1 else sign for sign in re.findall(_SIGN, part)]
 
 
-_SIGN = re.compile(r"\[!?\]?[^]]{0,300}\]|.", re.DOTALL)  # a set, or one character; no name is longer
+_SIGN = r"(?s)\[!?\]?[^]]{0,300}\]|."  # a set, or one character; no name is longer

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 else:
     parse = late("urllib.parse")  # a hook spells no remote
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 
 
 def spelled(url: str, top: str) -> str:
     """A remote in its one spelling: `host/path`, or a real path of this machine; "" for what is neither."""
     scheme, mark, rest = url.partition("://")
-    if mark and _SCHEME.fullmatch(scheme):
+    if mark and re.fullmatch(_SCHEME, scheme):
         host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
         path = parse.unquote(slash + path)
         return _local(path) if scheme.lower() == "file" else _remote(host, path)
@@ -63,7 +63,7 @@ def _local(path: str) -> str:
     return real.removesuffix("/.git").removesuffix(".git")
 
 
-_SYSTEM = re.compile(r"/proc|/sys|/dev/(?!shm\Z)[^/]*")  # shared memory is a file system like any other
+_SYSTEM = r"/proc|/sys|/dev/(?!shm\Z)[^/]*"  # shared memory is a file system like any other
 _LINE_BYTES = 4096
 _ALTERNATES_BYTES = 1 << 16
 _ENTRIES = 5000  # of refs that are looked at: git reads one as a commit's id, and nothing else of it
@@ -331,7 +331,7 @@ def followed(path: str) -> str:
         if not here:
             continue
         done = os.path.join(done, here)
-        if _SYSTEM.fullmatch(done) or hops > _HOPS:
+        if re.fullmatch(_SYSTEM, done) or hops > _HOPS:
             raise LeadsOut(path, f"leads to {done!r}", always=True)
         with suppress(OSError):  # no link, or nothing at all
             to = os.readlink(done)

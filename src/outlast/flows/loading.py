@@ -9,7 +9,6 @@ A Python flow looked for in its source: nothing is imported, and none of its cod
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 from outlast.errors import FlowNotFound, RunsOnImport
 from outlast.flows.code import assigns, function_in, parse
+from outlast.values.codec import identity
 
 
 def why_missing(place: str, name: str, folder: Path) -> str:
@@ -237,7 +237,7 @@ def _from_file(place: str, paths: list[str]) -> ModuleType:
 
 
 def _loaded_name(path: str) -> str:
-    return "outlast_file_" + hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:16]
+    return "outlast_file_" + identity(os.path.realpath(path).encode())[:16]
 
 
 def _loaded(path: str) -> ModuleType:

@@ -69,7 +69,7 @@ class Retry(Struct, frozen=True):
 NO_RETRY = Retry()
 
 
-_RATE = re.compile(r"([1-9][0-9]{0,8})\s*/\s*([smhd])\w*")
+_RATE = r"([1-9][0-9]{0,8})\s*/\s*([smhd])\w*"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 LANE = "\x1f"  # between a flow and a value in the name of a lane: it cannot be printed, and names can
 
@@ -113,7 +113,7 @@ NO_LIMITS = FlowLimits()
 
 def rate_of(text: str) -> tuple[int, int] | None:
     """How many in how many microseconds; None when that is none."""
-    found = _RATE.fullmatch(text.strip()) if isinstance(text, str) else None
+    found = re.fullmatch(_RATE, text.strip()) if isinstance(text, str) else None
     return (int(found[1]), _UNITS[found[2]] * 1_000_000) if found else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -20,9 +20,11 @@ from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.home.place import check_name
 from outlast.ledger.lease import Process
-from outlast.store.contract import Reading, Writing
 from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.store.contract import Reading, Writing
 
 Door = Literal["python", "cli", "http", "mcp", "hook"]
 

@@ -21,12 +21,12 @@ import msgspec
 
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Beat, Process
-from outlast.store.contract import Writing
 from outlast.values.codec import identity
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.store.contract import Writing
 
 
 _TERMINAL = 4  # where a process's terminal stands in its stat, after the name

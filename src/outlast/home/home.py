@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -33,8 +33,14 @@ from outlast.ledger.lease import Beat, Process
 from outlast.secrets import SecretRules, read_own
 from outlast.store import OpenedStore, bucket_of, url_of
 from outlast.store import open as open_store
-from outlast.store.contract import InterruptRow, Reading, RunRow, Store
-from outlast.store.contract.blobs import Blobs, BlobsWanted
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.store.contract import InterruptRow, Reading, RunRow, Store
+    from outlast.store.contract import blobs as blobs_contract
+    from outlast.store.contract.blobs import Blobs
+else:
+    blobs_contract = late("outlast.store.contract.blobs")
 
 
 def nobody(line: str) -> None:
@@ -86,7 +92,7 @@ class Home(msgspec.Struct, eq=False):
         """The same home for who sees these scopes only."""
         from outlast.store.bound import BoundStore
 
-        return msgspec.structs.replace(self, store=cast(Store, BoundStore(self.store, scopes)))
+        return msgspec.structs.replace(self, store=cast("Store", BoundStore(self.store, scopes)))
 
     def close(self) -> None:
         """Let go of the files. Its process is forgotten: it holds nothing any more."""
@@ -138,7 +144,7 @@ def open_home(
 
 def _open_store(found: FoundHome, tenant: str, folder: Path, options: Mapping[str, Any]) -> OpenedStore:
     """The ledger and its content: in the folder, or in a database that many machines share."""
-    wanted = BlobsWanted(
+    wanted = blobs_contract.BlobsWanted(
         found.blobs or os.environ.get("OUTLAST_BLOBS") or str(given_in(found.path).get("blobs") or ""),
         restored=lambda: came.backup if (came := restoration_of(found.path)) else "",
         beside=lambda: _bucket_beside(found, tenant),

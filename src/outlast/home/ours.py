@@ -139,7 +139,7 @@ def trusted() -> frozenset[str]:
 
 
 ID = ".id"
-_ID = re.compile(rb"[0-9a-f]{32}")
+_ID = rb"[0-9a-f]{32}"
 _LEFT_BY_MAKING = {ID, ".gitignore"}
 
 
@@ -226,7 +226,7 @@ def id_of(home: str) -> bytes:
         found = b""
     finally:
         os.close(handle)
-    return found if _ID.fullmatch(found) else b""
+    return found if re.fullmatch(_ID, found) else b""
 
 
 def _mark(home: str) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from outlast.home import ours
 from outlast.home.settings import close_home
 from outlast.store import inspect, tenants_in
 from outlast.values import private
+from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import make_folder, open_file, read_plain, write_file
 
@@ -50,7 +50,7 @@ def write_restoration(home: Path, what: Restoration) -> None:
         file.write(msgspec.json.encode(what) + b"\n")
 
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SAFE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 FOLDER = ".outlast"
 IN_DATABASE = (
     "this works on the folder of a home, and its ledger is in PostgreSQL: copy that with pg_dump or a backup of the"
@@ -59,7 +59,7 @@ IN_DATABASE = (
 DATABASES = ("postgresql://", "postgres://")  # how the name of a home begins whose ledger is in one
 MADE = ".made"  # in a home: what was made in it
 OWN = ("runs", "keys", "hooks", "settings", "config", "secrets", "flows", "blobs", "work", "cache", "backups")
-_OF_FILES = re.compile(r".*\.(db|db-wal|db-shm|db-journal|ya?ml|json|toml|log|lock|tmp|part|bak)")
+_OF_FILES = r".*\.(db|db-wal|db-shm|db-journal|ya?ml|json|toml|log|lock|tmp|part|bak)"
 
 
 class FoundHome(NamedTuple):
@@ -151,7 +151,7 @@ def folder_beside(url: str) -> Path:
     parts = urlsplit(url)
     named = parts._replace(netloc=f"{parts.username or ''}@{parts.hostname or ''}:{parts.port or ''}").geturl()
     share = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(share).expanduser() / "outlast" / sha256(named.encode()).hexdigest()[:32]
+    return Path(share).expanduser() / "outlast" / identity(named.encode())
 
 
 def near() -> Path:
@@ -182,9 +182,9 @@ def project_of(home: Path) -> Path | None:
 
 def check_tenant(tenant: str) -> str:
     """A tenant's name. Raises NameInvalid for one that could leave the home, or be one of its own files."""
-    if not isinstance(tenant, str) or not _SAFE.fullmatch(tenant):
+    if not isinstance(tenant, str) or not re.fullmatch(_SAFE, tenant):
         raise NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
-    if tenant.lower() in OWN or _OF_FILES.fullmatch(tenant.lower()):
+    if tenant.lower() in OWN or re.fullmatch(_OF_FILES, tenant.lower()):
         raise NameInvalid("tenant", tenant, "a home keeps files of its own under such names; choose another")
     return tenant
 

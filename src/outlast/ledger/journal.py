@@ -15,14 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from outlast.errors import IntegrityBroken
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = late("hashlib")
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
@@ -123,7 +128,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         if kept is None or type(kept) is bytes:
             return kept
         found = self.stored
-        if found is None or self.header[-66:-2] != sha256(found).hexdigest().encode():
+        if found is None or self.header[-66:-2] != hashlib.sha256(found).hexdigest().encode():
             record = f"entry {kept.of}{self.seq}"  # type: ignore[union-attr]
             raise IntegrityBroken(record, "its payload was changed or removed while it was looked at")
         return found
@@ -162,22 +167,22 @@ def entry(header: Header, payload: Payload | None = None) -> JournalEntry:
 
 def genesis(run_id: str, flow: str, task: str, inputs_digest: str) -> bytes:
     """The hash before the first entry: it ties a chain to its run, so entries of another run do not fit."""
-    return sha256(f"outlast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
+    return hashlib.sha256(f"outlast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
 
 
 def genesis_of_anchor(anchor_id: str, scope: str, anchor: str) -> bytes:
     """The same for the journal of a handoff's anchor."""
-    return sha256(f"outlast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
+    return hashlib.sha256(f"outlast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
 
 
 def print_of(header: bytes) -> str:
     """A header, in short: what a mark remembers of an older entry."""
-    return sha256(header).hexdigest()[:32]
+    return hashlib.sha256(header).hexdigest()[:32]
 
 
 def link(before: bytes, header: bytes) -> bytes:
     """The hash of an entry that follows `before`."""
-    return sha256(before + header).digest()
+    return hashlib.sha256(before + header).digest()
 
 
 class Break(NamedTuple):
@@ -201,10 +206,10 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
             seq, header, entry_hash, payload = row.seq, row.header, row.hash, row.kept
             if seq != expected:
                 return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {seq})")
-            if sha256(before + header).digest() != entry_hash:  # `link`, written out
+            if hashlib.sha256(before + header).digest() != entry_hash:  # `link`, written out
                 return Break(f"entry {run_id}/{seq}", "its header or its place in the chain was changed")
             if payload is not None:
-                if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
+                if header[-66:-2] != hashlib.sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
                     return Break(f"entry {run_id}/{seq}", "its payload was changed")
             elif not header.endswith(b',""]'):  # the header names one
                 return Break(f"entry {run_id}/{seq}", "its payload is missing")

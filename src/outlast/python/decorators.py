@@ -28,9 +28,8 @@ from outlast.flows.spec import (
 )
 from outlast.python import rooms
 from outlast.resources.provider import register
-from outlast.runs.attempt import CURRENT
-from outlast.runs.call_plain import call_plain, outside_arguments, refuse_misplaced
 from outlast.runs.step import StepSpec, Work
+from outlast.values.ambient import CURRENT
 from outlast.values.text import duration, nearest
 
 if TYPE_CHECKING:
@@ -77,15 +76,15 @@ class Step(Generic[P, T]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         frame = CURRENT.get()
         if frame is None or frame.attempt is not None:  # hardly ever: not in a run's body, or in a step of it
-            refuse_misplaced(self.spec)
-            given: T = self.spec.function(*args, **outside_arguments(self.spec, kwargs))
+            rooms.call_plain.refuse_misplaced(self.spec)
+            given: T = self.spec.function(*args, **rooms.call_plain.outside_arguments(self.spec, kwargs))
             return given
         made: T = self._call(frame, self.spec, args, kwargs)
         return made
 
     @functools.cached_property
     def _call(self) -> Callable[..., Any]:
-        return rooms.call_async.call_async if self.spec.is_async else call_plain
+        return rooms.call_async.call_async if self.spec.is_async else rooms.call_plain.call_plain
 
     def __repr__(self) -> str:
         return f"<{self.spec.kind} {self.spec.name}>"

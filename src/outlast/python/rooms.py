@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from outlast.runs import body as body
     from outlast.runs import branches as branches
     from outlast.runs import call_async as call_async
+    from outlast.runs import call_plain as call_plain
     from outlast.runs import decisions as decisions
     from outlast.runs import find as find
     from outlast.runs import fork as fork
     from outlast.runs import home_events as home_events
     from outlast.runs import journal as journal
     from outlast.runs import look as look
+    from outlast.runs import os_signals as os_signals
     from outlast.runs import outcomes as outcomes
     from outlast.runs import outlook as outlook
     from outlast.runs import same_flow as same_flow
@@ -69,8 +71,8 @@ _PLACES = {
     "outlast.home": "claimer",
     "outlast.python": "named_flows",
     "outlast.runs": """
-        begin body branches call_async decisions find fork home_events journal look outcomes outlook
-        same_flow start timeline
+        begin body branches call_async call_plain decisions find fork home_events journal look os_signals
+        outcomes outlook same_flow start timeline
     """,
     "outlast.runs.outputs": "files restore workspace",
     "outlast.runs.queues": "engine expiry limit queue workers",

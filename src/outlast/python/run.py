@@ -16,10 +16,8 @@ from outlast.home.home import run_row
 from outlast.ids import chance
 from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
-from outlast.runs.attempt import CURRENT, Frame, StepCall
-from outlast.runs.call_plain import call_plain, drive_plain
-from outlast.runs.execution import Execution
 from outlast.runs.waits.interrupt import NO_DEFAULT
+from outlast.values.ambient import CURRENT
 from outlast.values.codec import decode
 from outlast.values.late import late
 
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from outlast.python.workspace import RunWorkspace
     from outlast.runs import child
     from outlast.runs import map as waiting
+    from outlast.runs.attempt import Frame, StepCall
     from outlast.runs.child import Child
+    from outlast.runs.execution import Execution
     from outlast.runs.map import Failed, Ok
     from outlast.runs.waits.ask import Deadline
     from outlast.store.contract import RunRow
@@ -253,7 +253,7 @@ class _Run:
         return child.spawn(self._frame(), spec_of(flow), args, kwargs)
 
     def _frame(self) -> Frame:
-        frame = CURRENT.get()
+        frame: Frame | None = CURRENT.get()
         if frame is None or frame.execution is not self._execution:
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
@@ -332,7 +332,7 @@ class Run(_Run):
         frame = self._frame()
         if frame.attempt is not None:
             return Step(spec)(*args, **kwargs)
-        return call_plain(frame, spec, args, kwargs, call_id)
+        return rooms.call_plain.call_plain(frame, spec, args, kwargs, call_id)
 
     @overload
     def map(
@@ -392,7 +392,7 @@ class Run(_Run):
         """
         collect = _check_map(concurrency, on_error)
         asked = self._asked(function, items, key)
-        return waiting.map_plain(self._execution, asked, concurrency, drive_plain, collect=collect)
+        return waiting.map_plain(self._execution, asked, concurrency, rooms.call_plain.drive_plain, collect=collect)
 
     @overload
     def pause_for(

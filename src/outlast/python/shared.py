@@ -24,17 +24,7 @@ from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources import NOTHING
-from outlast.runs import os_signals as signals
 from outlast.runs.live import Executor, Live
-from outlast.runs.look import (
-    home_facts,
-    open_interrupts,
-    outcome_now,
-    record_now,
-    record_with_state,
-    run_attempts,
-    run_receipts,
-)
 from outlast.runs.run import ENGINES, UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus
 from outlast.runs.run import Options as Options
 from outlast.runs.run import check_options as check_options
@@ -61,6 +51,7 @@ if TYPE_CHECKING:
     from outlast.runs.find import RunsSoFar as RunsSoFar
     from outlast.runs.home_events import HomeEvents
     from outlast.runs.look import Displaced
+    from outlast.runs.os_signals import OsSignals
     from outlast.runs.outcomes import Awaited
     from outlast.runs.outputs.files import Output
     from outlast.runs.outputs.restore import RestoredOutputs
@@ -282,11 +273,12 @@ class Shared:
         AmbiguousPrefix.
         """
         found = self._row(run_id)
-        return record_with_state(self._caller, found) if state else record_now(self._caller, found)
+        look = rooms.look.record_with_state if state else rooms.look.record_now
+        return look(self._caller, found)
 
     def _outcome(self, run_id: str) -> Outcome[Any]:
         """How a run stands, without running anything."""
-        return outcome_now(self._caller, self._row(run_id))
+        return rooms.look.outcome_now(self._caller, self._row(run_id))
 
     def runs(
         self,
@@ -345,11 +337,11 @@ class Shared:
 
     def receipts(self, run_id: str) -> list[Receipt]:
         """One receipt per attempt, in the order in which they were written."""
-        return run_receipts(self._home, run_id)
+        return rooms.look.run_receipts(self._home, run_id)
 
     def _attempts(self, run_id: str) -> Attempts:
         """The same one by one: each is made of what the store has when it is asked for."""
-        return run_attempts(self._home, run_id)
+        return rooms.look.run_attempts(self._home, run_id)
 
     def _whole(self, run_id: str) -> tuple[RunRecord, Attempts]:
         """`get` and these, of one reading of its journal. Raises IntegrityBroken where they cannot be read."""
@@ -426,7 +418,7 @@ class Shared:
 
     def interrupts(self, run_id: str | None = None) -> list[Interrupt]:
         """Every open wait, or those of one run."""
-        return open_interrupts(self._home, run_id)
+        return rooms.look.open_interrupts(self._home, run_id)
 
     def interrupt(self, interrupt_id: str) -> Interrupt:
         """A wait by its id or a unique prefix of it, also one that is over. Raises InterruptNotFound."""
@@ -524,7 +516,7 @@ class Shared:
 
     def facts(self) -> dict[str, Any]:
         """What this home stands on: versions, paths, settings, sizes, runs by status."""
-        return home_facts(self._home)
+        return rooms.look.home_facts(self._home)
 
     def export(self, run_id: str, path: str | Path, *, move: bool = False, force: bool = False) -> Exported:
         """A run and its children as one file: a copy to look at, or with `move` the run itself, which leaves here."""
@@ -635,9 +627,9 @@ class Shared:
         )
         self._caller.tokens.update(claims)
 
-    def signals(self) -> signals.OsSignals:
+    def signals(self) -> OsSignals:
         """For a block in the main thread of a program of its own: SIGINT and SIGTERM let the step under way finish."""
-        return signals.OsSignals(self._executor, own_process=True)
+        return rooms.os_signals.OsSignals(self._executor, own_process=True)
 
     def stop(self, *, now: bool = False, by: Literal["shutdown", "person"] = "shutdown") -> bool:
         """Ask every run of this process to stop at its next step, or `now`: then commands under way are ended too.

@@ -42,7 +42,7 @@ NETWORK = frozenset(
 )
 
 _TABLE = Path("/proc/self/mountinfo")
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = r"\\([0-7]{3})"
 
 
 def sync_file(path: Path) -> None:
@@ -99,7 +99,7 @@ def filesystem_of(path: Path, table: Path = _TABLE) -> str:
     best, kind = "", ""
     for line in filter(None, lines):
         before, _, after = line.partition(" - ")
-        mount = _OCTAL.sub(lambda found: chr(int(found[1], 8)), before.split(" ")[4])  # a space is \040
+        mount = re.sub(_OCTAL, lambda found: chr(int(found[1], 8)), before.split(" ")[4])  # a space is \040
         inside = mount == "/" or target == mount or target.startswith(mount + "/")
         if inside and len(mount) >= len(best):
             best, kind = mount, after.split()[0]

@@ -9,17 +9,23 @@ And digests of bytes, one hash everywhere: SHA-256, in hex; identities use its f
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from hashlib import sha256
 from pathlib import PurePath
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from outlast.errors import ValueRefused
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import dataclasses
+    import hashlib
+else:
+    dataclasses = late("dataclasses")
+    hashlib = late("hashlib")
 
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
 INJECT = "pass live objects by inject(…); steps take and return values"
@@ -27,12 +33,12 @@ INJECT = "pass live objects by inject(…); steps take and return values"
 
 def digest(data: bytes) -> str:
     """The whole SHA-256, for content that must be proven."""
-    return sha256(data).hexdigest()
+    return hashlib.sha256(data).hexdigest()
 
 
 def identity(data: bytes) -> str:
     """The first half, for telling inputs and code apart."""
-    return sha256(data).hexdigest()[:32]
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def _to_json(value: Any) -> Any:
@@ -117,7 +123,7 @@ def digest_inputs(arguments: dict[str, Any], path: str) -> str:
     if b"null" in raw:  # NaN and infinity encode as null, and would be taken for None
         for where, item in _walk(arguments, path):
             _refuse_nan(where, item)
-    return sha256(raw).hexdigest()[:32]  # `identity`, without a call more in every step
+    return hashlib.sha256(raw).hexdigest()[:32]  # `identity`, without a call more in every step
 
 
 def pack_json(value: Any, path: str) -> bytes:

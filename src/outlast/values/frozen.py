@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections import namedtuple
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -15,6 +16,47 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
+    from collections import _tuplegetter
+
+    @cache
+    def _getter(index):
+        return _tuplegetter(index, f"Alias for field number {index}")
+
+    class _Row(tuple):
+        """What every tuple with named fields does, in one place."""
+
+        __slots__ = ()
+
+        def __new__(cls, *values, **named):
+            """Compiles what makes values of the class: with the first of them, as many classes never have one."""
+            kind = next(each for each in cls.__mro__ if "_fields" in each.__dict__)
+            like = namedtuple(kind.__name__, kind._fields, defaults=kind._field_defaults.values())
+            like.__new__.__annotations__ = kind.__annotations__
+            kind.__new__ = like.__new__
+            return kind.__new__(cls, *values, **named)
+
+        @classmethod
+        def _make(cls, values):
+            made = tuple.__new__(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+            return made
+
+        def _replace(self, /, **changed):
+            made = self._make(map(changed.pop, self._fields, self))
+            if changed:
+                raise ValueError(f"Got unexpected field names: {list(changed)!r}")
+            return made
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            told = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+            return f"{type(self).__name__}({told})"
+
+        def __getnewargs__(self):
+            return tuple(self)
 
     class _Rows(type):
         """Makes a tuple with named fields of a class body."""
@@ -22,14 +64,11 @@ else:
         def __new__(cls, name, bases, body):
             if not bases:
                 return super().__new__(cls, name, bases, body)
-            types = body.get("__annotations__", {})
-            defaults = [body.pop(each) for each in types if each in body]
-            made = namedtuple(name, types, defaults=defaults, module=body["__module__"])
-            made.__annotations__ = made.__new__.__annotations__ = types
-            made.__orig_bases__ = (typing.NamedTuple,)
-            for key in body.keys() - {"__annotations__", "__module__"}:
-                setattr(made, key, body[key])
-            return made
+            fields = tuple(body.get("__annotations__", ()))
+            body["_field_defaults"] = {each: body[each] for each in fields if each in body}
+            body |= {each: _getter(index) for index, each in enumerate(fields)}
+            body |= {"__slots__": (), "_fields": fields, "__match_args__": fields}
+            return type(name, (_Row,), {**body, "__orig_bases__": (typing.NamedTuple,)})
 
     class NamedTuple(metaclass=_Rows):
         """That of `typing`. Defaults come last, as there; its annotations stay the texts they are in the source."""

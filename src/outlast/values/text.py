@@ -4,12 +4,20 @@ meant. Pure.
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import json
+    import shlex
+    import unicodedata
+else:
+    json = late("json")
+    shlex = late("shlex")
+    unicodedata = late("unicodedata")
 
 FOREVER = 1e11  # seconds: 3,000 years, still a time that a calendar can name
 _DURATION = r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?"

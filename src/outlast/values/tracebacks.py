@@ -25,7 +25,7 @@ _LIBRARY = os.path.dirname(os.__file__)
 _CARRIERS = tuple(os.path.join(_LIBRARY, name) for name in (f"asyncio{os.sep}", "threading.py", "contextlib.py"))
 
 
-_INNER_NAME = re.compile(r"^outlast_file_[0-9a-f]{16}\.", re.MULTILINE)  # of a module that was loaded from a file
+_INNER_NAME = r"(?m)^outlast_file_[0-9a-f]{16}\."  # of a module that was loaded from a file
 
 
 def is_ours(filename: str) -> bool:
@@ -50,7 +50,7 @@ def text_of(error: BaseException) -> str:
     made = TracebackException.from_exception(error)
     for each, told in _pairs(error, made, set()):
         told.stack = _Folded(told.stack, each)  # type: ignore[assignment]
-    return _INNER_NAME.sub("", "".join(made.format()))
+    return re.sub(_INNER_NAME, "", "".join(made.format()))
 
 
 def own_place(error: BaseException | None) -> str:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from outlast.values.frozen import NamedTuple
 
 SIZE_LIMIT, NODE_LIMIT, DEPTH_LIMIT = 1 << 20, 20_000, 40
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _TAG = "tag:yaml.org,2002:"
 _ADVICE = {  # by a part of what the parser says
     "mapping values": "put a text that contains `: ` in quotes, or after `|` on lines of its own",
@@ -89,7 +89,7 @@ def _decoded(data: bytes) -> str:
         raise UnreadableFlowFile(
             line, f"byte {data[error.start]:#04x} is not UTF-8", "save the file as UTF-8"
         ) from error
-    if found := _UNPRINTABLE.search(text):
+    if found := re.search(_UNPRINTABLE, text):
         line = text.count("\n", 0, found.start()) + 1
         raise UnreadableFlowFile(
             line, f"there is the control character {found[0]!r}", 'write it as "\\x…" in double quotes'

@@ -117,8 +117,8 @@ ARTICLES = {
     "json": "a JSON value",
 }
 _PYTHON: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,999})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+_INTEGER = r"0|-?[1-9][0-9]{0,999}"
+_NUMBER = r"-?(0|[1-9][0-9]{0,999})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?"
 _LONGEST = (1 << 17) - 1  # bytes of NAME=value: Linux takes no longer variable
 
 
@@ -157,10 +157,10 @@ def _typed(value: Any, kind: str, words: bool) -> Any:
     """A text as the type that is wanted, where it says that plainly; else the value as it is."""
     if not isinstance(value, str):
         return value
-    if kind == "integer" and _INTEGER.fullmatch(value):
+    if kind == "integer" and re.fullmatch(_INTEGER, value):
         return int(value)
-    if kind == "number" and _NUMBER.fullmatch(value):
-        return int(value) if _INTEGER.fullmatch(value) else float(value)
+    if kind == "number" and re.fullmatch(_NUMBER, value):
+        return int(value) if re.fullmatch(_INTEGER, value) else float(value)
     if kind == "boolean" and value in ("true", "false"):
         return value == "true"
     return _parsed(value) if kind == "json" and words else value

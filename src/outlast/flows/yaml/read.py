@@ -101,7 +101,7 @@ def _nodes(drafts: tuple[MappingDraft, ...]) -> tuple[Node, ...]:
 
 # -- `flow:`: which file is meant, and its inputs -----------------------------------------------------
 
-_REFERENCE = re.compile(r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))")
+_REFERENCE = r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))"
 _WIDER = {("integer", "number")}  # a value of the first is one of the second too
 
 
@@ -126,7 +126,7 @@ def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[st
 
 
 def _meant(value: Any, inputs: Mapping[str, Any], item: Any) -> Any:
-    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_REFERENCE, value) if isinstance(value, str) else None
     if found is None:
         return value
     return item if found[2] is None else next(inputs[name] for name in inputs if name.upper() == found[2])
@@ -200,7 +200,7 @@ def _other_file(name: str, path: Path) -> str:
 def _check_references(draft: MappingDraft, own: Mapping[str, Input], in_foreach: bool, problems: Problems) -> None:
     known = {name.upper(): name for name in own}
     for name, node in _written(draft):
-        found = _REFERENCE.fullmatch(node.text) if node.shape == "text" else None
+        found = re.fullmatch(_REFERENCE, node.text) if node.shape == "text" else None
         if found is None:
             continue
         path = inside(inside(draft.path, "inputs"), name)
@@ -241,7 +241,7 @@ def _check_inputs(
 
 
 def _fault(wanted: Input, value: Any, own: Mapping[str, Input]) -> str:
-    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_REFERENCE, value) if isinstance(value, str) else None
     if found is None:
         fault = misfit(wanted.type, bound_to(wanted, value))
         return f"{wanted.name} {fault}" if fault else ""

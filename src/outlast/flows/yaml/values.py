@@ -26,9 +26,9 @@ BAD: Any = object()  # stands for a value that could not be read; the reason is 
 LONGEST = (1 << 17) - 1  # bytes: Linux takes no longer single argument, and no longer NAME=value
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}"
 VARIABLE = r"(?!OUTLAST_)[A-Za-z_][A-Za-z0-9_]*"
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,999}")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_LIKE_A_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*+(?:\.[0-9_]*+)?)([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+")
+_INTEGER = r"0|-?[1-9][0-9]{0,999}"
+_NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+_LIKE_A_NUMBER = r"[-+]?(\.[0-9]+|[0-9][0-9_]*+(?:\.[0-9_]*+)?)([eE][-+]?[0-9]+)?|0[xob][0-9a-fA-F_]+"
 _SHAPES = {"list": "a list", "mapping": "a mapping"}
 _TAGS = {
     "int": "a number", "float": "a number", "bool": "a truth value", "null": "empty", "timestamp": "a date",
@@ -204,7 +204,7 @@ def count(least: int, most: int | None = None) -> Kind:
     """A whole number between two limits."""
 
     def read(node: Tree, path: str, problems: Problems) -> Any:
-        if node.tag != "int" or not _INTEGER.fullmatch(node.text):
+        if node.tag != "int" or not re.fullmatch(_INTEGER, node.text):
             return wrong(node, path, problems, "a whole number in plain digits")
         found = int(node.text)
         if found < least or (most is not None and found > most):
@@ -217,7 +217,7 @@ def count(least: int, most: int | None = None) -> Kind:
 
 
 def _read_duration(node: Tree, path: str, problems: Problems) -> Any:
-    plain = node.tag in ("int", "float") and _NUMBER.fullmatch(node.text) and len(node.text) < 100
+    plain = node.tag in ("int", "float") and re.fullmatch(_NUMBER, node.text) and len(node.text) < 100
     if node.shape != "text" or not (plain or node.tag == "str"):
         return wrong(node, path, problems, "a duration such as 90s, 10m, 48h")
     try:
@@ -256,7 +256,7 @@ def _read_env(node: Tree, path: str, problems: Problems) -> Any:
 
 def _read_setting(node: Tree, path: str, problems: Problems) -> Any:
     """A variable's value: text, or a number that can be read in one way only, as it is written."""
-    if node.shape == "text" and node.tag in ("int", "float") and _NUMBER.fullmatch(node.text):
+    if node.shape == "text" and node.tag in ("int", "float") and re.fullmatch(_NUMBER, node.text):
         return node.text
     return read_text(node, path, problems)
 
@@ -279,7 +279,7 @@ def read_json(node: Tree, path: str, problems: Problems) -> Any:
         return BAD if found is BAD else list(found)
     if node.shape == "mapping":
         return read_object(node, path, problems)
-    if node.tag == "str" and not (node.plain and _LIKE_A_NUMBER.fullmatch(node.text)):
+    if node.tag == "str" and not (node.plain and re.fullmatch(_LIKE_A_NUMBER, node.text)):
         return read_text(node, path, problems)
     if node.tag in ("bool", "null") and node.text.lower() in ("true", "false", "null", "~", ""):
         return {"true": True, "false": False}.get(node.text.lower())
@@ -294,9 +294,9 @@ def read_object(node: Tree, path: str, problems: Problems) -> Any:
 
 
 def _read_number(node: Tree, path: str, problems: Problems) -> Any:
-    if node.tag == "int" and _INTEGER.fullmatch(node.text):
+    if node.tag == "int" and re.fullmatch(_INTEGER, node.text):
         return int(node.text)
-    if node.tag == "float" and _NUMBER.fullmatch(node.text) and math.isfinite(float(node.text)):
+    if node.tag == "float" and re.fullmatch(_NUMBER, node.text) and math.isfinite(float(node.text)):
         return float(node.text)
     if node.tag not in _TAGS:
         return wrong(node, path, problems, "a JSON value")

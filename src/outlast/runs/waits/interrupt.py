@@ -62,7 +62,7 @@ def is_for_people(kind: str) -> bool:
     return kind not in BY_THEMSELVES
 
 
-_OF_A_MAP = re.compile(r"(?:^|/)([^/~]+)\[\d+\]/\1(?:~|$)")
+_OF_A_MAP = r"(?:^|/)([^/~]+)\[\d+\]/\1(?:~|$)"
 
 
 class _QuestionFacts(dict[str, Any]):
@@ -148,7 +148,7 @@ class Interrupt(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name of the step that waits, without scope and number."""
-        mapped = _OF_A_MAP.search(self.step)  # its item's key may have any of these signs
+        mapped = re.search(_OF_A_MAP, self.step)  # its item's key may have any of these signs
         return mapped[1] if mapped else self.step.rpartition("/")[2].partition("~")[0]
 
     @property

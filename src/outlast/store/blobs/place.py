@@ -15,8 +15,8 @@ from outlast.values.text import duration
 
 SCHEME = "s3://"
 PATIENCE_SECONDS = 60.0
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_PREFIX = re.compile(r"[A-Za-z0-9!_.*'()-]+(?:/[A-Za-z0-9!_.*'()-]+)*")
+_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_PREFIX = r"[A-Za-z0-9!_.*'()-]+(?:/[A-Za-z0-9!_.*'()-]+)*"
 _OPTIONS = ("endpoint", "region", "patience")
 
 
@@ -54,9 +54,9 @@ def place_of(url: str) -> BucketPlace:
     if "@" in parts.netloc:
         raise _refused("credentials are never part of it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead")
     bucket, prefix = parts.netloc, parts.path.strip("/")
-    if not _BUCKET.fullmatch(bucket):
+    if not re.fullmatch(_BUCKET, bucket):
         raise _refused(f"{bucket!r:.100} is no name of a bucket")
-    if prefix and (not _PREFIX.fullmatch(prefix) or {".", ".."} & {*prefix.split("/")}):
+    if prefix and (not re.fullmatch(_PREFIX, prefix) or {".", ".."} & {*prefix.split("/")}):
         raise _refused(f"{prefix!r:.100} is no prefix: letters, digits and !_.*'()- between slashes")
     return BucketPlace(bucket, prefix, **_options(parts.query))
 

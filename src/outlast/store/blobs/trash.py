@@ -29,8 +29,8 @@ from outlast.store.disk import translated
 from outlast.values.private import make_folder
 
 GRACE_SECONDS = 3600.0
-_NAME = re.compile(r"[0-9a-f]{64}")
-_TEMPORARY = re.compile(r"\.[0-9a-f]{64}\.(\d+)\.\d+")
+_NAME = r"[0-9a-f]{64}"
+_TEMPORARY = r"\.[0-9a-f]{64}\.(\d+)\.\d+"
 
 
 class FolderTrash:
@@ -54,7 +54,7 @@ class FolderTrash:
     def _files(self, folder: Path) -> list[BlobFile]:
         found = []
         for entry in _entries(folder):
-            if _NAME.fullmatch(entry.name) and (seen := _stat(Path(entry.path))):
+            if re.fullmatch(_NAME, entry.name) and (seen := _stat(Path(entry.path))):
                 found.append(BlobFile(entry.name, seen.st_size, self._is_old(seen)))
         return sorted(found)
 
@@ -62,7 +62,7 @@ class FolderTrash:
         return seen.st_mtime < time.time() - self.grace_seconds
 
     def _is_left_over(self, path: Path) -> bool:
-        match, seen = _TEMPORARY.fullmatch(path.name), _stat(path)
+        match, seen = re.fullmatch(_TEMPORARY, path.name), _stat(path)
         return bool(match and seen and self._is_old(seen) and not os.path.exists(f"/proc/{match[1]}"))
 
     def clear(self, name: str) -> str:

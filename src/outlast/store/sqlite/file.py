@@ -28,7 +28,7 @@ APPLICATION_ID = 0x4F_4C_53_54  # "OLST"
 MAGIC = b"SQLite format 3\x00"
 NO_TABLES = "has no tables"
 _PARTS = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name"
-SEAL = re.compile(  # of a home that was moved: nobody writes to a table of it any more
+SEAL = (  # of a home that was moved: nobody writes to a table of it any more
     r"CREATE TRIGGER moved_(INSERT|UPDATE|DELETE)_(\w+) BEFORE \1 ON \2"
     r" BEGIN SELECT RAISE\(ABORT, 'it was moved to ((?:[^']|'')*)'\); END"
 )
@@ -242,7 +242,7 @@ def differences(connection: apsw.Connection, steps: Steps | None = None) -> Iter
 
 def _parts(connection: apsw.Connection) -> dict[tuple[str, str], str]:
     found = {(str(kind), str(name)): str(sql) for kind, name, sql in connection.execute(_PARTS)}
-    return {part: sql for part, sql in found.items() if part[0] != "trigger" or not SEAL.fullmatch(sql)}
+    return {part: sql for part, sql in found.items() if part[0] != "trigger" or not re.fullmatch(SEAL, sql)}
 
 
 def _new(steps: Steps) -> apsw.Connection:

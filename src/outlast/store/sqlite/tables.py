@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class FileTables:
 
     def sealed(self) -> str:
         found = [str(sql) for (sql,) in self._connection.execute(_SQL["seals_of_file"])]
-        said = SEAL.fullmatch(found[0]) if found else None
+        said = re.fullmatch(SEAL, found[0]) if found else None
         return said[3].replace("''", "'") if said else ""
 
     def seal(self, to: str) -> None:
