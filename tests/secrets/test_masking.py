@@ -100,7 +100,7 @@ def test_rules_of_ones_own_are_looked_for_too() -> None:
 
 
 def test_a_transcript_masks_what_looks_like_a_secret_and_shows_what_does_not(tmp_path: Path) -> None:
-    transcript = Transcript(tmp_path / "out", ["kn0wn"], rules=RULES)
+    transcript = Transcript(tmp_path / "out", ["kn0wn"], rules=lambda: RULES)
     writer = os.dup(transcript.writer)
     transcript.begin()
     os.write(writer, b"working ... ")

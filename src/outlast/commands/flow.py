@@ -13,7 +13,7 @@ from copy import copy
 from functools import cached_property, partial
 from itertools import chain
 from posixpath import join, normpath
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET
 
@@ -45,7 +45,6 @@ from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
 from outlast.runs.call_plain import drive_plain
-from outlast.runs.child import spawn
 from outlast.runs.decisions import decline
 from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
@@ -55,6 +54,12 @@ from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
 from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.runs import child as children
+else:
+    children = late("outlast.runs.child")
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
 
@@ -443,7 +448,7 @@ class Performance:
         """Another flow file, as a child run: its outcome is this node's."""
         spec = find_flow_file(node.flow, self.setting.folder)
         given = given_inputs(node, self.setting.inputs, lane.setting.item)
-        child = spawn(lane.frame.within(node.id), spec, (), given)
+        child = children.spawn(lane.frame.within(node.id), spec, (), given)
         self._over(node, lane, {"run": child.run_id, "flow": node.flow}, child.take(park=not lane.beside))
 
     # -- waits -----------------------------------------------------------------------------------

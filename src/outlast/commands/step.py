@@ -25,10 +25,8 @@ from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
 from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
-from outlast.runs.outputs.saves import take
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
-from outlast.secrets import find as secrets
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 from outlast.values.private import make_folder, read_plain
@@ -39,8 +37,12 @@ if TYPE_CHECKING:
 
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
+    from outlast.runs.outputs import saves
+    from outlast.secrets import find as secret_finder
 else:
     shutil = late("shutil")
+    saves = late("outlast.runs.outputs.saves")
+    secret_finder = late("outlast.secrets.find")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
 INLINE_BYTES = 4096  # a longer transcript is a blob
@@ -248,8 +250,10 @@ class CommandAttempt:
         label = attempt.asked.call.path
         sink = execution.executor.live.sink
         shown = (lambda out: sink(label, out)) if sink else None
-        rules, on_terminal = execution.executor.home.secrets.rules, work.command.pty
-        self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
+        secrets, on_terminal = execution.executor.home.secrets, work.command.pty
+        self._transcript = Transcript(
+            folder / TAIL, work.secrets, shown, lambda: secrets.rules, on_terminal=on_terminal
+        )
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> HeldCommand:
@@ -288,7 +292,7 @@ class CommandAttempt:
         self._transcript.join()
         execution.executor.live.guard.release(self.held.group.pgid)
         self.exit = ended.exit
-        take(execution, self.attempt, self.folder)
+        saves.take(execution, self.attempt, self.folder)
         self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
             return Raised(StepTimedOut(self.attempt.asked.call.path, command.timeout or 0.0), "timed_out")
@@ -323,7 +327,7 @@ class CommandAttempt:
         return known
 
     def _masked(self, text: str) -> str:
-        return secrets.mask(mask(text, self.work.secrets), self.execution.executor.home.secrets.rules)
+        return secret_finder.mask(mask(text, self.work.secrets), self.execution.executor.home.secrets.rules)
 
     def _note(self, stragglers: list[dict[str, Any]], left: int) -> None:
         transcript = self._transcript

@@ -14,17 +14,22 @@ import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from outlast.commands.pipe import CHUNK_BYTES, Pipe, Terminal
-from outlast.secrets.stream import Masking, has_any, spans_in
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
+    from outlast.secrets import stream
     from outlast.secrets.rules import SecretRule
+    from outlast.secrets.stream import Masking
+else:
+    stream = late("outlast.secrets.stream")
 
 
 T = TypeVar("T", str, bytes)
@@ -43,7 +48,7 @@ class Transcript:
         path: Path,
         secrets: Collection[str] = (),
         sink: Callable[[bytes], None] | None = None,
-        rules: tuple[SecretRule, ...] = (),
+        rules: Callable[[], tuple[SecretRule, ...]] = tuple,
         *,
         on_terminal: bool = False,
     ) -> None:
@@ -51,7 +56,7 @@ class Transcript:
         self.size = 0  # bytes written
         self.lost = 0  # bytes that could not be written
         self.failure: str | None = None  # why the file is incomplete
-        self._known, self._looks = _Masking(secrets), Masking(rules) if rules else None
+        self._known, self._rules = _Masking(secrets), rules
         self._file = open_file(path, os.O_RDWR | os.O_APPEND)
         try:
             terminal = Terminal() if on_terminal else None
@@ -124,6 +129,12 @@ class Transcript:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    @cached_property
+    def _looks(self) -> Masking | None:
+        """What masks by looks: with the first that is printed, as a command begins without."""
+        rules = self._rules()
+        return stream.Masking(rules) if rules else None
 
     def _take(self, chunk: bytes) -> None:
         known = self._known.feed(chunk)
@@ -243,7 +254,7 @@ class _Masking:
         return self._masked(self._held, len(self._held)) if self._secrets else b""
 
     def _masked(self, data: bytes, undecided: int) -> bytes:
-        if not has_any(data, self._secrets):  # much cheaper than the pattern
+        if not stream.has_any(data, self._secrets):  # much cheaper than the pattern
             self._held = data[undecided:]
             return data[:undecided]
         parts, at = [], 0
@@ -372,7 +383,7 @@ class _Cut(NamedTuple):
 
 def _cut(data: bytes, begin: int, end: int, rules: tuple[SecretRule, ...] | None) -> _Cut:
     """That part of the data, with secrets masked. A secret that lies across an edge is left out whole."""
-    spans = list(spans_in(data, rules))
+    spans = list(stream.spans_in(data, rules))
     begin = max([begin, *(stop for start, stop in spans if start < begin < stop)])
     end = max(begin, min([end, *(start for start, stop in spans if start < end < stop)]))
     spans = [(start, stop) for start, stop in spans if begin <= start and stop <= end]

@@ -13,13 +13,16 @@ from msgspec import Struct
 
 from outlast.errors import RunRemoved, ValueRefused
 from outlast.home.home import run_row
-from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import ArtifactRow, RecordRow
 from outlast.values.codec import encode
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
+    from outlast.secrets import find as secrets
+else:
+    secrets = late("outlast.secrets.find")
 
 SUMMARY_LENGTH = 10_000
 TAGS, TAG_LENGTH = 100, 200

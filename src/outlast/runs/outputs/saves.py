@@ -32,12 +32,6 @@ from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 from outlast.values.private import open_file
-from outlast.workspace import artifact as artifacts
-from outlast.workspace import save
-from outlast.workspace.artifact import PREFIX, Artifact
-from outlast.workspace.content import Given
-from outlast.workspace.entry import ArtifactSource
-from outlast.workspace.save import AddedArtifact, ArtifactDraft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller, Repeatable
@@ -45,8 +39,17 @@ if TYPE_CHECKING:
     from outlast.runs.execution import Execution
     from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
+    from outlast.workspace import artifact as artifacts
+    from outlast.workspace import entry, save
+    from outlast.workspace.artifact import Artifact
+    from outlast.workspace.content import Given
+    from outlast.workspace.entry import ArtifactSource
     from outlast.workspace.recall import search
+    from outlast.workspace.save import AddedArtifact, ArtifactDraft
 else:
+    artifacts = late("outlast.workspace.artifact")
+    entry = late("outlast.workspace.entry")
+    save = late("outlast.workspace.save")
     search = late("outlast.workspace.recall.search")
     replay_execution = late("outlast.runs.replay.execution")
 
@@ -101,7 +104,7 @@ def kept_by(attempt: Attempt | None) -> WorkspaceKeys:
 def source_in(execution: Execution, attempt: Attempt, source: ArtifactSource) -> ArtifactSource:
     """Who it is from, with the run, the step and the attempt."""
     call = attempt.asked.call
-    return ArtifactSource(source.actor, execution.id, call.path, attempt.number, source.origin)
+    return entry.ArtifactSource(source.actor, execution.id, call.path, attempt.number, source.origin)
 
 
 def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
@@ -210,7 +213,9 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
         if row.payload is None or (b'"artifacts"' not in row.payload and b'"artifact:' not in row.payload):
             continue
         payload = decode_payload(row.payload)
-        found += [ref for ref in payload.artifacts if ref.startswith(PREFIX)]  # a flow file's step may name files
+        found += [
+            ref for ref in payload.artifacts if ref.startswith(artifacts.PREFIX)
+        ]  # a flow file's step may name files
         if decode_header(row.header).name == SAVE and payload.facts:
             found.append(payload.facts["ref"])
     return list(dict.fromkeys(found))
@@ -290,7 +295,7 @@ def save_from_command(
     _refuse_over(place, draft.name)
     taken = save.stage(caller.home, draft, content)
     operation = save.operation_of(draft, taken, operation_id)
-    source = ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
+    source = entry.ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
     own = [*_noted(Path(place.file))]
 
     def work(tx: Writing) -> AddedArtifact:
@@ -299,7 +304,7 @@ def save_from_command(
             raise LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
-            return AddedArtifact(save.row_again(tx, int(before)), is_new=False)
+            return save.AddedArtifact(save.row_again(tx, int(before)), is_new=False)
         keys = [saved.key for saved in own]
         return save.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
 

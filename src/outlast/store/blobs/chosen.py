@@ -6,7 +6,6 @@ is a row of the ledger: it is proven like every row, and moves with it. Credenti
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,11 +20,16 @@ from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.blobs.place import BucketPlace, place_of
 from outlast.store.contract.blobs import BlobsWanted, nothing_inside
 from outlast.store.contract.runs import MARK
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import secrets
+
     from outlast.store.blobs.s3 import S3Blobs
     from outlast.store.contract import Reading, Store, Writing
     from outlast.store.contract.blobs import Blobs
+else:
+    secrets = late("secrets")  # for a bucket alone
 
 _ID, _KIND = f"{MARK}blobs", "blobs"
 FIRST, LAST = "0", "g"  # between which all digests are
