@@ -122,6 +122,8 @@ class Live:
                 from outlast.resources.resources import Resources
 
                 self._resources = Resources(self._home.warn)
+                if self._closed:
+                    self._resources.close()
             return self._resources
 
     @property
@@ -212,7 +214,8 @@ class Live:
         """
         if wait:
             self.settle()
-        self.resources.close()
+        if self._resources is not None:
+            self._resources.close()
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self.mirrors is not None and wait:

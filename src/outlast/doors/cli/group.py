@@ -5,7 +5,6 @@ The help of every command, as wide as the terminal is: nothing in it is broken i
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
@@ -25,7 +24,7 @@ class Formatter(click.HelpFormatter):
     """Click's own, with our line breaks."""
 
     def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
-        super().__init__(indent_increment, min(shutil.get_terminal_size().columns, WIDEST + 2) - 2, max_width)
+        super().__init__(indent_increment, min(late.shutil.get_terminal_size().columns, WIDEST + 2) - 2, max_width)
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         lead = "Usage: " if prefix is None else prefix

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outlast.values.late import modules_in
 
 if TYPE_CHECKING:
+    import shutil as shutil
     import webbrowser as webbrowser
     from importlib import metadata as metadata
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from outlast.worker import targets as targets
 
 _PLACES = {
-    "": "msgspec outlast webbrowser",
+    "": "msgspec outlast shutil webbrowser",
     "click": "shell_completion",
     "importlib": "metadata",
     "msgspec": "structs",

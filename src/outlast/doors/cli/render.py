@@ -15,7 +15,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -180,7 +179,7 @@ def say_all(text: str, indent: str = "") -> None:
 
 def terminal_columns() -> int:
     """How wide the terminal is."""
-    return shutil.get_terminal_size().columns
+    return late.shutil.get_terminal_size().columns
 
 
 def _show(line: str, style: str, *, beside: bool = False) -> None:
