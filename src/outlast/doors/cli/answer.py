@@ -14,7 +14,6 @@ import click
 from outlast.doors.cli import late
 from outlast.doors.cli.ask import ask_about, can_ask
 from outlast.doors.cli.choices import decided, how_it_goes_on
-from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.exits import REFUSED, WAITING
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import document, resume_option, wait_argument
@@ -242,7 +241,7 @@ def _ways(call: Invocation, wait: Interrupt, tops: Mapping[str, RunRecord]) -> l
     """What lets its run go on at once; one that is late goes on with the run above it, or by an engine."""
     top = tops.get(wait.run_id)
     if top is not None and top.engine:
-        return [("it goes on by", call.command(*worker_of(top)))]
+        return [("it goes on by", call.worker_for(top))]
     return ways(call, wait, resume=True, top=top.id if top is not None else "")
 
 

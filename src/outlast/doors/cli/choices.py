@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.ask import can_ask, may_repeat
-from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
     effects_option,
@@ -117,7 +116,7 @@ def how_it_goes_on(call: Invocation, run: RunRecord) -> str:
     if run.status == "running":  # a resume would be refused
         return f"it is run by {run.holder}: it goes on there, or with the next tick"
     if run.engine:
-        return f"{run.engine} goes on with it, where a worker of it is: {call.command(*worker_of(run))}"
+        return f"{run.engine} goes on with it, where a worker of it is: {call.worker_for(run)}"
     return f"continue: {call.command('resume', run.id)}"
 
 

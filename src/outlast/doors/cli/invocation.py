@@ -21,7 +21,7 @@ from outlast.errors import HomeNotFound, OutlastError
 from outlast.values.text import carry, looks_at_files, named
 
 if TYPE_CHECKING:
-    from outlast import Listed, Outlast
+    from outlast import Listed, Outlast, RunRecord
     from outlast.python.door import FoundHome
 
 T = TypeVar("T")
@@ -149,6 +149,11 @@ class Invocation:
         options = (*repo, *self.reach())
         end = words.index("--") if "--" in words else len(words)  # what follows it is no option
         return shlex.join(["outlast", *words[:end], *options, *words[end:]])
+
+    def worker_for(self, run: RunRecord) -> str:
+        """The command that starts a worker for a run."""
+        engine = ("--engine", run.engine) if run.engine else ()
+        return self.command("work", run.source or run.flow, *engine)
 
     def within(self, scope: str) -> Invocation:
         """The same in the scope that something was found in, for commands to show."""

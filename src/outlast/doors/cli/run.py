@@ -13,7 +13,6 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
-from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.exits import REFUSED, USAGE, WAITING, is_declined
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
@@ -110,7 +109,7 @@ def _queue(call: Invocation, run: RunRecord) -> int:
         return WAITING
     say(f"run {run.id} waits in the queue {run.queue}; see: {call.command('show', run.id)}")
     if run.held_up == "no_worker":
-        say(f"no worker has its flow; start one: {call.command(*worker_of(run))}", "yellow")
+        say(f"no worker has its flow; start one: {call.worker_for(run)}", "yellow")
     return WAITING
 
 

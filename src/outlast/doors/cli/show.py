@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.exits import failed_command, trouble
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import run_argument, step_argument
@@ -104,7 +103,7 @@ def _say_held_up(call: Invocation, run: RunRecord) -> None:
     if kind == "limit":
         say(f"a step of it waits for the limit {name}; see: {call.command('limit', 'list')}")
     elif kind in HELD_UP:
-        work, queue = call.command(*worker_of(run)), call.command("queue", "resume", run.queue)
+        work, queue = call.worker_for(run), call.command("queue", "resume", run.queue)
         takes = "takes it out of its queue" if run.status == "queued" else "goes on with it by himself"
         say(HELD_UP[kind].format(work=work, queue=queue, takes=takes))
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
-from outlast.doors.cli.engine import worker_of
 from outlast.doors.cli.invocation import Invocation
 from outlast.doors.cli.render import (
     ALL,
@@ -208,7 +207,7 @@ def say_waits(call: Invocation, run_id: str, waits: tuple[Interrupt, ...]) -> No
         say_shown(call, wait)
         say_ways(ways(call, wait, top=top.id))
     if any((wait.is_for_people or wait.type == "signal") and not wait.is_overdue for wait in found):
-        goes_on = call.command(*worker_of(top)) if top.engine else call.command("resume", top.id)
+        goes_on = call.worker_for(top) if top.engine else call.command("resume", top.id)
         say(f"then {f'{top.engine} goes on' if top.engine else 'continue'}: {goes_on}")
 
 

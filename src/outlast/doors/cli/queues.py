@@ -1,0 +1,274 @@
+"""`outlast queue`, `limit`, `workers` and `schedule`: what waits to be worked on, who works, and what runs when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from outlast.doors.cli import late
+from outlast.doors.cli.group import CommandGroup, Sections
+from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.render import ago, at, counted, note, say, table
+
+if TYPE_CHECKING:
+    from outlast.python.schedules import Schedule
+    from outlast.python.shared import Limit, Queue, WorkerRecord
+
+
+# -- queues -------------------------------------------------------------------------------------------
+
+_QUEUE: Sections = {
+    "Queues": {
+        "list": ("queues:queue_list", "Every queue: how many runs wait, since when, how many go on."),
+        "pause": ("queues:queue_pause", "Let no run out of a queue any more."),
+        "resume": ("queues:queue_resume", "Let runs out of it again."),
+        "move": ("queues:queue_move", "Let another engine take its runs."),
+    },
+}
+
+
+@click.group("queue", cls=CommandGroup, sections=_QUEUE)
+def queue() -> None:
+    """Queues, in which runs wait until a worker takes them (`outlast work`)."""
+
+
+@command("list", of="queue_list")
+def queue_list(call: Invocation) -> int:
+    """Every queue that a run ever waited in: how many wait, since when, and how many go on."""
+    with call.open() as outlast:
+        found = outlast.queues()
+    columns = ("QUEUE", "ENGINE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED")
+    return call.tell_list(
+        found, columns, _queue_row, "no queues; a run waits in one by `outlast run FLOW --queue NAME`"
+    )
+
+
+@command("pause", of="queue_pause")
+@click.argument("queue", metavar="QUEUE")
+def queue_pause(call: Invocation, queue: str, **given: Any) -> int:
+    """Let no run out of a queue any more. Those that go on do so."""
+    with call.open() as outlast:
+        found = outlast.pause_queue(queue, **given)
+    return call.tell_line(found, f"queue {queue} is paused; again: {call.command('queue', 'resume', found.name)}")
+
+
+@command("resume", of="queue_resume")
+@click.argument("queue", metavar="QUEUE")
+def queue_resume(call: Invocation, queue: str, **given: Any) -> int:
+    """Let runs out of a queue again."""
+    with call.open() as outlast:
+        found = outlast.resume_queue(queue, **given)
+    back = call.command("queue", "pause", found.name)
+    return call.tell_line(found, f"runs are taken out of queue {queue}; no more: {back}")
+
+
+@command("move", of="queue_move")
+@click.argument("queue", metavar="QUEUE")
+def queue_move(call: Invocation, queue: str, to: str, **given: Any) -> int:
+    """Let another engine take the runs of a queue: Outlast's own workers, or Temporal.
+
+    What waits, is queued or was interrupted goes on under it, and nothing twice; what executes does so to its next
+    wait.
+    """
+    with call.open() as outlast:
+        found = outlast.move_queue(queue, to=to, **given)
+    work = call.command("work") if to == "outlast" else call.command("work", "--engine", to)
+    return call.tell_line(found, f"runs of queue {queue} are taken by {to} from now on; workers: {work}")
+
+
+def _queue_row(each: Queue) -> tuple[str, ...]:
+    since = at(each.oldest_at) if each.oldest_at else ""
+    paused = f"by {each.paused_by}, {at(each.paused_at)}" if each.paused_at else ""
+    return (
+        each.name,
+        each.engine or "outlast",
+        str(each.ready),
+        since,
+        str(each.delayed),
+        str(each.running),
+        str(each.idle),
+        paused,
+    )
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+_LIMIT: Sections = {
+    "Limits": {
+        "set": ("queues:limit_set", "How many steps that name a limit run at once, and how many begin in a while."),
+        "list": ("queues:limit_list", "Every limit, with the steps that hold it and those that wait."),
+        "remove": ("queues:limit_remove", "Forget one: steps that name it are refused from then on."),
+    },
+}
+
+
+@click.group("limit", cls=CommandGroup, sections=_LIMIT)
+def limit() -> None:
+    """Limits that steps share over all runs, such as what an API allows (`@step(limit="openai")`)."""
+
+
+@command("set", of="limit_set")
+@click.argument("limit", metavar="LIMIT")
+def limit_set(call: Invocation, limit: str, **given: Any) -> int:
+    """Say how many steps that name LIMIT run at once, and how many begin in a while.
+
+    It holds over all runs and workers, from the next step on. What is not given is not limited.
+    """
+    with call.open(make=True) as outlast:
+        return _say_limit(call, outlast.set_limit(limit, **given))
+
+
+@command("list", of="limit_list")
+def limit_list(call: Invocation) -> int:
+    """Every limit: its numbers, how many steps hold it, and how many wait for it."""
+    with call.open() as outlast:
+        found = outlast.limits()
+    instead = "no limits; set one: outlast limit set NAME --concurrency N --rate 30/m"
+    return call.tell_list(found, ("LIMIT", "AT ONCE", "RATE", "HELD", "WAITING", "SET"), _limit_row, instead)
+
+
+@command("remove", of="limit_remove")
+@click.argument("limit", metavar="LIMIT")
+def limit_remove(call: Invocation, limit: str, **given: Any) -> int:
+    """Forget a limit. Steps that name it are refused from then on; those under way go on."""
+    with call.open() as outlast:
+        return call.tell_line(outlast.remove_limit(limit, **given), f"limit {limit} is removed")
+
+
+def _say_limit(call: Invocation, found: Limit) -> int:
+    most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
+    rate = found.rate or "at any rate"
+    return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
+
+
+def _limit_row(each: Limit) -> tuple[str, ...]:
+    first = f" (run {each.held[0].run_id}, {ago(each.held[0].since)})" if each.held else ""
+    made = f"by {each.set_by}, {at(each.set_at)}"
+    return each.name, str(each.concurrency or ""), each.rate, f"{len(each.held)}{first}", str(len(each.waiting)), made
+
+
+@command("workers", of="worker_list")
+def workers(call: Invocation) -> int:
+    """The workers that are at work: what each runs, since when, of which flows and code."""
+    with call.open() as outlast:
+        found = outlast.workers()
+    columns = ("WORKER", "PROCESS", "SINCE", "QUEUES", "RUNS", "FLOWS")
+    return call.tell_list(found, columns, _worker, "no workers; start one: outlast work FLOWS")
+
+
+def _worker(each: WorkerRecord) -> tuple[str, ...]:
+    named = [f"{flow.name} ({flow.code[:8]})" if flow.code else flow.name for flow in each.flows or ()]
+    flows = ", ".join(named) if each.flows is not None else "every flow that is found"
+    runs = f"{len(each.runs)} of {each.concurrency}" + (f": {', '.join(each.runs)}" if each.runs else "")
+    return each.id, each.process, ago(each.since), ", ".join(each.queues) or "all", runs, flows
+
+
+# -- schedules ----------------------------------------------------------------------------------------
+
+_SCHEDULE: Sections = {
+    "Schedules": {
+        "add": ("queues:schedule_add", "Run a flow at certain times; the same name changes it."),
+        "list": ("queues:schedule_list", "Every schedule, and when it fires next."),
+        "pause": ("queues:schedule_pause", "Let one fire no more."),
+        "resume": ("queues:schedule_resume", "Let it fire again."),
+        "remove": ("queues:schedule_remove", "Forget one; its runs stay."),
+        "trigger": ("queues:schedule_trigger", "Put a run of one into its queue now."),
+    },
+}
+
+
+@click.group("schedule", cls=CommandGroup, sections=_SCHEDULE)
+def schedule() -> None:
+    """Flows that workers run at certain times (`outlast work`)."""
+
+
+@command("add", of="schedule_add")
+@click.argument("name", metavar="NAME")
+@click.argument("flow", metavar="FLOW")
+@click.argument("inputs", nargs=-1, metavar="[INPUTS]...")
+@click.option("--cron", required=True, metavar="TIMES", help='A line of cron, such as "0 7 * * MON-FRI".')
+@click.option("--timezone", default="UTC", metavar="ZONE", help="Whose clock it means, such as Europe/Paris [UTC].")
+@click.option("--missed", default="once", type=click.Choice(["once", "all", "skip"]), help="Of missed times [once].")
+@click.option("--queue", default="", metavar="QUEUE", help="In which its runs wait [the flow's, else schedules].")
+def schedule_add(call: Invocation, name: str, flow: str, inputs: tuple[str, ...], **given: Any) -> int:
+    """Run a flow at certain times; a schedule of the same NAME is changed.
+
+    FLOW and its inputs are given as to `outlast run`. A worker that has the flow puts a run into its queue at each of
+    these times, once, however many workers there are.
+    """
+    found = late.named_flows.find_flow(flow, call.home, note)
+    typed = late.named_flows.inputs_of(found, inputs)
+    with call.open(make=True) as outlast:
+        return _say_schedule(call, outlast.schedules.add(name, found, inputs=typed, **given))
+
+
+@command("list", of="schedule_list")
+def schedule_list(call: Invocation) -> int:
+    """Every schedule, and when it fires next."""
+    with call.open() as outlast:
+        found = outlast.schedules.list()
+    if call.json:
+        call.tell(found)
+    elif found:
+        table(("SCHEDULE", "FLOW", "TIMES", "ZONE", "MISSED", "QUEUE", "NEXT"), [_schedule_row(each) for each in found])
+        _say_unserved(call, found)
+    else:
+        say("no schedules; make one: outlast schedule add NAME FLOW --cron TIMES")
+    return 0
+
+
+@command("pause", of="schedule_pause")
+@click.argument("name", metavar="NAME")
+def schedule_pause(call: Invocation, name: str, **given: str | None) -> int:
+    """Let a schedule fire no more."""
+    with call.open() as outlast:
+        return _say_schedule(call, outlast.schedules.pause(name, **given))
+
+
+@command("resume", of="schedule_resume")
+@click.argument("name", metavar="NAME")
+def schedule_resume(call: Invocation, name: str, **given: str | None) -> int:
+    """Let a schedule fire again, from its next time on."""
+    with call.open() as outlast:
+        return _say_schedule(call, outlast.schedules.resume(name, **given))
+
+
+@command("remove", of="schedule_remove")
+@click.argument("name", metavar="NAME")
+def schedule_remove(call: Invocation, name: str, **given: str | None) -> int:
+    """Forget a schedule. Runs that it began stay."""
+    with call.open() as outlast:
+        return call.tell_line(outlast.schedules.remove(name, **given), f"schedule {name} is removed")
+
+
+@command("trigger", of="schedule_trigger")
+@click.argument("name", metavar="NAME")
+def schedule_trigger(call: Invocation, name: str, **given: str | None) -> int:
+    """Put a run of a schedule into its queue now, besides those of its times."""
+    with call.open() as outlast:
+        run = outlast.schedules.trigger(name, **given)
+    return call.tell_line(run, f"run {run.id} is {run.status}; see: {call.command('show', run.id)}")
+
+
+def _say_schedule(call: Invocation, found: Schedule) -> int:
+    if call.json:
+        call.tell(found)
+    else:
+        say(f"schedule {found.name} is paused" if found.next_at is None else f"{found.name} fires {at(found.next_at)}")
+        _say_unserved(call, [found])
+    return 0
+
+
+def _say_unserved(call: Invocation, found: Sequence[Schedule]) -> None:
+    """That some do not fire, because nobody works on their flows."""
+    flows = list(dict.fromkeys(each.flow for each in found if each.held_up == "no_worker"))
+    if flows:
+        say(f"no worker has {', '.join(flows)} (no_worker); start one: {call.command('work', *flows)}", "yellow")
+
+
+def _schedule_row(each: Schedule) -> tuple[str, ...]:
+    next_at = at(each.next_at) if each.next_at else "paused"
+    next_at += f" ({each.held_up})" if each.held_up else ""
+    return each.name, each.flow, each.cron, each.timezone, each.missed, each.queue, next_at
