@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from outlast.doors.cli import exits, handoff, limit, queue, schedule, serve, session, workspace
+from outlast.doors.cli import exits, handoff, queues, serve, session, workspace
 from outlast.doors.cli.group import PLACES, CommandGroup, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
@@ -16,9 +16,9 @@ TEXT = PAGE.partition("\n## Not yet\n")[0]
 GROUPS = {
     "handoff": handoff.SECTIONS,
     "keys": serve.SECTIONS,
-    "limit": limit.SECTIONS,
-    "queue": queue.SECTIONS,
-    "schedule": schedule.SECTIONS,
+    "limit": queues.LIMITS,
+    "queue": queues.QUEUES,
+    "schedule": queues.SCHEDULES,
     "session": session.SECTIONS,
     "workspace": workspace.SECTIONS,
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # -- queues -------------------------------------------------------------------------------------------
 
-_QUEUE: Sections = {
+QUEUES: Sections = {
     "Queues": {
         "list": ("queues:queue_list", "Every queue: how many runs wait, since when, how many go on."),
         "pause": ("queues:queue_pause", "Let no run out of a queue any more."),
@@ -29,7 +29,7 @@ _QUEUE: Sections = {
 }
 
 
-@click.group("queue", cls=CommandGroup, sections=_QUEUE)
+@click.group("queue", cls=CommandGroup, sections=QUEUES)
 def queue() -> None:
     """Queues, in which runs wait until a worker takes them (`outlast work`)."""
 
@@ -95,7 +95,7 @@ def _queue_row(each: Queue) -> tuple[str, ...]:
 
 # -- limits -------------------------------------------------------------------------------------------
 
-_LIMIT: Sections = {
+LIMITS: Sections = {
     "Limits": {
         "set": ("queues:limit_set", "How many steps that name a limit run at once, and how many begin in a while."),
         "list": ("queues:limit_list", "Every limit, with the steps that hold it and those that wait."),
@@ -104,7 +104,7 @@ _LIMIT: Sections = {
 }
 
 
-@click.group("limit", cls=CommandGroup, sections=_LIMIT)
+@click.group("limit", cls=CommandGroup, sections=LIMITS)
 def limit() -> None:
     """Limits that steps share over all runs, such as what an API allows (`@step(limit="openai")`)."""
 
@@ -167,7 +167,7 @@ def _worker(each: WorkerRecord) -> tuple[str, ...]:
 
 # -- schedules ----------------------------------------------------------------------------------------
 
-_SCHEDULE: Sections = {
+SCHEDULES: Sections = {
     "Schedules": {
         "add": ("queues:schedule_add", "Run a flow at certain times; the same name changes it."),
         "list": ("queues:schedule_list", "Every schedule, and when it fires next."),
@@ -179,7 +179,7 @@ _SCHEDULE: Sections = {
 }
 
 
-@click.group("schedule", cls=CommandGroup, sections=_SCHEDULE)
+@click.group("schedule", cls=CommandGroup, sections=SCHEDULES)
 def schedule() -> None:
     """Flows that workers run at certain times (`outlast work`)."""
 
