@@ -24,6 +24,12 @@ def report(run: Run, topic: str, shown: dict | None = None) -> str:
     return publish(words) if answer["approved"] else "not published"
 
 
+@flow(name="hurried")
+def hurried(run: Run) -> bool:
+    asked = {"question": "Now or never?"}
+    return bool(run.pause_for("approval", payload=asked, deadline=0.001, default={"approved": False})["approved"])
+
+
 @flow(name="survey")
 def survey(run: Run) -> dict:
     schema = {
@@ -72,3 +78,8 @@ def watching(run: Run, path: str) -> str:
     found = until_there(path)
     run.phase = "found it"
     return found
+
+
+@flow(name="publishing")
+def publishing(run: Run, letters: int) -> str:
+    return publish(["x" * letters])

@@ -252,7 +252,7 @@ def screens(place: Place) -> list[str]:
         ref = next(each.ref for each in outlast.workspace.records() if each.kind == "decision")
     some = [f"/inbox/{wait.id}" for wait in waits[:2]]
     runs = ["/runs", f"/runs/{failed}", f"/runs/{waits[0].run_id}", f"/runs/{failed}/choose?do=rewind&step=stumble"]
-    handed = ["/handoffs?look=yes", "/handoff?anchor=task%3Arepair"]
+    handed = ["/handoffs", "/handoffs?of=runs", "/handoffs?look=yes", "/handoff?anchor=task%3Arepair"]
     kept = ["/workspace", "/workspace?kind=artifacts", f"/workspace/why?ref={ref}", "/workspace/artifact?ref=report.md"]
     rest = [
         "/tasks",

@@ -222,6 +222,19 @@ def test_a_question_that_is_void_says_why_and_takes_no_answer(place: Place, visi
         assert outlast.interrupt(wait).status == "cancelled"
 
 
+def test_a_question_whose_deadline_has_passed_says_what_counts_and_has_no_buttons(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        wait = outlast.run(flows.hurried).interrupts[0].id
+        while not outlast.interrupt(wait).is_overdue:
+            pass
+    with opened(tmp_path / "home") as place:
+        page = place.visitor().get(f"/inbox/{wait}").text
+        assert "Its deadline has passed." in page
+        assert "{&#34;approved&#34;: false} counts instead" in page
+        assert 'value="approve"' not in page
+        assert 'value="approve"' not in place.visitor().get("/").text
+
+
 def test_pictures_are_shown_and_nothing_else_that_calls_itself_one(place: Place, visitor: Visitor) -> None:
     with outlast_of(place) as outlast:
         saved = {
@@ -553,6 +566,63 @@ def test_a_link_in_a_message_opens_one_wait_and_looking_answers_nothing(tmp_path
         assert outlast.interrupt(wait).answered_by == "ann"
         assert visitor.get(f"/inbox/{wait}").status == 303  # it opens nothing else
         assert visitor.get("/answer/nonsense").status == 403
+
+
+def test_a_link_is_of_the_tenant_whose_target_it_was_sent_to(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast, Outlast(home, tenant="elsewhere") as other:
+        outlast.run(flows.report, "kelp")
+        wait = other.interrupts(other.run(flows.report, "otters").run_id)[0].id
+    ours, theirs = (
+        Targets(home).add(Target(name, "webhook", "https://x", tenant=tenant, answers="ann", link="https://c"))
+        for name, tenant in (("ops", "default"), ("their-ops", "elsewhere"))
+    )
+    with opened(home, require_key=True) as place:
+        visitor = place.visitor()
+        assert visitor.get(f"/answer/{answer_token(ours, wait, int(time.time()))}").status == 404
+        page = visitor.get(f"/answer/{answer_token(theirs, wait, int(time.time()))}")
+        assert (page.status, "Publish otters?" in page.text) == (200, True)
+
+
+def test_a_list_of_runs_reads_no_large_result(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        run = outlast.run(flows.publishing, 1_000_000)
+        assert run.status == "succeeded"
+        kept = [path for path in (tmp_path / "home").rglob("*") if path.is_file() and path.stat().st_size > 900_000]
+        assert kept
+        for path in kept:
+            path.unlink()
+    with opened(tmp_path / "home") as place:
+        for path in ("/", "/runs"):
+            shown = place.visitor().get(path).text
+            assert f"/runs/{run.run_id}" in shown
+            assert "damaged" not in shown, path
+
+
+def test_of_more_failed_runs_than_a_page_has_it_says_so_and_leads_to_all(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        for number in range(51):
+            assert outlast.run(flows.stumbling, f"/nowhere/{number}").status == "failed"
+    with opened(tmp_path / "home") as place:
+        text = place.visitor().get("/").text
+        assert "<title>(50+) Needs you" in text
+        assert '<a href="/runs?status=failed">look at all of them</a>' in text
+
+
+def test_a_word_is_looked_for_among_so_many_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.doors.console.runs.LOOKED_AT", 5)
+    with Outlast(tmp_path / "home") as outlast:
+        for number in range(8):
+            outlast.run(flows.counting, number, task=f"count-{number}").unwrap()
+    with opened(tmp_path / "home") as place:
+        visitor = place.visitor()
+        first = visitor.get("/runs?text=count-1")
+        assert "No run is all of that among the next 5 that were looked at." in first.text
+        link = re.search(r'href="([^"]+)" rel="next">Look further back</a>', first.text)
+        assert link
+        then = visitor.get(html.unescape(link[1])).text
+        assert "count-1</td>" in then
+        assert "Look further back" not in then
 
 
 def test_the_pictures_of_the_docs_are_there_and_small() -> None:

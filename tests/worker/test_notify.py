@@ -1,8 +1,10 @@
 """Telling people: everything once at least, under one id, in order, also over deaths; signed, and to nobody unasked."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import socketserver
 import stat
 import subprocess
@@ -15,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -22,6 +25,7 @@ from outlast import Outlast, Run, failpoints, flow, step
 from outlast.doors.cli.group import cli
 from outlast.errors import NameInvalid
 from outlast.testing.crashes import ChildEnd, in_child
+from outlast.worker import send as sending
 from outlast.worker.notices import trial
 from outlast.worker.notify import Notifier
 from outlast.worker.send import Notice, NotTaken, send, signature
@@ -59,6 +63,7 @@ class Receiver:
     def __init__(self) -> None:
         self.got: list[tuple[dict[str, str], Any]] = []
         self.refuses, self.arrived = False, threading.Event()
+        self.answers: tuple[int, dict[str, str]] = (200, {})
         self.meanwhile: Callable[[], object] = lambda: None  # while a message is being taken
         outer = self
 
@@ -69,7 +74,10 @@ class Receiver:
                 if not outer.refuses:
                     outer.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
                     outer.arrived.set()
-                self.send_response(503 if outer.refuses else 200)
+                status, headers = outer.answers
+                self.send_response(503 if outer.refuses else status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None: ...
@@ -304,6 +312,43 @@ def test_an_address_of_this_network_is_only_told_when_it_was_named(outlast: Outl
     assert receiver.got == []
 
 
+def test_a_target_that_sends_one_elsewhere_was_not_told_and_nobody_goes_there(
+    outlast: Outlast, receiver: Receiver
+) -> None:
+    made, elsewhere = hook(outlast, receiver), Receiver()
+    receiver.answers = (307, {"location": elsewhere.url})
+    with pytest.raises(NotTaken, match="307"):
+        send(made, trial(made))
+    elsewhere.close()
+    assert elsewhere.got == []
+
+
+def test_a_target_that_talks_for_ever_is_cut_off_and_the_others_are_told(
+    outlast: Outlast, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "WHOLE_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ended = threading.Event()
+        threading.Thread(target=_drip, args=(listening, ended), daemon=True).start()
+        slow = Target("a", "webhook", f"http://127.0.0.1:{listening.getsockname()[1]}/", on=("opened",), private=True)
+        notifier(outlast).begin(Targets(outlast.home).add(slow))
+        hook(outlast, receiver)
+        outlast.run(asking, "Publish?")
+        assert notifier(outlast).send_all() == 1
+        assert ended.wait(30)
+    assert [each["kind"] for each in receiver.told] == ["opened"]
+    assert notifier(outlast).told(slow).tries == 1
+
+
+def _drip(listening: socket.socket, ended: threading.Event) -> None:
+    """Answers a letter at a time, and never comes to say whether it took anything."""
+    line, _ = listening.accept()
+    with line, contextlib.suppress(OSError):
+        while not ended.wait(0.02):
+            line.sendall(b"x")
+    ended.set()
+
+
 def test_secrets_are_for_the_owner_alone_and_in_no_ledger(outlast: Outlast, receiver: Receiver) -> None:
     made = hook(outlast, receiver)
     assert stat.S_IMODE((outlast.home / "notify.json").stat().st_mode) == 0o600
@@ -362,6 +407,8 @@ def test_a_link_answers_for_one_wait_one_person_and_a_while(outlast: Outlast, re
     assert check_answer_token([made], token[:-1] + ("0" if token[-1] != "0" else "1"), now=2000) is None
     assert check_answer_token([], token, now=2000) is None
     assert check_answer_token([made], "nonsense", now=2000) is None
+    another = Targets(outlast.home).add(msgspec.structs.replace(made, answers="bob"))
+    assert check_answer_token([another], token, now=2000) is None  # she was taken off: what she was sent is over
 
 
 def test_only_one_of_two_processes_tells(outlast: Outlast, receiver: Receiver) -> None:

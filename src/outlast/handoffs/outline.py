@@ -96,4 +96,5 @@ def _next(run: RunRecord, waits: list[Interrupt]) -> str:
     if any(is_for_people(wait.type) for wait in waits):
         return "answer what it waits for"
     words = {"running": "wait for it, or look at it", "failed": "mend what it failed of, then resume it"}
+    words |= {"queued": "wait until a worker takes it out of its queue"}
     return words.get(run.status, "wait until it is due" if waits else "resume it")

@@ -96,9 +96,9 @@ class RunsSoFar(NamedTuple):
 
 
 def find_some(caller: Caller, asked: RunQuery, limit: int, most: int, cursor: str | None = None) -> RunsSoFar:
-    """The same of the next so many runs at most, for who cannot wait until all have been compared."""
+    """The same of the next so many runs at most, without their results, for who cannot wait until all were compared."""
     found: dict[str, RunRecord] = {}
-    for looked_at, met in enumerate(_met(caller, asked, most, cursor), 1):
+    for looked_at, met in enumerate(_met(caller, asked, limit, cursor, results=False), 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
         if len(found) >= limit or looked_at >= most:
@@ -114,11 +114,11 @@ class _Met(NamedTuple):
     record: RunRecord | None
 
 
-def _met(caller: Caller, asked: RunQuery, wanted: int, cursor: str | None) -> Iterator[_Met]:
+def _met(caller: Caller, asked: RunQuery, wanted: int, cursor: str | None, *, results: bool = True) -> Iterator[_Met]:
     """Every run of the lists in which those stand that are asked for, the newest first."""
     start = 0 if cursor is None else run_row(caller.home, cursor).key
     page = max(1, min(wanted, PAGE))
-    lists = [_records(caller, each, asked, page, start) for each in _lists(asked)] if wanted else []
+    lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if wanted else []
     return merge(*lists, key=lambda met: -met.key)
 
 
@@ -137,7 +137,7 @@ def _lists(asked: RunQuery) -> list[_List]:
     return [_List("status", (each,)) for each in stored]
 
 
-def _records(caller: Caller, wanted: _List, asked: RunQuery, page: int, before: int) -> Iterator[_Met]:
+def _records(caller: Caller, wanted: _List, asked: RunQuery, page: int, before: int, results: bool) -> Iterator[_Met]:
     """The runs of a list; a page is read at one moment."""
 
     def look(reading: Reading) -> tuple[list[RunRow], dict[int, ListedRun]]:
@@ -147,9 +147,9 @@ def _records(caller: Caller, wanted: _List, asked: RunQuery, page: int, before: 
 
     while (found := caller.home.store.read(look))[0]:
         rows, chosen = found
-        yield from (
-            _Met(row.key, row.id, listed(caller, chosen[row.key]) if row.key in chosen else None) for row in rows
-        )
+        for row in rows:
+            held = chosen.get(row.key)
+            yield _Met(row.key, row.id, listed(caller, held, results=results) if held is not None else None)
         before = below(rows[-1].key)
 
 

@@ -219,14 +219,18 @@ def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None, at
         return ListedRun(row, None)
 
 
-def listed(caller: Caller, held: ListedRun) -> RunRecord | None:
-    """A run of a list; None when it was removed since. What cannot be read is shown as damaged."""
+def listed(caller: Caller, held: ListedRun, *, results: bool = True) -> RunRecord | None:
+    """A run of a list; None when it was removed since. What cannot be read is shown as damaged.
+
+    `results`: with what it gave, which may be large.
+    """
     row, lease, holder, origin, tags, place = held
     if damage_of(row):
         return damaged(row, damage_of(row))
     try:
         if lease is not None:
-            return run_record(row, lease, holder, result_of(caller.home, row), origin, tags, place)
+            result = result_of(caller.home, row) if results else None
+            return run_record(row, lease, holder, result, origin, tags, place)
     except UNREADABLE:
         pass  # it may have been removed since
     return caller.home.store.read(lambda look: _looked_at_again(caller, look, row.id))

@@ -14,7 +14,10 @@ import smtplib
 import socket
 import ssl
 import subprocess
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +27,8 @@ from msgspec import Struct
 from outlast.values.codec import encode
 from outlast.worker.targets import Target
 
-SECONDS = 10.0  # for a target to take a message
+SECONDS = 10.0  # for a target to say anything at all
+WHOLE_SECONDS = 30.0  # to take a message, however slowly it talks: the others wait behind it
 
 
 class Notice(Struct, frozen=True):
@@ -81,7 +85,7 @@ def _email(target: Target, message: Notice) -> None:
     mail.set_content("\n\n".join([message.text, f"{message.flow} {message.task}".strip(), *links]))
     host, _, port = target.server.partition(":")
     address = _address(host, int(port or 25), target.private)
-    with smtplib.SMTP(timeout=SECONDS) as line:
+    with smtplib.SMTP(timeout=SECONDS) as line, _cut_in_time(lambda: line.sock):
         line._host = host  # type: ignore[attr-defined]  # the name that its certificate is compared with
         line.connect(address, int(port or 25))
         line.ehlo()
@@ -94,7 +98,9 @@ def _email(target: Target, message: Notice) -> None:
 
 
 def _command(target: Target, message: Notice) -> None:
-    done = subprocess.run(["/bin/sh", "-c", target.to], input=encode(message), timeout=SECONDS * 3, capture_output=True)
+    done = subprocess.run(
+        ["/bin/sh", "-c", target.to], input=encode(message), timeout=WHOLE_SECONDS, capture_output=True
+    )
     if done.returncode:
         raise NotTaken(f"it exited with {done.returncode}: {done.stderr[-200:].decode(errors='replace')}")
 
@@ -110,15 +116,35 @@ def _post(target: Target, body: bytes, headers: dict[str, str]) -> None:
     port = place.port or (443 if place.scheme == "https" else 80)
     address = _address(place.hostname or "", port, target.private)
     connection = _Connection(place.hostname or "", port, address, secure=place.scheme == "https")
+    path = (place.path or "/") + (f"?{place.query}" if place.query else "")
+    told = {"content-type": "application/json", "user-agent": "outlast"} | headers
     try:
-        path = (place.path or "/") + (f"?{place.query}" if place.query else "")
-        connection.request("POST", path, body, {"content-type": "application/json", "user-agent": "outlast"} | headers)
-        answer = connection.getresponse()
-        answer.read(1000)
+        with _cut_in_time(lambda: connection.sock):
+            connection.request("POST", path, body, told)
+            answer = connection.getresponse()
+            answer.read(1000)
     finally:
         connection.close()
     if not 200 <= answer.status < 300:
         raise NotTaken(f"it answered {answer.status}")
+
+
+@contextmanager
+def _cut_in_time(line: Callable[[], socket.socket | None]) -> Iterator[None]:
+    """The line is cut once the time for the whole message is over: each single answer may come in time."""
+
+    def cut() -> None:
+        if (found := line()) is not None:
+            with suppress(OSError):
+                found.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(WHOLE_SECONDS, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class _Connection(http.client.HTTPConnection):

@@ -16,6 +16,7 @@ from outlast.errors import OutlastError, RequestInvalid
 from outlast.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
+    from outlast import RunRecord
     from outlast.doors.console.access import Visit
     from outlast.doors.http.calls import CallRequest
     from outlast.operations.operation import Role
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_FIELDS = 500  # of a form
+LOOKED_AT = 1000  # runs that a page compares with what is asked for: then it says so, and leads on
 KEPT = 16  # things that were made for pages lately
 
 
@@ -101,6 +103,10 @@ class PageRequest:
         """The next runs that are so, among so many that are looked at."""
         outlast, _ = self._opened("run_list", given)
         return outlast._some_runs(limit, most, cursor, **given)
+
+    def newest_runs(self, limit: int, **given: Any) -> list[RunRecord]:
+        """The newest runs that are so; they are looked for among so many that a page is there at once."""
+        return self.some_runs(limit, LOOKED_AT, None, **given).runs
 
     def handoffs(self, **given: Any) -> Handoffs:
         """What was handed over, for the lists that a page has of it."""

@@ -44,6 +44,7 @@ def needs(asked: PageRequest) -> dict[str, Any]:
     """What the page shows."""
     kind = asked.query.get("kind", "")
     found = sorted(_all(asked), key=lambda need: need.since)
+    beyond = [status for status in FAILED if sum(need.kind == status for need in found) >= SHOWN]
     counts: dict[str, int] = {}
     for need in found:
         counts[need.kind] = counts.get(need.kind, 0) + 1
@@ -54,9 +55,10 @@ def needs(asked: PageRequest) -> dict[str, Any]:
         "more": max(len(chosen) - SHOWN, 0),
         "counts": dict(sorted(counts.items())),
         "kind": kind,
+        "beyond": beyond,  # of these there may be more than were looked for
         "looked": len(found) <= SHOWN or kind == "contested",
-        "running": asked("run_list", status="running", limit=5, **_scope(asked)).items,
-        "recent": asked("run_list", limit=8, **_scope(asked)).items,
+        "running": asked.newest_runs(5, status="running", **_scope(asked)),
+        "recent": asked.newest_runs(8, **_scope(asked)),
         "operation": random_id(),
     }
 
@@ -71,7 +73,7 @@ def _all(asked: PageRequest) -> list[Need]:
     if len(inbox) <= SHOWN or asked.query.get("kind") == "contested":  # each unfinished run is judged for it
         found += [_of_handoff(one) for one in _contested(asked, inbox)]
     for status in FAILED:
-        runs = asked("run_list", status=status, limit=SHOWN, **_scope(asked)).items
+        runs = asked.newest_runs(SHOWN, status=status, **_scope(asked))
         found += [_of_run(run) for run in runs if not run.parent and not run.seal]
     return found
 

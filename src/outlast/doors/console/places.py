@@ -190,7 +190,7 @@ def tasks(asked: PageRequest) -> dict[str, Any]:
 
 def task(asked: PageRequest) -> dict[str, Any]:
     found = asked("task_inspect", task_id=asked.path["task_id"], history=50, **_scope(asked))
-    runs = asked("run_list", task=asked.path["task_id"], limit=20, **_scope(asked)).items
+    runs = asked.newest_runs(20, task=asked.path["task_id"], **_scope(asked))
     return {"context": found, "task": asked("task_get", task_id=asked.path["task_id"], **_scope(asked)), "runs": runs}
 
 
@@ -206,5 +206,5 @@ def session(asked: PageRequest) -> dict[str, Any]:
         "messages": page.items,
         "next": asked.link(cursor=page.next) if page.next else "",
         "memo": asked.maybe("session_memo", session_id=session_id, **_scope(asked)),
-        "runs": asked("run_list", session=session_id, limit=20, **_scope(asked)).items,
+        "runs": asked.newest_runs(20, session=session_id, **_scope(asked)),
     }

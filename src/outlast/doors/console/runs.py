@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from outlast import STATUSES
-from outlast.doors.console.asked import word
+from outlast.doors.console.asked import LOOKED_AT, word
 from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 FILTERS = ("status", "flow", "task", "tag", "session", "since", "until", "text", "scope")
 SHOWN = 50
-LOOKED_AT = 1000  # runs that a page compares with what is asked for: then it says so, and leads on
 DIED = 200  # so many runs whose process died are counted
 
 
@@ -45,7 +44,7 @@ def _counts(asked: PageRequest) -> dict[str, int]:
     """How many runs there are of each status. Those whose process died are still written as running."""
     counts = dict((asked.maybe("home_facts") or {}).get("runs", {}))
     if counts.get("running"):
-        died = len(asked("run_list", status="crashed", limit=DIED).items)
+        died = len(asked.newest_runs(DIED, status="crashed"))
         counts |= {"running": max(counts["running"] - died, 0), "crashed": counts.get("crashed", 0) + died}
     return {status: count for status, count in counts.items() if count}
 

@@ -28,6 +28,10 @@
     keys[event.key]();
   });
 
+  // On a narrow screen the names of the screens are one line that is moved: the one that is open is in sight.
+  const open = document.querySelector("nav [aria-current]");
+  if (open) open.parentElement.scrollLeft = open.offsetLeft - open.parentElement.offsetLeft - 40;
+
   document.addEventListener("click", (event) => {
     const copies = event.target.closest("[data-copy]");
     if (copies) {
