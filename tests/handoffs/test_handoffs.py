@@ -231,7 +231,8 @@ def test_bad_input_is_refused_by_name_and_nothing_is_written(desk: Desk, field: 
         desk.store(**{field: value})
     told = caught.value.to_dict()
     assert path in f"{told['path']} {told['detail']}"
-    assert told["advice"] or told["detail"]
+    assert told["advice"]
+    assert told["detail"]
     assert desk.outlast.handoff.list() == []
     assert list((desk.home / "default" / "blobs").rglob("*")) == []
 

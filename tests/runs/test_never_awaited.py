@@ -385,7 +385,7 @@ async def asked(question: Any) -> Any:
 
 
 @flow
-async def in_a_task(run: AsyncRun) -> list[str]:
+async def asked_in_a_task(run: AsyncRun) -> list[str]:
     waits = asyncio.ensure_future(asked(run.pause_for("approval", {"text": "it"})))
     done = await publish("meanwhile")
     return [done, str((await waits)["approved"])]
@@ -397,7 +397,7 @@ async def side_by_side(run: AsyncRun) -> list[str]:
     return [done, str(answer["approved"])]
 
 
-@pytest.mark.parametrize("careful", [in_a_task, side_by_side])
+@pytest.mark.parametrize("careful", [asked_in_a_task, side_by_side])
 def test_an_effect_beside_a_question_of_another_task_is_done(place: Place, careful: Any) -> None:
     outcome = place.run(careful)
     assert (outcome.status, place.ran) == ("waiting", ["publish meanwhile"])
