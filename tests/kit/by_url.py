@@ -93,6 +93,7 @@ OF_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "test_backup_kills": ("a backup is of a folder", ()),
     "test_handoff_claims": (_COPIED, ("cannot_be_looked_up", "under_way")),
     "test_fencing": ("a file that is open at a fork", ("open_at_a_fork",)),
+    "test_cli_accepted_damage": (_EDITED, ()),
     "test_cli_gc": ("a home that is not there: here it always is", ("without_a_home",)),
     "test_mcp_stdio": ("a home that is not there: here it always is", ("makes_no_home",)),
 }

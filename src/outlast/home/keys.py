@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from outlast.clock import Clock, SystemClock, micros, moment
 from outlast.errors import IntegrityBroken, KeyNotFound, NameInvalid, Unauthenticated
-from outlast.home.place import FoundHome, check_name, check_tenant, keep_out_of_git
+from outlast.home.place import FoundHome, check_name, check_tenant, keep_out_of_git, look_up
 from outlast.ids import Ids, random_id
 from outlast.store import open_keys
 from outlast.store.contract import KeyRow
@@ -99,7 +99,7 @@ class Keys:
     """The keys of a home, for every tenant."""
 
     def __init__(self, home: Path | FoundHome, *, clock: Clock | None = None, ids: Ids = random_id) -> None:
-        self._found = home if isinstance(home, FoundHome) else FoundHome(home)
+        self._found = look_up(home)
         self.home = self._found.path
         self._file = open_keys(self.home, self._found.database)
         self._clock = clock or SystemClock()

@@ -60,12 +60,7 @@ def _patch_store(store: ModuleType) -> None:
     def opened(url: str, **options: Any) -> Any:
         return open_server(url, **{name: value for name, value in options.items() if name not in NOT_OURS})
 
-    open_keys = store.open_keys
-
-    def keys_of(home: Path, database: str = "") -> Any:
-        return open_keys(home, database or url_for(home))
-
-    store._open_server, store.open_keys, store._by_url = opened, keys_of, True
+    store._open_server, store._by_url = opened, True
 
 
 PATCHES = {"outlast.home.place": _patch_place, "outlast.store": _patch_store}

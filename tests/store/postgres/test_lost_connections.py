@@ -15,10 +15,11 @@ from psycopg.sql import SQL, Identifier
 from outlast.store import open as open_by_url
 from outlast.store.contract import Store, Writing
 from outlast.store.postgres.connection import noticing
-from outlast.store.postgres.schema import schema_of
+from outlast.store.postgres.schema import lock_of, schema_of
 
 from ...kit.postgres import Server, new_folder, server
 from ...kit.wire import Wire
+from ...worker.support import until
 from ..backends import PostgresSchema
 from ..support import begin, broken, new_run, some, start_of
 
@@ -79,6 +80,35 @@ def test_work_whose_line_breaks_in_its_midst_is_done_again_from_its_beginning(st
     store.write(work)
     assert calls == [0, 0]
     assert broken(store, "run1", 1) is None
+
+
+def test_a_signal_is_heard_while_an_append_waits_for_the_server(store: Store, backend: PostgresSchema) -> None:
+    hold = begin(store, "run1")
+    assert store.append_now(hold, some(1))
+
+    def heard(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, heard)
+    try:
+        with psycopg.connect(server().url("postgres")) as other:
+            other.execute(SQL("SELECT pg_advisory_xact_lock({})").format(lock_of(schema_of(backend.tenant))))
+            teller = threading.Thread(target=tell_once_somebody_waits, args=(other.info.backend_pid,))
+            teller.start()
+            with pytest.raises(KeyboardInterrupt):
+                store.append_now(hold, some(2))
+            teller.join()
+        store.finish(store.put(hold, [some(3)]))  # what was interrupted is still to be done, and comes first
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert broken(store, "run1", 3) is None
+
+
+def tell_once_somebody_waits(holder: int) -> None:
+    ask = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+    with psycopg.connect(server().url("postgres"), autocommit=True) as connection:
+        until(lambda: connection.execute(ask, (holder,)).fetchone(), "that an append waits")
+    os.kill(os.getpid(), signal.SIGUSR1)
 
 
 @pytest.mark.parametrize("size", [10, 4_000_000])

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from struct import Struct
 from typing import Any, TypeVar
 
-from psycopg import Connection, OperationalError, RawCursor, errors
+from psycopg import Connection, Cursor, OperationalError, RawCursor, errors
 from psycopg import Error as DriverError
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -70,42 +69,6 @@ class BinaryTextLoader(TextLoader):
     format = Format.BINARY
 
 
-class Numbers(list[int]):
-    """A column of numbers, given as one parameter. The driver looks at each value of a list; here all are of a kind."""
-
-
-class Pieces(list["bytes | None"]):
-    """A column of bytes."""
-
-
-class NumbersDumper(Dumper):
-    format, oid = Format.BINARY, 1016
-
-    def dump(self, obj: Numbers) -> Buffer:
-        count = len(obj)
-        row = [8] * (2 * count)
-        row[1::2] = obj
-        return _ARRAY.pack(1 if count else 0, 0, 20) + (_SIZE.pack(count, 1) if count else b"") + _numbers(count)(*row)
-
-
-class PiecesDumper(Dumper):
-    format, oid = Format.BINARY, 1001
-
-    def dump(self, obj: Pieces) -> Buffer:
-        head = _ARRAY.pack(1 if obj else 0, None in obj, 17) + (_SIZE.pack(len(obj), 1) if obj else b"")
-        return head + b"".join([_GONE if each is None else _LENGTH(len(each)) + each for each in obj])
-
-
-@cache
-def _numbers(count: int) -> Callable[..., bytes]:
-    return Struct(f"!{'iq' * count}").pack
-
-
-_ARRAY, _SIZE = Struct("!iii"), Struct("!ii")  # dimensions, whether there are nulls, the kind; how many, the first
-_LENGTH = Struct("!i").pack
-_GONE = _LENGTH(-1)
-
-
 def _is_odd(text: str) -> bool:
     return "\0" in text or "\1" in text
 
@@ -145,8 +108,6 @@ def set_up(connection: Link, schema: str) -> None:
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(bytes, BytesBinaryDumper)
     adapters.register_dumper(list, ListBinaryDumper)
-    adapters.register_dumper(Numbers, NumbersDumper)
-    adapters.register_dumper(Pieces, PiecesDumper)
     for loader in (TextLoader, BinaryTextLoader):
         adapters.register_loader("text", loader)
     connection.execute(
@@ -181,17 +142,63 @@ class PostgresRows(Rows):
 
 
 class PostgresWrites(PostgresRows, WrittenRows):
-    """The same inside a transaction, with what writing needs."""
+    """The same inside a transaction, with what writing needs.
+
+    A statement that answers nothing is not waited for: it is put off, and goes with the next one that does, in one way
+    to the server and back. What is wrong with it is raised then.
+    """
 
     def __init__(self, connection: Link, sql: dict[str, str]) -> None:
         super().__init__(connection, sql)
-        self.do = self._cursor.execute
+        self._silent = _silent_names()
+        self._put_off: list[tuple[str, Sequence[Any]]] = []
+        self.execute = self.do = self._execute
+
+    def _one(self, name: str, *values: Any) -> Any:
+        if name in self._silent:
+            return self.put_off(self.sql[name], values)
+        cursor = self._execute(self.sql[name], values)
+        return cursor.fetchone() if cursor.description else None
+
+    def _all(self, name: str, *values: Any) -> list[Any]:
+        return self._execute(self.sql[name], values).fetchall()
 
     def do_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self.send_put_off()
         self._cursor.executemany(sql, list(rows))
 
     def changes(self) -> int:
+        self.send_put_off()
         return self._cursor.rowcount
+
+    def put_off(self, text: str, values: Sequence[Any] = ()) -> None:
+        self._put_off.append((text, values))
+
+    def forget_put_off(self) -> None:
+        """What they were part of is undone."""
+        self._put_off.clear()
+
+    def send_put_off(self) -> None:
+        """Send what was put off, and wait for it."""
+        if self._put_off:
+            self._execute(*self._put_off.pop())
+
+    def _execute(self, text: str, values: Sequence[Any] = (), prepare: bool | None = None) -> Cursor[tuple[Any, ...]]:
+        if not self._put_off:
+            return self._cursor.execute(text, values, prepare=prepare)
+        before, self._put_off = self._put_off, []
+        with self.connection.pipeline():
+            for each in before:
+                self._cursor.execute(*each)
+            return self._cursor.execute(text, values, prepare=prepare)
+
+
+@cache
+def _silent_names() -> frozenset[str]:
+    """Statements that answer nothing but how many rows they changed, which is asked for by itself."""
+    changes = ("INSERT ", "UPDATE ", "DELETE ")
+    found = named_statements().items()
+    return frozenset(name for name, text in found if text.startswith(changes) and "RETURNING" not in text)
 
 
 def translate(error: DriverError, place: str) -> OutlastError:

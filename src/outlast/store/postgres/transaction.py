@@ -7,7 +7,7 @@ proven again before the commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from psycopg.sql import SQL, Identifier
@@ -36,7 +36,8 @@ from outlast.store.nouns.queues import (
 from outlast.store.nouns.rows import Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
-from outlast.store.postgres.connection import Link, Numbers, Pieces, PostgresRows, PostgresWrites
+from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
+from outlast.store.postgres.prepared import NUMBER, NUMBERS, PIECE, PIECES, Prepared, as_number, as_numbers, as_pieces
 from outlast.store.statements import newest_version
 
 MARKED = "work "  # how the names of marks begin; then comes when their process began, so that old ones are together
@@ -45,6 +46,7 @@ _MARK = (
     "INSERT INTO counters (name, last) VALUES ('{name}', {mark}) ON CONFLICT (name) DO UPDATE SET last = excluded.last;"
 )
 _CLEAR = "DELETE FROM counters WHERE name >= '{name}' AND name < '{upto}' AND last < {day};"
+_SAVE = "SAVEPOINT work"
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
@@ -109,11 +111,13 @@ class PostgresTransaction(
     ) -> None:
         """`marked` is the name by which this process marks what it commits."""
         super().__init__(connection, sql)
-        self._notify = SQL("NOTIFY {}; COMMIT").format(Identifier(channel)).as_string(connection) if channel else ""
+        self._notify = SQL("NOTIFY {}").format(Identifier(channel)).as_string(connection) if channel else ""
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self.mark = 0  # of the transaction that is open, or was last; none of two is the same
         self._marked, self.last_mark = marked, 0
-        self._lock, self._place = lock, place
+        self._lock, self._locked, self._place = lock, as_number(lock), place
+        self._append_entry = Prepared(connection, "outlast_append", sql["append_entry"], _ENTRY)
+        self._append_entries = Prepared(connection, "outlast_appends", sql["append_entries"], _ENTRIES)
         self._about = self._one("about_connection")
         self.ahead_us: int = self._about[-1] - time.time_ns() // 1000  # the server's clock, of this one
 
@@ -128,6 +132,7 @@ class PostgresTransaction(
 
         Raises StoreNewer when another process has brought the schema to a newer version meanwhile.
         """
+        self.forget_put_off()
         how = "" if synced else "SET LOCAL synchronous_commit = off;"
         ask = f"SELECT version, {NOW} FROM schema_version"  # sees what the lock waited for
         mark = max(self.last_mark + 1, time.time_ns() // 1000)
@@ -162,11 +167,26 @@ class PostgresTransaction(
         return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
 
     def commit(self, *, tells: bool) -> None:
-        """Commit; `tells` those who listen, in the same way to the server and back."""
+        """Commit what was put off too; `tells` those who listen. All in one way to the server and back."""
         if tells and self._notify:
-            self.connection.execute(self._notify)
-        else:
-            self.do("COMMIT")
+            self.put_off(self._notify)
+        self.do("COMMIT")
+
+    def begin_work(self) -> None:
+        """Begin a piece of work that can be undone alone."""
+        self.put_off(_SAVE)
+
+    def end_work(self) -> None:
+        self.prove()
+        self.put_off("RELEASE work")
+
+    def undo_work(self) -> None:
+        """Nothing of it stays, of what was put off neither."""
+        saves = [place for place, (text, _) in enumerate(self._put_off) if text == _SAVE]
+        del self._put_off[saves[0] if saves else 0 :]
+        if not saves:
+            self.do("ROLLBACK TO work")
+            self.put_off("RELEASE work")
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
         """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
@@ -178,44 +198,51 @@ class PostgresTransaction(
 
         Nothing of a stale one is written, and its head is as it was.
         """
+        self.send_put_off()
         groups = _grouped(appends)
-        if len(groups) == 1 and _is_plain(groups[0][1]):
-            return self._append_alone(groups[0][0], groups[0][1][0])
+        if len(groups) == 1 and is_plain(groups[0][1]):
+            return set() if self.append_alone(groups[0][0], groups[0][1][0]) else {groups[0][0]}
         ends: list[tuple[Any, ...]] = []
         rows: list[tuple[Any, ...]] = []
         blobs: list[tuple[Any, ...]] = []
-        for number, (hold, entries) in enumerate(groups):
+        for place, (hold, entries) in enumerate(groups):
             head, before = hold.head, hold.hash
             self.moved.append((hold, head, before))
             for seq, (header, payload, names) in enumerate(entries, head + 1):
                 before = link(before, header)
-                rows.append((number, seq, header, before, payload))
+                rows.append((place, seq, header, before, payload))
                 if names:
-                    blobs += [(number, name, seq) for name in names]
-            ends.append(
-                (number, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before, hold.run_key)
-            )
+                    blobs += [(place, name, seq) for name in names]
+            ends.append((place, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before, hold.run_key))
             hold.head, hold.hash = head + len(entries), before
-        given = [self._lock, *_typed(ends, _ENDS), *_typed(rows, _ROWS)]
-        name = "append_entries"
-        if blobs:
-            name, given = "append_entries_with_blobs", [*given, *_columns(blobs, 3)]
-        moved = {number for (number,) in self.execute(self.sql[name], given, prepare=True)}
-        stale = {hold for number, (hold, _) in enumerate(groups) if number not in moved}
+        moved = self._moved_by(ends, rows, blobs)
+        stale = {hold for place, (hold, _) in enumerate(groups) if place not in moved}
         self.put_back(only=stale)
         return stale
 
-    def _append_alone(self, hold: Hold, entry: JournalEntry) -> set[Hold]:
+    def _moved_by(self, ends: _Table, rows: _Table, blobs: _Table) -> Collection[int]:
+        """Which of the chains were moved, by their places."""
+        if blobs:
+            given = [self._lock, *_columns(ends, 8), *_columns(rows, 5), *_columns(blobs, 3)]
+            return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
+        answer = self._append_entries.run((self._locked, *_written(ends, _ENDS), *_written(rows, _ROWS)))
+        if answer.ntuples == len(ends):
+            return range(len(ends))
+        return {int.from_bytes(answer.get_value(row, 0) or b"") for row in range(answer.ntuples)}
+
+    def append_alone(self, hold: Hold, entry: JournalEntry) -> bool:
+        """Chain one entry that refers to no blob; False, and nothing is done, for one that is stale."""
+        self.send_put_off()
         head, before = hold.head, hold.hash
         hash_ = link(before, entry.header)
         self.moved.append((hold, head, before))
         hold.head, hold.hash = head + 1, hash_
-        where = (hold.lease_key, hold.epoch, head, before, hold.run_key, head + 1)
-        given = (self._lock, hash_, *where, entry.header, entry.payload)
-        self.do(self.sql["append_entry"], given, prepare=True)
-        stale = set() if self.changes() else {hold}
-        self.put_back(only=stale)
-        return stale
+        lease, epoch, at, chain, seq = map(as_number, (hold.lease_key, hold.epoch, head, hold.run_key, head + 1))
+        given = (self._locked, hash_, lease, epoch, at, before, chain, seq, entry.header, entry.payload)
+        if self._append_entry.run(given).command_tuples:
+            return True
+        self.put_back(only={hold})
+        return False
 
     def put_back(self, to: int = 0, only: set[Hold] | None = None) -> None:
         """Forget heads that were moved since: what moved them was undone, or never done."""
@@ -248,7 +275,7 @@ class PostgresTransaction(
         return [row if row and row[0] == key else None for (_, key), row in zip(touched, rows, strict=True)]
 
 
-def _is_plain(entries: Sequence[JournalEntry]) -> bool:
+def is_plain(entries: Sequence[JournalEntry]) -> bool:
     """Whether it is one entry, which refers to no blob."""
     return len(entries) == 1 and not entries[0].blobs
 
@@ -261,13 +288,16 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     return list(groups.items())
 
 
-_ENDS = (Numbers, Numbers, Numbers, Numbers, Pieces, Numbers, Pieces, Numbers)
-_ROWS = (Numbers, Numbers, Pieces, Pieces, Pieces)
+_Table = Sequence[tuple[Any, ...]]
+_ENDS = (as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces, as_numbers)
+_ROWS = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
+_ENTRY = (NUMBER, PIECE, NUMBER, NUMBER, NUMBER, PIECE, NUMBER, NUMBER, PIECE, PIECE)
+_ENTRIES = (NUMBER, *(NUMBERS if how is as_numbers else PIECES for how in (*_ENDS, *_ROWS)))
 
 
-def _typed(rows: Sequence[tuple[Any, ...]], kinds: Sequence[Callable[[Any], list[Any]]]) -> list[list[Any]]:
-    return [kind(column) for kind, column in zip(kinds, _columns(rows, len(kinds)), strict=True)]
+def _written(rows: _Table, how: Sequence[Callable[[Any], bytes]]) -> list[bytes]:
+    return [write(column) for write, column in zip(how, _columns(rows, len(how)), strict=True)]
 
 
-def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+def _columns(rows: _Table, width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

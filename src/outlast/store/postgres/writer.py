@@ -15,7 +15,8 @@ from contextlib import suppress
 
 from psycopg import Error as DriverError
 from psycopg import OperationalError
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
 
 from outlast import failpoints
 from outlast.errors import LeaseLost, OutlastError
@@ -24,7 +25,7 @@ from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
 from outlast.store.postgres.connection import is_away
-from outlast.store.postgres.transaction import PostgresTransaction
+from outlast.store.postgres.transaction import PostgresTransaction, is_plain
 
 PATIENCE_SECONDS = 30.0  # with a server that is away
 OPENING_SECONDS = 3.0  # the same for the first connection: it may have been named wrongly
@@ -67,8 +68,17 @@ class PostgresWriter(CommitQueue):
         """Commit one entry if nobody else is writing or waits to; False, and nothing done, otherwise."""
         if self._unheard or self._queue or not self._mutex.acquire(blocking=False):
             return False
-        item = self.put(Item(hold, (entry,)))
-        self._lead(item)
+        item = Item(hold, (entry,))
+        try:
+            self._commit_alone(item)
+        except BaseException:  # Ctrl-C in this thread: it is not to blame
+            if not self._durable:
+                self._queue.appendleft(item)
+            raise
+        finally:
+            self._mutex.release()
+            if self._queue:
+                self._hand_over()
         if item.error is not None:
             raise item.error
         return True
@@ -166,11 +176,13 @@ class PostgresWriter(CommitQueue):
             _do_work(item, tx)
         _append(appends, tx)
         if failpoints.armed:
+            tx.send_put_off()
             failpoints.armed("commit.applied")
         tx.commit(tells=any(item.hold is None for item in batch))
 
     def _undo(self) -> None:
         """Nothing of the batch stays. Of a connection that is lost nobody knows yet."""
+        self._tx.forget_put_off()
         if self._tx.connection.closed:
             return
         self._tx.put_back()
@@ -181,6 +193,8 @@ class PostgresWriter(CommitQueue):
 
     def _is_done(self) -> bool:
         """Whether a batch that was interrupted is in the database; if not, nothing of it will be."""
+        if _is_left(self._tx.connection.pgconn):
+            self._tx.connection.close()
         if self._tx.connection.closed:
             return self._landed([], time.monotonic() + self._patience)
         if self._tx.connection.info.transaction_status != TransactionStatus.IDLE:
@@ -227,12 +241,20 @@ class PostgresWriter(CommitQueue):
             time.sleep(0.01 + chance() * 0.1)  # it is away: it comes back when it does
 
 
+def _is_left(pgconn: PGconn) -> bool:
+    """Whether something was asked there whose answer nobody has read."""
+    return pgconn.transaction_status == TransactionStatus.ACTIVE or pgconn.pipeline_status != PipelineStatus.OFF
+
+
 def _expected(tx: PostgresTransaction) -> Expected:
     return {hold: (hold.head, hold.hash) for hold, head, _ in tx.moved if hold.head != head}
 
 
 def _append(items: Sequence[Item], tx: PostgresTransaction) -> None:
     """What is stale beside others is tried once more alone: two holds of one chain cannot be moved by one statement."""
+    if len(items) == 1 and (hold := items[0].hold) is not None and is_plain(items[0].entries):
+        items[0].error = None if tx.append_alone(hold, items[0].entries[0]) else LeaseLost(hold.run_id, hold.epoch)
+        return
     if not items:
         return
     appends = [(item.hold, item.entries) for item in items if item.hold is not None]
@@ -251,14 +273,13 @@ def _do_work(item: Item, tx: PostgresTransaction) -> None:
     """A piece of work inside a batch: undone alone if it raises."""
     assert item.work is not None
     moved = len(tx.moved)
-    tx.do("SAVEPOINT work")
+    tx.begin_work()
     try:
         item.result = item.work(tx)
-        tx.prove()
+        tx.end_work()
     except DriverError:
         raise
     except BaseException as error:
         item.error = error
-        tx.do("ROLLBACK TO work")
+        tx.undo_work()
         tx.put_back(moved)
-    tx.do("RELEASE work")

@@ -1,0 +1,74 @@
+"""A statement that is prepared once and sent past the driver's cursors, which cost more than it does.
+
+What it is given is written here as the server has it. It waits as the driver does: a signal is heard meanwhile, and
+what is under way is then ended at the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from struct import Struct
+
+from psycopg.errors import error_from_result
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from outlast.store.postgres.connection import Link
+
+NUMBER, PIECE, NUMBERS, PIECES = 20, 17, 1016, 1001  # as the server knows them: bigint, bytea, and lists of these
+_DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+
+
+class Prepared:
+    """One statement on one connection."""
+
+    def __init__(self, connection: Link, name: str, text: str, kinds: Sequence[int]) -> None:
+        self._connection, self._pgconn = connection, connection.pgconn
+        self._name, self._text, self._kinds = name.encode(), text.encode(), kinds
+        self._formats = [Format.BINARY] * len(kinds)
+        self._is_prepared = False
+
+    def run(self, values: Sequence[bytes | None]) -> PGresult:
+        """What the server answers. Raises what the driver does."""
+        if not self._is_prepared:
+            self._pgconn.send_prepare(self._name, self._text, self._kinds)
+            self._answer()
+            self._is_prepared = True
+        self._pgconn.send_query_prepared(self._name, values, self._formats, Format.BINARY)
+        return self._answer()
+
+    def _answer(self) -> PGresult:
+        answers: list[PGresult] = self._connection.wait(execute(self._pgconn))
+        if answers[0].status not in _DONE:
+            raise error_from_result(answers[0], encoding="utf-8")
+        return answers[0]
+
+
+as_number: Callable[[int], bytes] = Struct("!q").pack
+_ARRAY, _SIZE = Struct("!iii"), Struct("!ii")  # dimensions, whether there are nulls, the kind; how many, the first
+_LENGTH = Struct("!i").pack
+_GONE = _LENGTH(-1)
+
+
+def as_numbers(column: Sequence[int]) -> bytes:
+    """A column of numbers, given as one value."""
+    row = [8] * (2 * len(column))
+    row[1::2] = column
+    return _head(len(column), False, NUMBER) + _pairs(len(column))(*row)
+
+
+def as_pieces(column: Sequence[bytes | None]) -> bytes:
+    """A column of bytes."""
+    each = [_GONE if piece is None else _LENGTH(len(piece)) + piece for piece in column]
+    return _head(len(column), None in column, PIECE) + b"".join(each)
+
+
+def _head(count: int, has_gone: bool, kind: int) -> bytes:
+    return _ARRAY.pack(1 if count else 0, has_gone, kind) + (_SIZE.pack(count, 1) if count else b"")
+
+
+@cache
+def _pairs(count: int) -> Callable[..., bytes]:
+    return Struct(f"!{'iq' * count}").pack
