@@ -1,6 +1,6 @@
 """Steps on PostgreSQL beside what the same server can do at all, and beside peers there.
 
-    python bench/postgres.py [--peers] [--rounds N]
+    python bench/run.py --rows 11 [--peers]
 
 A server is started from the wheel that tests use, with everything synced, on the disk; nothing of another server is
 touched. One step after another, interleaved with bare prepared inserts of the same size. Then 64 runs at once of 50
@@ -9,7 +9,6 @@ within a round count: the machine's own speed is in both. CPU is that of the cli
 serves them.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -18,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +26,8 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import psycopg  # noqa: E402
 from peers import environment  # noqa: E402
+from plan import Plan  # noqa: E402
+from report import Goal, Row, count, times  # noqa: E402
 from tests.kit.postgres import Server  # noqa: E402
 from work import RESULT, result_of  # noqa: E402
 
@@ -51,9 +53,14 @@ async def small(number: int) -> str:
 @flow
 def one_after_another(run: Run) -> None:
     for number in range(ALONE):
-        began = time.perf_counter()
-        plain(number)
-        _SPENT.append(time.perf_counter() - began)
+        _LIMIT.append(_timed(_INSERT[0]))
+        _SPENT.append(_timed(lambda number=number: plain(number)))
+
+
+def _timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
 
 
 @flow
@@ -62,22 +69,19 @@ async def many(run: AsyncRun) -> None:
         await small(each)
 
 
+_LIMIT: list[float] = []
 _SPENT: list[float] = []
+_INSERT: list[Callable[[], object]] = []
 
 
 # -- what the server can do --------------------------------------------------------------------------------
 
 
-def bare(url: str) -> float:
-    """How long a bare prepared insert takes, committed and synced."""
-    found = []
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS bare (key bigserial primary key, content bytea)")
-        for _ in range(ALONE):
-            began = time.perf_counter()
-            connection.execute("INSERT INTO bare (content) VALUES (%s)", (RESULT.encode(),), prepare=True)
-            found.append(time.perf_counter() - began)
-    return median(found)
+def insert_on(connection: psycopg.Connection) -> Callable[[], object]:
+    """A bare prepared insert, committed and synced."""
+    connection.execute("CREATE TABLE IF NOT EXISTS bare (key bigserial primary key, content bytea)")
+    text, content = "INSERT INTO bare (content) VALUES (%s)", RESULT.encode()
+    return lambda: connection.execute(text, (content,), prepare=True)
 
 
 def bare_rows(url: str, runs: int) -> float:
@@ -93,11 +97,14 @@ def bare_rows(url: str, runs: int) -> float:
 # -- ours --------------------------------------------------------------------------------------------------
 
 
-def alone(home: FoundHome, name: str) -> float:
+def alone(home: FoundHome, name: str) -> tuple[float, float]:
+    """A bare insert and a step, in turns: the middle ones."""
+    _LIMIT.clear()
     _SPENT.clear()
-    with Outlast(home) as outlast:
+    with psycopg.connect(home.database, autocommit=True) as connection, Outlast(home) as outlast:
+        _INSERT[:] = [insert_on(connection)]
         outlast.run(one_after_another, task=name).unwrap()
-    return median(_SPENT)
+    return median(_LIMIT), median(_SPENT)
 
 
 async def at_once(home: FoundHome, prefix: str, runs: int) -> float:
@@ -119,11 +126,11 @@ def child(kind: str, url: str, folder: str, runs: int, prefix: str) -> None:
     print(json.dumps({"wall": wall, "cpu": time.process_time() - cpu}))
 
 
-def processes(server: Server, url: str, folder: Path, kind: str, count: int, prefix: str) -> Figures:
+def processes(server: Server, url: str, folder: Path, kind: str, many_: int, prefix: str) -> Figures:
     """Of so many processes together, for each step: the wall time is that of the slowest, without its start."""
-    words = [sys.executable, __file__, "--child", kind, url, str(folder), str(RUNS // count)]
+    words = [sys.executable, __file__, "--child", kind, url, str(folder), str(RUNS // many_)]
     before = cpu_of(server)
-    started = [subprocess.Popen([*words, f"{prefix}-{each}"], stdout=subprocess.PIPE) for each in range(count)]
+    started = [subprocess.Popen([*words, f"{prefix}-{each}"], stdout=subprocess.PIPE) for each in range(many_)]
     told = [json.loads(each.communicate()[0]) for each in started]
     found = {"wall": max(each["wall"] for each in told), "cpu": sum(each["cpu"] for each in told)}
     found["server"] = cpu_of(server) - before
@@ -151,73 +158,107 @@ def _stat(pid: int) -> tuple[int, float, float, float] | None:
 # -- peers -------------------------------------------------------------------------------------------------
 
 
-def peer(server: Server, kind: str) -> dict[str, Figures]:
-    """In its own environment, on a database of its own."""
-    url = server.new_database(f"bench_{kind}_{time.monotonic_ns()}")
+def peer(server: Server, kind: str, count: int) -> Figures:
+    """So many processes of it in its own environment, each on a database of its own, which is in its favour."""
     script = HERE / "peers" / "on_postgres.py"
-    words = [str(environment.PYTHON), str(script), kind, url, str(RUNS), str(STEPS)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600)
-    found: dict[str, Figures] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    urls = [server.new_database(f"bench_{kind}_{time.monotonic_ns()}") for _ in range(count)]
+    before = cpu_of(server)
+    words = [str(environment.PYTHON), str(script), kind]
+    started = [subprocess.Popen([*words, url, str(RUNS // count), str(STEPS)], stdout=subprocess.PIPE) for url in urls]
+    told = [json.loads(each.communicate(timeout=900)[0].splitlines()[-1]) for each in started]
+    many, steps = [each["many"] for each in told], RUNS // count * STEPS
+    found = {"wall": max(each["wall"] for each in many) * steps, "cpu": sum(each["cpu"] for each in many) * steps}
+    return {name: taken / (RUNS * STEPS) for name, taken in found.items()} | {
+        "one": told[0]["one"]["wall"],
+        "server": (cpu_of(server) - before) / (RUNS * STEPS) * 1e6,
+    }
 
 
 # -- all of it ---------------------------------------------------------------------------------------------
 
 
-def measure(server: Server, place: Path, rounds: int, with_peers: bool) -> None:
-    url, folder = server.new_database("bench"), place / "home"
-    home, ratios, times = FoundHome(folder, database=url), list[float](), list[tuple[float, float]]()
-    for number in range(rounds):
-        times.append((bare(url), alone(home, f"row-{number}")))
-        ratios.append(times[-1][1] / times[-1][0])
-    limit, ours = (median(each) * 1e6 for each in zip(*times, strict=True))
-    print(f"one step after another {ours:7.0f} µs, a bare commit {limit:7.0f} µs: {spread(ratios)}x", flush=True)
-    for count in (1, 4):
-        together(server, url, folder, rounds, count)
-    for kind in PEERS if with_peers else ():
-        found = peer(server, kind)
-        said = ", ".join(f"{name}: {each['wall']:,.0f} µs, {each['cpu']:,.0f} of CPU" for name, each in found.items())
-        print(f"{PEERS[kind]}, for each step: {said}", flush=True)
-
-
-def together(server: Server, url: str, folder: Path, rounds: int, count: int) -> None:
-    taken: dict[str, list[Figures]] = defaultdict(list)
-    for number in range(rounds):
-        for kind in ("bare", "ours"):
-            taken[kind].append(processes(server, url, folder, kind, count, f"{kind}-{count}-{number}"))
-    ratios = [ours["wall"] / bare["wall"] for bare, ours in zip(taken["bare"], taken["ours"], strict=True)]
-    print(f"{RUNS} runs x {STEPS} steps, {count} process(es): {spread(ratios)}x bare rows", flush=True)
-    for kind, each in taken.items():
-        wall, cpu, of_server = (median(one[name] for one in each) for name in ("wall", "cpu", "server"))
-        print(f"  {kind}: {1e6 / wall:8,.0f} steps/s; CPU for each step {cpu:5.0f} µs, of the server {of_server:5.0f}")
-
-
-def spread(ratios: list[float]) -> str:
-    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-
-def main() -> None:
-    if sys.argv[1:2] == ["--child"]:
-        kind, url, folder, runs, prefix = sys.argv[2:7]
-        child(kind, url, folder, int(runs), prefix)
-        return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", action="store_true", help="install and measure them")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    failure = environment.install() if options.peers else None
-    if failure:
-        print(f"no peers: {failure}")
+def on_postgres(plan: Plan) -> Row:
+    """Row 11."""
     with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir="/var/tmp") as place:
         Path(place).chmod(0o755)
         data = Path(place, "server")
         data.mkdir()
         server = Server(data, SYNCED)
         try:
-            measure(server, Path(place), options.rounds, options.peers and not failure)
+            return measure(server, Path(place), plan.together_rounds, with_peers=bool(plan.peers))
         finally:
             server.stop()
 
 
+def measure(server: Server, place: Path, rounds: int, *, with_peers: bool) -> Row:
+    url, folder = server.new_database("bench"), place / "home"
+    columns = ["one PostgreSQL", "µs per step", "× bare (from to)", "steps/s", "CPU µs", "of the server"]
+    row = Row(11, "On PostgreSQL, synced", columns)
+    slower = one_by_one(row, FoundHome(folder, database=url), rounds)
+    row.goals.append(Goal("one durable step on PostgreSQL, × a bare commit", 1.5, True, slower, times))
+    for processes_, goal in ((1, 10_000), (4, 20_000)):
+        speed = together(row, server, url, folder, rounds, processes_)
+        work = f"{RUNS} runs at once on PostgreSQL, {processes_} process{'es' if processes_ > 1 else ''}"
+        row.goals.append(Goal(f"{work}, steps/s", goal, False, speed, count))
+        for kind in PEERS if with_peers else ():
+            add_peer(row, server, kind, processes_)
+    row.notes.append(NOTE)
+    return row
+
+
+NOTE = (
+    f"One after another: {ALONE} steps of one run, each between two bare prepared inserts of as many bytes. At once: "
+    f"{RUNS} runs of {STEPS} steps with their begin and end, beside as many bare rows committed as many at a time by "
+    "as many processes. The server shares the machine. CPU is that of all clients for each step, of a peer with its "
+    "first run alone. Each process of a peer has a database of its own."
+)
+
+
+def one_by_one(row: Row, home: FoundHome, rounds: int) -> float:
+    taken = [alone(home, f"row-{number}") for number in range(rounds)]
+    limits, ours = ([each * 1e6 for each in column] for column in zip(*taken, strict=True))
+    ratios = [mine / limit for limit, mine in zip(limits, ours, strict=True)]
+    row.lines += [
+        ["limit: a bare insert, one after another", count(median(limits)), times(1), "", "", ""],
+        ["outlast `def`, one after another", count(median(ours)), spread(ratios), "", "", ""],
+    ]
+    return median(ratios)
+
+
+def together(row: Row, server: Server, url: str, folder: Path, rounds: int, processes_: int) -> float:
+    taken: dict[str, list[Figures]] = defaultdict(list)
+    for number in range(rounds):
+        for kind in ("bare", "ours"):
+            made = processes(server, url, folder, kind, processes_, f"{kind}-{processes_}-{number}")
+            taken[kind].append(made)
+    ratios = [ours["wall"] / bare["wall"] for bare, ours in zip(taken["bare"], taken["ours"], strict=True)]
+    where = f"{RUNS} at once, {processes_} process{'es' if processes_ > 1 else ''}"
+    for kind, name, slower in (("bare", "limit: bare rows", times(1)), ("ours", "outlast", spread(ratios))):
+        row.lines.append([f"{name}, {where}", *_cells(taken[kind], slower)])
+    return 1e6 / median(each["wall"] for each in taken["ours"])
+
+
+def add_peer(row: Row, server: Server, kind: str, processes_: int) -> None:
+    name = f"{PEERS[kind]}, {RUNS} at once, {processes_} process{'es' if processes_ > 1 else ''}"
+    try:
+        found = peer(server, kind, processes_)
+    except (subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        row.failed[name] = str(error)
+        return
+    if processes_ == 1:
+        row.lines.append([f"{PEERS[kind]}, one after another", count(found["one"]), "", "", "", ""])
+    row.lines.append([name, *_cells([found], "")])
+
+
+def _cells(taken: list[Figures], slower: str) -> list[str]:
+    wall, cpu, of_server = (median(each[name] for each in taken) for name in ("wall", "cpu", "server"))
+    return [count(wall), slower, count(1e6 / wall), count(cpu), count(of_server)]
+
+
+def spread(ratios: list[float]) -> str:
+    return f"{median(ratios):.2f}× ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 if __name__ == "__main__":
-    main()
+    kind, url, folder, runs, prefix = sys.argv[2:7]
+    child(kind, url, folder, int(runs), prefix)

@@ -2,6 +2,7 @@
 
 python bench/run.py --quick              a look, without peers
 python bench/run.py --peers --write      everything, into bench/RESULTS.md
+python bench/run.py --rows 11 --peers --write --keep    one row, in the place of what stood there
 
 What was measured is written after each row: a run that is cut short leaves the rest as not measured.
 """
@@ -21,6 +22,7 @@ import handoffs
 import hooks
 import imports
 import over_http
+import postgres
 import recall
 import resume
 import steps
@@ -30,6 +32,7 @@ from peers import environment
 from plan import Plan, as_it_was, peers
 from plot import chart
 from report import Row, goals
+from results import whole, with_rows
 from scheduling import ask_for_short_slice
 
 HERE = Path(__file__).parent
@@ -58,12 +61,13 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and steps")
-    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8,9,10", help="which rows, such as 1,2")
+    parser.add_argument("--rows", default="1,2,3,4,5,6,7,8,9,10,11", help="which rows, such as 1,2")
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
     parser.add_argument("--against", default="", help="FOLDER=COMMIT: src/ of another commit, measured beside this one")
     parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
+    parser.add_argument("--keep", action="store_true", help="with --write: the other rows stay as they stand there")
     parser.add_argument("--scratch", type=Path, default=HERE, help="a folder on a real disk (not tmpfs)")
     return parser.parse_args()
 
@@ -85,12 +89,16 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
         "8": lambda: recall.recall(plan),
         "9": lambda: over_http.over_http(plan),
         "10": lambda: console.console(plan),
+        "11": lambda: postgres.on_postgres(plan),
     }
     rows: list[Row] = []
     for number in options.rows.split(","):
         rows.append(work[number]())
         print("\n" + rows[-1].text(), flush=True)
-        if options.write:
+        if options.write and options.keep:
+            text = (HERE / "RESULTS.md").read_text()
+            (HERE / "RESULTS.md").write_text(with_rows(text, rows[-1:], [*facts, _load()]))
+        elif options.write:
             write(rows, [*facts, _load()], [each for each in work if each not in {str(row.number) for row in rows}])
     return rows
 
@@ -98,7 +106,7 @@ def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> li
 def write(rows: list[Row], facts: list[str], missing: list[str]) -> None:
     """What is there so far."""
     told = [f"- not measured in this run: rows {', '.join(missing)}"] if missing else []
-    (HERE / "RESULTS.md").write_text(_results(rows, [*facts, *told]))
+    (HERE / "RESULTS.md").write_text(whole(rows, INTRODUCTION, [*facts, *told]))
     draw(rows, "; ".join(fact.removeprefix("- ") for fact in (facts[0], facts[2])))
 
 
@@ -136,13 +144,6 @@ def draw(rows: list[Row], caption: str) -> None:
     for row in rows:
         if row.bars:
             (IMAGES / f"bench-{row.number}.svg").write_text(chart(row.title, row.unit, row.bars, caption))
-
-
-def _results(rows: list[Row], facts: list[str]) -> str:
-    """What a reader wants to know first: ours beside the others. The goals are for who builds it, and come last."""
-    drawn = [f"![{row.title}](../docs/images/bench-{row.number}.svg)" for row in rows if row.bars]
-    parts = ["# Benchmark results", *drawn, *(row.text() for row in rows), "## Goals", goals(rows)]
-    return "\n\n".join([*parts, "## How it was measured", INTRODUCTION, "\n".join(facts)]) + "\n"
 
 
 if __name__ == "__main__":

@@ -96,6 +96,42 @@ def test_work_that_raises_is_undone_with_the_heads_it_moved(store: Store, error:
     assert broken(store, "run1", 1) is None
 
 
+@pytest.mark.parametrize("error", [ValueError("no"), None])
+def test_appends_go_on_after_work_that_was_undone_long_after_the_first(store: Store, error: Exception | None) -> None:
+    first, second = begin(store, "run1"), begin(store, "run2")
+    for number in range(1, 9):  # a driver prepares what is said often
+        store.write(lambda tx, number=number: tx.set_run_phase(first.run_key, str(number)))
+        assert store.append_now(first, some(number))
+        together(store, append(store, first, number), append(store, second, number))
+
+    def work(tx: Writing) -> None:
+        tx.append(second, [some(7)])
+        if error is not None:
+            raise error
+        tx.add_run(new_run("run1"), start_of("run1"), "p1")
+
+    with pytest.raises(ValueError if error else StoreFailed, match="no" if error else "UNIQUE"):
+        store.write(work)
+    assert store.append_now(first, some(9))
+    together(store, append(store, first, 9), append(store, second, 9))
+    assert broken(store, "run1", 18) is broken(store, "run2", 9) is None
+
+
+def test_work_that_raises_before_it_wrote_anything_leaves_what_others_wrote(store: Store) -> None:
+    holds = [begin(store, f"run{number}") for number in range(2)]
+
+    def nothing(tx: Writing) -> None:
+        raise ValueError
+
+    def named(hold: Hold) -> Callable[[], None]:
+        return lambda: store.write(lambda tx: tx.set_run_phase(hold.run_key, "done"))
+
+    outcomes = together(store, named(holds[0]), lambda: store.write(nothing), named(holds[1]))
+    assert [type(outcome) for outcome in outcomes] == [type(None), ValueError, type(None)]
+    rows = [store.read(lambda look, hold=hold: look.run_by_id(hold.run_id)) for hold in holds]
+    assert [row.phase for row in rows if row is not None] == ["done", "done"]
+
+
 def test_a_constraint_is_an_error_of_ours_and_nothing_is_written(store: Store) -> None:
     begin(store, "run1")
     with pytest.raises(StoreFailed, match="UNIQUE"):

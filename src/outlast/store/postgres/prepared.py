@@ -34,16 +34,23 @@ class Prepared:
         """What the server answers. Raises what the driver does."""
         if not self._is_prepared:
             self._pgconn.send_prepare(self._name, self._text, self._kinds)
-            self._answer()
+            _answer_of(self._connection)
             self._is_prepared = True
         self._pgconn.send_query_prepared(self._name, values, self._formats, Format.BINARY)
-        return self._answer()
+        return _answer_of(self._connection)
 
-    def _answer(self) -> PGresult:
-        answers: list[PGresult] = self._connection.wait(execute(self._pgconn))
-        if answers[0].status not in _DONE:
-            raise error_from_result(answers[0], encoding="utf-8")
-        return answers[0]
+
+def roll_back(connection: Link, how: str = "ROLLBACK") -> None:
+    """The same past the driver: told of it, that would forget all that was prepared, at the server too."""
+    connection.pgconn.send_query(how.encode())
+    _answer_of(connection)
+
+
+def _answer_of(connection: Link) -> PGresult:
+    answers: list[PGresult] = connection.wait(execute(connection.pgconn))
+    if answers[0].status not in _DONE:
+        raise error_from_result(answers[0], encoding="utf-8")
+    return answers[0]
 
 
 as_number: Callable[[int], bytes] = Struct("!q").pack

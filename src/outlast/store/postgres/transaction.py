@@ -37,7 +37,17 @@ from outlast.store.nouns.rows import Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
-from outlast.store.postgres.prepared import NUMBER, NUMBERS, PIECE, PIECES, Prepared, as_number, as_numbers, as_pieces
+from outlast.store.postgres.prepared import (
+    NUMBER,
+    NUMBERS,
+    PIECE,
+    PIECES,
+    Prepared,
+    as_number,
+    as_numbers,
+    as_pieces,
+    roll_back,
+)
 from outlast.store.statements import newest_version
 
 MARKED = "work "  # how the names of marks begin; then comes when their process began, so that old ones are together
@@ -185,7 +195,7 @@ class PostgresTransaction(
         saves = [place for place, (text, _) in enumerate(self._put_off) if text == _SAVE]
         del self._put_off[saves[0] if saves else 0 :]
         if not saves:
-            self.do("ROLLBACK TO work")
+            roll_back(self.connection, "ROLLBACK TO work")
             self.put_off("RELEASE work")
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:

@@ -25,6 +25,7 @@ from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
 from outlast.store.postgres.connection import is_away
+from outlast.store.postgres.prepared import roll_back
 from outlast.store.postgres.transaction import PostgresTransaction, is_plain
 
 PATIENCE_SECONDS = 30.0  # with a server that is away
@@ -187,7 +188,7 @@ class PostgresWriter(CommitQueue):
             return
         self._tx.put_back()
         if self._tx.connection.info.transaction_status != TransactionStatus.IDLE:
-            self._tx.do("ROLLBACK")
+            roll_back(self._tx.connection)
 
     # -- commits of which nobody has told us -----------------------------------------------------
 
