@@ -185,7 +185,10 @@ def test_a_worker_that_stops_lets_steps_end_and_another_goes_on(place: Place) ->
     began, go = gate("a")
     with place.outlast.worker() as worker:
         assert began.wait(60)
-        threading.Timer(0.05, go.set).start()
+        execution = place.outlast._executor.live.executions[place.run_id]
+        threading.Thread(
+            target=lambda: (until(lambda: execution.stopping, "that it is asked to stop"), go.set())
+        ).start()
     assert (worker.under_way, status(place, place.run_id)) == ([], "interrupted")
     assert place.statuses("work")[-1] == "succeeded"
     with place.outlast.worker():
