@@ -10,7 +10,6 @@ from heapq import merge
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from outlast.clock import moment
 from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.ask_git import one_look
 from outlast.flows.code import one_look_at_source
@@ -34,6 +33,7 @@ from outlast.handoffs.recover import judge_handoff, judge_run
 from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason, judge
 from outlast.store.contract import AnchorRow, Reading
+from outlast.values.rows import value_of
 
 if TYPE_CHECKING:
     from outlast.handoffs.compose import Composed
@@ -168,21 +168,15 @@ def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
     holder = caller.home.store.read(lambda look: holder_of(caller, look, found))
     verdict = judge_handoff(caller, found, None, ()).verdict if looking and row.status == "open" else None
     contested = verdict is not None and bool(standing_reasons(verdict, anchors.accepted_since(found)))
-    return Listed(
-        anchor=row.anchor,
-        scope=row.scope,
+    return value_of(
+        Listed,
+        row,
         standing=standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
         handoff_id=handoff.id,
-        revision=row.revision,
         summary=handoff.summary,
         next_action=handoff.next_action,
-        score=row.score,
-        outcome=row.outcome,
         holder=holder.who if holder else "",
-        branch=row.branch,
         actor=handoff.actor,
-        stored_at=moment(row.stored_at),
-        expires_at=moment(row.expires_at),
         verdict=verdict,
     )
 
@@ -191,23 +185,10 @@ def _unreadable(home: Home, row: AnchorRow, broken: IntegrityBroken) -> Listed:
     """What the anchor's row alone says, and that its record is broken."""
     reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
     revision = home.store.read(lambda look: look.handoff_at(row.key, row.revision))
-    return Listed(
-        anchor=row.anchor,
-        scope=row.scope,
-        standing=standing_of(row, claimed=False, contested=True, at=home.clock.now()),
-        handoff_id=revision.id if revision else "",
-        revision=row.revision,
-        summary="",
-        next_action=None,
-        score=row.score,
-        outcome=row.outcome,
-        holder="",
-        branch=row.branch,
-        actor="",
-        stored_at=moment(row.stored_at),
-        expires_at=moment(row.expires_at),
-        verdict=judge([reason]),
-    )
+    standing = standing_of(row, claimed=False, contested=True, at=home.clock.now())
+    unknown = {"summary": "", "next_action": None, "holder": "", "actor": ""}
+    handoff_id = revision.id if revision else ""
+    return value_of(Listed, row, standing=standing, handoff_id=handoff_id, verdict=judge([reason]), **unknown)
 
 
 def listed_run(caller: Caller, composed: Composed, *, looking: bool) -> Listed:

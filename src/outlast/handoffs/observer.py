@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -40,82 +40,45 @@ if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
 Between = Callable[[], None] | None
 
 
-class FileObserver(Protocol):
-    """What is asked about files, and who answers."""
-
-    @property
-    def looks(self) -> bool:
-        """Whether files can be looked at, to tell one place of work from another."""
-
-    def root(self, caller: Caller, given: str | None) -> Path:
-        """The folder that paths are relative to."""
-
-    def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
-        """Where the files of a handoff can be looked at; None when they cannot."""
-
-    def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
-        """Where whoever looked is instead, when that is not known to be the handoff's place; "" when nobody did."""
-
-    def not_here(self, handoff: Handoff) -> HandoffInvalid | RunsOnHost:
-        """The error for checks of a handoff whose files are not here."""
-
-    def bind(
-        self, caller: Caller, contract: Contract, root: Path, keeper: ContentKeeper | None = None
-    ) -> Binding | None:
-        """What the contract's files are now; the keeper, or the blobs, have their content."""
-
-    def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
-        """What the files of a handoff are now."""
-
-    def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
-        """What is wrong with a must, by its field and form, that is a rule about files; "" when it is kept."""
-
-    def run_checks(
-        self,
-        executor: Executor,
-        about: Contract,
-        root: Path,
-        *,
-        leave: Leave,
-        when: When,
-        by: str,
-        between: Between = None,
-    ) -> list[Evidence]:
-        """What comes of each check. Nothing runs without leave for exactly these."""
-
-
 class LocalObserver:
     """This process looks, and runs the checks."""
 
-    looks = True
+    looks = True  # files can be looked at, to tell one place of work from another
     knows_runs = True  # where each of the home works
 
     def root(self, caller: Caller, given: str | None) -> Path:
+        """The folder that paths are relative to."""
         return root_of(caller, given)
 
     def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
+        """Where the files of a handoff can be looked at; None when they cannot."""
         if given is None and handoff.source == "run" and handoff.binding is None and self.knows_runs:
             return unfinished.place_of(caller, handoff, self.root(caller, None))
         return place_of(caller, handoff, given)
 
     def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
+        """Where whoever looked is instead, when that is not known to be the handoff's place; "" when nobody did."""
         return text(str(self.root(caller, None)))
 
     def not_here(self, handoff: Handoff) -> HandoffInvalid | RunsOnHost:
+        """The error for checks of a handoff whose files are not here."""
         why = f"the files of {handoff.anchor!r} are not here, so its checks cannot be run"
         return HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")
 
     def bind(
         self, caller: Caller, contract: Contract, root: Path, keeper: ContentKeeper | None = None
     ) -> Binding | None:
+        """What the contract's files are now; the keeper, or the blobs, have their content."""
         return bind(caller.home, contract, root, keeper)
 
     def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
+        """What the files of a handoff are now."""
         if handoff.binding is None and not handoff.musts:  # there is nothing to look at
             return Observed(Binding(root=text(str(root)), host=home.process.host))
         return observe(handoff, root)
 
     def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
+        """What is wrong with a must, by its field and form, that is a rule about files; "" when it is kept."""
         return broken_must(*must, handoff.binding, root)
 
     def run_checks(
@@ -129,6 +92,7 @@ class LocalObserver:
         by: str,
         between: Between = None,
     ) -> list[Evidence]:
+        """What comes of each check. Nothing runs without leave for exactly these."""
         from outlast.handoffs.checks import run_checks  # to look at files takes nothing of what runs commands
 
         if leave.digest != digest_of(about):
@@ -252,7 +216,8 @@ class RequestObserver(Struct, frozen=True):
         return RunsOnHost("run checks", f"run them where the files are, and send what came of them: {field_name}")
 
 
-NOBODY: FileObserver = RequestObserver()
+FileObserver = LocalObserver | RequestObserver  # what is asked about files, and who answers
+NOBODY = RequestObserver()
 
 
 def look_first(what: Literal["files", "checks"], handoff: Handoff) -> LookFirst:

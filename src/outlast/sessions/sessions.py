@@ -31,6 +31,7 @@ from outlast.sessions.session import (
 )
 from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode
+from outlast.values.rows import value_of
 from outlast.values.tokens import counter
 
 if TYPE_CHECKING:
@@ -230,31 +231,12 @@ def _newest_memo(look: Reading, session: SessionRow) -> MemoRow | None:
 
 
 def _session(look: Reading, row: SessionRow, memo: MemoRow | None) -> Session:
-    return Session(
-        id=row.id,
-        scope=row.scope,
-        messages=row.head,
-        memo=_memo(SessionCall(row.scope, row.id), memo) if memo else None,
-        runs=tuple(look.runs_of_session(row.scope, row.id)),
-        meta=decode(row.meta),
-        actor=row.actor,
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
-    )
+    said = _memo(SessionCall(row.scope, row.id), memo) if memo else None
+    return value_of(Session, row, messages=row.head, memo=said, runs=tuple(look.runs_of_session(row.scope, row.id)))
 
 
 def _message(asked: SessionCall, row: MessageRow) -> Message:
-    return Message(
-        session_id=asked.session_id,
-        seq=row.seq,
-        role=row.role,
-        content=decode(row.content),
-        meta=decode(row.meta),
-        run_id=row.run_id,
-        actor=row.actor,
-        at=moment(row.at),
-        digest=row.digest.hex(),
-    )
+    return value_of(Message, row, session_id=asked.session_id, digest=row.digest.hex())
 
 
 def _memo(asked: SessionCall, row: MemoRow) -> Memo:

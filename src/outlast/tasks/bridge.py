@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.tasks.task import Task, TaskCompleted, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode, encode, pack_json
+from outlast.values.rows import value_of
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
@@ -307,30 +308,11 @@ def record(home: Home, of: Of, name: str, body: Any, operation_id: str | None) -
 
 
 def _task(row: TaskRow) -> Task:
-    return Task(
-        task=row.task,
-        scope=row.scope,
-        state=cast(State, row.state),
-        session=row.session,
-        meta=decode(row.meta),
-        actor=row.actor,
-        opened_at=moment(row.opened_at),
-        updated_at=moment(row.updated_at),
-        events=row.head,
-    )
+    return value_of(Task, row, events=row.head)
 
 
 def _event(of: Of, row: TaskEventRow) -> TaskEvent:
-    return TaskEvent(
-        task=of.task,
-        seq=row.seq,
-        kind=row.kind,
-        name=row.name,
-        body=decode(row.body),
-        actor=row.actor,
-        at=moment(row.at),
-        masked=row.masked,
-    )
+    return value_of(TaskEvent, row, task=of.task)
 
 
 # -- completing --------------------------------------------------------------------------------------

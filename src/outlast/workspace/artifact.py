@@ -16,9 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-from msgspec.structs import replace
-
 from outlast.clock import moment
 from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refused, ValueRefused
 from outlast.store.contract import Reading
@@ -27,6 +24,7 @@ from outlast.store.contract.workspace import ArtifactRow, RemovedRow
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
 from outlast.values.frozen import Compared, NamedTuple
+from outlast.values.rows import value_of
 from outlast.workspace.content import StoredContent
 from outlast.workspace.entry import ArtifactSource, newest_first, proof_of, run_id_of
 
@@ -273,19 +271,5 @@ def _key(home: Home, scope: str, ref: str) -> int:
 def artifact_of(home: Home, row: ArtifactRow, *, replayed: bool = False) -> Artifact:
     """A row as a value that knows the way to its content."""
     place = ArtifactPlace(row.scope, row.name, row.version)
-    made = Artifact(
-        ref=place.ref,
-        scope=row.scope,
-        name=row.name,
-        version=row.version,
-        size=row.size,
-        digest=row.digest,
-        media_type=row.media_type,
-        summary=row.summary,
-        tags=tuple(decode(row.tags)),
-        source=msgspec.convert(decode(row.source), ArtifactSource),
-        stored_at=moment(row.stored_at),
-    )
-    return (replace(made, replayed=True) if replayed else made).opened(
-        StoredContent(home.blobs, taken_of(row), place.ref)
-    )
+    made = value_of(Artifact, row, ref=place.ref, replayed=replayed)
+    return made.opened(StoredContent(home.blobs, taken_of(row), place.ref))

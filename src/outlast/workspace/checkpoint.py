@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec import Struct
 
-from outlast.clock import moment
 from outlast.errors import AmbiguousPrefix, CheckpointNotFound, ValueRefused
 from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
-from outlast.values.codec import decode, encode
+from outlast.values.codec import encode
 from outlast.values.frozen import Compared, NamedTuple
+from outlast.values.rows import value_of
 from outlast.workspace import refs as refs_of
 from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 
@@ -213,18 +213,4 @@ def _all(rows: Iterable[CheckpointRow]) -> list[Checkpoint]:
 
 
 def checkpoint_of(row: CheckpointRow, *, replayed: bool = False) -> Checkpoint:
-    return Checkpoint(
-        id=row.id,
-        scope=row.scope,
-        task=row.task,
-        run_id=row.run_id,
-        name=row.name,
-        summary=row.summary,
-        refs=tuple(decode(row.refs)),
-        state=decode(row.state),
-        phase=row.phase,
-        position=row.position,
-        actor=row.actor,
-        at=moment(row.at),
-        replayed=replayed,
-    )
+    return value_of(Checkpoint, row, replayed=replayed)

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from outlast.clock import moment
 from outlast.errors import ValueRefused
 from outlast.home import caller as operations
 from outlast.home.caller import Repeatable
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
-from outlast.values.codec import decode, encode
+from outlast.values.codec import encode
 from outlast.values.frozen import Compared, NamedTuple
+from outlast.values.rows import value_of
 from outlast.workspace import refs
 from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 
@@ -190,15 +188,4 @@ def _pages(page: Callable[[str, str, int, int], list[LinkRow]], ref: str, relati
 
 
 def link_of(row: LinkRow, *, replayed: bool = False) -> Link:
-    return Link(
-        id=row.id,
-        scope=row.scope,
-        source=row.source,
-        relation=row.relation,
-        target=row.target,
-        note=row.note,
-        by=msgspec.convert(decode(row.by), ArtifactSource),
-        stored_at=moment(row.stored_at),
-        masked=tuple(decode(row.masked)),
-        replayed=replayed,
-    )
+    return value_of(Link, row, replayed=replayed)

@@ -11,9 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from outlast.clock import micros, moment
+from outlast.clock import micros
 from outlast.errors import NameInvalid, NotFound, RecordNotFound, SecretFound, ValueRefused
 from outlast.home import caller as operations
 from outlast.home.caller import Repeatable
@@ -23,6 +21,7 @@ from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import Compared, NamedTuple
+from outlast.values.rows import value_of
 from outlast.workspace import refs
 from outlast.workspace.entry import (
     SUMMARY_LENGTH,
@@ -297,23 +296,7 @@ def _fits(row: RecordRow, scope: str, wanted: RecordQuery) -> bool:
 
 
 def record_of(row: RecordRow, *, replayed: bool = False) -> Record:
-    return Record(
-        ref=refs.record_ref(row.id),
-        id=row.id,
-        scope=row.scope,
-        kind=row.kind,
-        text=row.text,
-        refs=tuple(decode(row.refs)),
-        tags=tuple(decode(row.tags)),
-        pinned=bool(row.pinned),
-        source=msgspec.convert(decode(row.source), ArtifactSource),
-        task=row.task,
-        at=moment(row.at),
-        stored_at=moment(row.stored_at),
-        masked=tuple(decode(row.masked)),
-        pinned_by=row.pinned_by,
-        replayed=replayed,
-    )
+    return value_of(Record, row, ref=refs.record_ref(row.id), replayed=replayed)
 
 
 # -- many at once: all of them, or none -------------------------------------------------------------
