@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from outlast.care.audit.signs import signs_in
+from outlast.care.audit.signs import LISTS, signs_in, table
 from outlast.values.frozen import NamedTuple
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -20,47 +20,11 @@ _ALWAYS = {"post", "patch"}  # methods that hardly anything else has
 _OFTEN = {"put", "delete"}
 _CLIENT = re.compile(r"(client|session|http|api|requests|httpx)", re.IGNORECASE)
 _GIT = re.compile(r"(^|\.)(repo|repository|index|git|remote|origin)(\.|$|\()", re.IGNORECASE)
-_SENDS = {
-    "sendmail",
-    "send_message",
-    "send_email",
-    "send_raw_email",
-    "chat_postMessage",
-    "put_object",
-    "delete_object",
-    "put_item",
-    "delete_item",
-    "update_item",
-    "create_issue",
-    "create_pull",
-}
-_RUNS = {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen"}
-_RUNS |= {"os.system", "os.popen", "asyncio.create_subprocess_shell", "asyncio.create_subprocess_exec"}
-_WRITERS = {"write_text", "write_bytes", "to_csv", "to_parquet", "to_excel", "savefig"}
-_MOVERS = {
-    "shutil.copy",
-    "shutil.copy2",
-    "shutil.copyfile",
-    "shutil.copytree",
-    "shutil.move",
-    "os.rename",
-    "os.replace",
-}
-_CLOCKS = {
-    "time.time": "run.now()",
-    "time.time_ns": "run.now()",
-    "time.monotonic": "run.now()",
-    "datetime.datetime.now": "run.now()",
-    "datetime.datetime.utcnow": "run.now()",
-    "datetime.datetime.today": "run.now()",
-    "datetime.date.today": "run.now()",
-    "uuid.uuid1": "run.uuid()",
-    "uuid.uuid4": "run.uuid()",
-    "os.urandom": "run.uuid()",
-    "os.getenv": "an input, or a step",
-    "os.environ.get": "an input, or a step",
-    "input": "run.pause_for(…)",
-}
+_SENDS = {*LISTS["sends"].split()}
+_RUNS = {*LISTS["runs"].split()}
+_WRITERS = {*LISTS["writers"].split()}
+_MOVERS = {*LISTS["movers"].split()}
+_CLOCKS = {name: " ".join(instead) for name, instead in table("instead").items()}
 _CHANCE = {"random": "run.random()", "secrets": "run.uuid()"}
 _MOST_CHARACTERS = 80
 _SUMMARY = 3  # its place among the arguments of save(name, content, media_type, summary)

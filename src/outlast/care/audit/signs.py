@@ -7,29 +7,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from outlast.errors import OutlastError
 from outlast.files.patterns import matches
 from outlast.values.frozen import NamedTuple
+from outlast.values.text import lists_in
 
 _OPERATORS = ("&>>", "&&", "||", ">>", ">&", "&>", ">|", "<<<", "<<", ";", "|", "&", "(", ")", "<", ">", "\n")
 _ENDS = ("&&", "||", ";", "|", "&", "(", ")", "\n")
 _APPENDS = (">>", "&>>")
 _WRITES = (">", ">|", "&>", *_APPENDS)
 _KEYWORDS = ("then", "do", "else", "elif", "if", "while", "until", "!", "{")
-_PREFIXES = {  # commands that only run another one, and those of their options that take the next word
-    "sudo": "-u --user -g --group -p --prompt -C -D --chdir -h --host -R --chroot -T -U -r --role -t --type",
-    "doas": "-u -C",
-    "env": "-u --unset -C --chdir",
-    "nice": "-n --adjustment",
-    "timeout": "-k --kill-after -s --signal",
-    "stdbuf": "-i --input -o --output -e --error",
-    "time": "-f --format -o --output",
-    "xargs": "-I -d --delimiter -E -n --max-args -P --max-procs -L --max-lines -s --max-chars -a --arg-file",
-    "exec": "-a",
-    "nohup": "",
-    "command": "",
-}
+LISTS = lists_in(Path(__file__).with_name("signs.txt").read_text("utf-8"))
+
+
+def table(name: str) -> dict[str, list[str]]:
+    """The lines of a list: what each is of, and the words about it."""
+    lines = (line.split() for line in LISTS[name].splitlines())
+    return {first: rest for first, *rest in lines}
+
+
+_PREFIXES = table("prefixes")  # commands that only run another one, and those of their options that take the next word
 _OWN_WORDS = {"timeout": 1}  # that come before the other command
 _SHELLS = ("sh", "bash", "zsh", "dash")
 _SSH = tuple(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
@@ -223,7 +222,7 @@ def _bare(words: list[str]) -> tuple[str, ...]:
     while at < len(words):
         name = words[at].rpartition("/")[2]
         if name in _PREFIXES:
-            at = past_options(words, at + 1, _PREFIXES[name].split()) + _OWN_WORDS.get(name, 0)
+            at = past_options(words, at + 1, _PREFIXES[name]) + _OWN_WORDS.get(name, 0)
         elif name in _KEYWORDS or _ASSIGNMENT.match(words[at]):
             at += 1
         elif _PYTHON.match(name) and (module := _module_in(words, at)):
@@ -246,43 +245,8 @@ def _module_in(words: list[str], at: int) -> int:
 _VERBS = {"POST", "PUT", "DELETE", "PATCH"}
 _CURL_DATA = ("--data", "--form", "--upload-file", "--json")
 _CURL_VALUED = "AbcCdDeEFhHKmoPQrtTuUwxXyYz"
-_KUBE = (
-    *("-n", "--namespace", "--context", "--kube-context", "--cluster", "--kubeconfig"),
-    *("-s", "--server", "--user", "--token", "--as"),
-)
-_DOCKER = ("-H", "--host", "-c", "--context", "-l", "--log-level", "--config")
-_FOLDERS = (
-    *("-C", "--prefix", "--dir", "--cwd", "--directory", "--project", "--manifest-path"),
-    *("-w", "--workspace", "-F", "--filter"),
-)
-_VALUED = {  # options before those words that take the next word
-    "git": ("-C", "-c", "--git-dir", "--work-tree"),
-    **dict.fromkeys(("kubectl", "helm"), _KUBE),
-    **dict.fromkeys(("docker", "podman"), _DOCKER),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "poetry", "uv", "cargo"), _FOLDERS),
-    "pulumi": ("-C", "--cwd", "-s", "--stack"),
-    "aws": ("--profile", "--region", "--endpoint-url", "--output", "--query"),
-    **dict.fromkeys(("gh", "glab"), ("-R", "--repo", "--hostname", "-X", "--method", "-H", "--header")),
-}
-_WORDS = {  # a command, and the words after it that change something elsewhere
-    "git": {"commit", "push", "tag", "am", "cherry-pick", "revert"},
-    "npm": {"publish"},
-    "pnpm": {"publish"},
-    "yarn": {"publish"},
-    "poetry": {"publish"},
-    "uv": {"publish"},
-    "cargo": {"publish"},
-    "gem": {"push"},
-    "twine": {"upload"},
-    "pip": {"upload"},
-    "docker": {"push"},
-    "podman": {"push"},
-    "kubectl": {"apply", "delete", "create", "patch", "replace", "scale"},
-    "helm": {"install", "upgrade", "uninstall", "rollback"},
-    "terraform": {"apply", "destroy"},
-    "tofu": {"apply", "destroy"},
-    "pulumi": {"up", "destroy"},
-}
+_VALUED = table("valued")  # options before those words that take the next word
+_WORDS = table("words")  # a command, and the words after it that change something elsewhere
 _ALONE = {"mail", "mailx", "sendmail", "mutt", "msmtp"}
 _GITHUB_FIELDS = ("-f", "-F", "--field", "--raw-field", "--input")
 _GITHUB = {"create", "merge", "comment", "delete", "edit", "close", "upload"}
@@ -352,7 +316,7 @@ def _teed(each: Simple) -> tuple[Redirect, ...]:
 def _by_words(each: Simple) -> str:
     if each.name in _ALONE:
         return f"sends mail ({each.name})"
-    verbs = _WORDS.get(each.name, set())
+    verbs = _WORDS.get(each.name, ())
     said = next(iter(_plain(each)), "")
     return f"{each.name} {said}" if said in verbs else ""
 
