@@ -27,6 +27,7 @@ from outlast.files.ask_git import one_look, real
 from outlast.files.changes import path_of, text
 from outlast.files.git import relative_to
 from outlast.files.patterns import never, one
+from outlast.files.repository import is_below
 from outlast.files.rules import broken_rule
 from outlast.files.snapshot import FILE_BYTES, Binding, Bound, ContentKeeper, Sight, sight
 from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
@@ -167,11 +168,12 @@ class _Seeing(NamedTuple):
         return path, seen
 
     def _refuse_leaving(self, field: str, path: str) -> None:
-        where = Path(os.path.realpath(self.root / path))
-        if not where.is_relative_to(self.root):
+        root = str(self.root).rstrip("/")
+        where = _led_to(root, path)
+        if not is_below(where, root):
             remedy = "name what it leads to by a repo_root that holds it, or only files that stay inside"
             raise HandoffInvalid(field, f"{path!r} is, or goes through, a link that leaves {self.root}", remedy)
-        if where.is_relative_to(self.home) or any(map(never, where.relative_to(self.root).parts)):
+        if is_below(where, str(self.home)) or any(map(never, where.removeprefix(root).split("/"))):
             why = f"{path!r} is in a folder that git or Outlast owns"
             raise HandoffInvalid(field, why, "name files of the work itself")
 
@@ -193,6 +195,16 @@ class _Seeing(NamedTuple):
             remedy = "name the files or smaller folders that the work is about, or have git ignore what is made"
             raise HandoffInvalid(field, why, remedy)
         return found
+
+
+def _led_to(root: str, path: str) -> str:
+    """Where a path from a real root leads: only from a link on the way on it has to be followed."""
+    here = root
+    for name in path.split("/"):
+        here = f"{here}/{name}"
+        if os.path.islink(here):
+            return os.path.realpath(f"{root}/{path}")
+    return here
 
 
 _REFUSED = {
