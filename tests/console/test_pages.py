@@ -515,6 +515,16 @@ def test_a_key_that_ends_is_signed_out(keyed: Place) -> None:
     assert visitor.get("/runs").status == 303
 
 
+def test_a_key_by_which_somebody_signed_in_is_in_use(keyed: Place) -> None:
+    visitor, key = keyed.visitor(), keyed.key("ann", "read")
+    visitor.sign_in(key)
+    assert visitor.get("/runs").status == 200
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not keyed.server.state.keys.list()[0].last_used_at:
+        time.sleep(0.01)
+    assert keyed.server.state.keys.list()[0].last_used_at
+
+
 def test_a_cookie_reads_the_same_calls_as_json_and_changes_nothing_there(keyed: Place) -> None:
     visitor = keyed.visitor()
     visitor.sign_in(keyed.key("ann", "admin"))
@@ -536,6 +546,30 @@ def test_a_tenant_sees_nothing_of_another(keyed: Place) -> None:
     assert visitor.get(f"/inbox/{wait}").status == 404
     assert "Nothing waits for you" in visitor.get("/").text
     assert "kelp" not in visitor.get("/runs").text
+
+
+def test_who_is_bound_to_scopes_sees_all_of_them_and_nothing_else_and_what_he_answers_goes_on(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast, Outlast(home, scope="web") as web:
+        outlast.run(flows.report, "secretive", task="secretive")
+        outlast.handoff.store("task:secretive-too", "secretive", "secretive", bind=False)
+        ours, theirs = (each.workspace.record("note", "a note").ref for each in (web, outlast))
+        outlast.workspace.link(theirs, "contradicts", outlast.workspace.record("note", "another").ref)
+        run = web.run(flows.report, "kelp", task="kelp").run_id
+        web.handoff.store("task:seen", "seen", "Open a.py.", bind=False)
+        wait = web.interrupts(run)[0].id
+    pages = ("/", "/runs", "/handoffs", "/handoffs?of=runs", "/handoffs?look=yes", "/tasks", "/audit", "/workspace")
+    with opened(home, require_key=True) as place:
+        visitor = place.visitor()
+        visitor.sign_in(place.key("eve", "read", "write", "approve", scopes=["web"]))
+        for path in (*pages, f"/runs/{run}", f"/workspace/why?ref={ours}", "/handoff?anchor=task%3Aseen&scope=web"):
+            page = visitor.get(path)
+            assert page.status == 200, (path, page.text)
+            assert "secretive" not in page.text, path
+        form = {name: visitor.get(f"/inbox/{wait}").hidden(name) for name in ("token", "shown", "operation")}
+        assert "its run goes on" in visitor.follow(visitor.post(f"/inbox/{wait}", form | {"do": "approve"})).text
+    with Outlast(home, scope="web") as web:
+        assert web.wait(run, timeout=30).status == "succeeded"
 
 
 def test_an_artifact_is_a_file_to_save_and_no_page(tmp_path: Path) -> None:

@@ -27,9 +27,10 @@ WHOLE = frozenset(  # of the tenant
         *("entries_in", "runs_asked", "set_engine"),
         *("count_runs", "count_processes", "count_anchors", "count_artifacts", "count_checkpoints", "count_records"),
         *("unproven", "kin_of_status", "anchors_after", "handoffs_after", "sessions_after", "tasks_after"),
-        *("artifacts_after", "records_after", "links_after", "checkpoints_after", "shown_after"),
+        *("artifacts_after", "records_after", "checkpoints_after", "shown_after"),
     }
 )
+LINKS = 100  # that are read at a time, while none of these scopes was met
 # Lists over several scopes, page by page: the place of where a page begins and of its size among what is given, and
 # whether the list goes up.
 PAGES = {
@@ -113,6 +114,10 @@ class Bounded:
 
     def add_operation(self, operation_id: str, *what: Any) -> None:
         self._look.add_operation(self._own(operation_id), *what)
+
+    def links_after(self, key: int, limit: int) -> list[LinkRow]:
+        """Those that are seen: whether there is any tells whether anything can speak against a run or a handoff."""
+        return self._page(self._look.links_after, [key, max(limit, LINKS)], 0, 1, up=True)[:limit]
 
     def _own(self, operation_id: str) -> str:
         """An id as these scopes know it: what others use it for is neither found nor in the way."""

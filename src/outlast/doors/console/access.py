@@ -35,7 +35,10 @@ class Visit:
 
     def enter(self) -> Identity:
         """Who looks. Raises Unauthenticated."""
-        found = self.exchange.cookie_identity() or self.exchange.state.enter(self.exchange.headers)
+        found = self.exchange.cookie_identity()
+        if found is not None and found.key is not None:
+            self.exchange.state.note_use(found.key)
+        found = found or self.exchange.state.enter(self.exchange.headers)
         self.exchange.identity = found
         return found
 

@@ -240,11 +240,17 @@ class ServerState:
         key = identity.key
         if key is not None and given is not None:
             self.entry.knows(given)
-        if key is not None and key.id not in self._noting and not self.keys.is_noted(key):
-            self._noting.add(key.id)
-            with suppress(RuntimeError):  # there is no thread for it: the next time
-                self.threads.submit(partial(self._note, key))
+        if key is not None:
+            self.note_use(key)
         return identity
+
+    def note_use(self, key: ApiKey) -> None:
+        """That a key was used now, itself or by a cookie that stands for it: noted beside, once a minute."""
+        if key.id in self._noting or self.keys.is_noted(key):
+            return
+        self._noting.add(key.id)
+        with suppress(RuntimeError):  # there is no thread for it: the next time
+            self.threads.submit(partial(self._note, key))
 
     def _note(self, key: ApiKey) -> None:
         try:
