@@ -323,6 +323,20 @@ def test_a_post_that_no_page_of_ours_sent_does_nothing(
         assert outlast.interrupt(wait).status == "open"
 
 
+def test_under_a_name_that_is_not_its_own_it_shows_and_does_nothing(place: Place, visitor: Visitor) -> None:
+    """A name of somebody else's that leads here: his pages are then of the same origin."""
+    with outlast_of(place) as outlast:
+        wait = outlast.interrupts(outlast.run(flows.report, "terns").run_id)[0].id
+    form = {name: visitor.get(f"/inbox/{wait}").hidden(name) for name in ("token", "shown")} | {"do": "approve"}
+    named = {"host": f"evil.example:{place.port}", "origin": f"http://evil.example:{place.port}"}
+    for path in ("/", f"/inbox/{wait}", "/live", "/v1/runs", "/static/console.js"):
+        got = visitor.get(path, host=named["host"])
+        assert (got.status, "terns" in got.text) == (403, False), path
+    assert visitor.post(f"/inbox/{wait}", form, **named).status == 403
+    with outlast_of(place) as outlast:
+        assert outlast.interrupt(wait).status == "open"
+
+
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example/"])
 def test_no_form_leads_to_another_place(place: Place, visitor: Visitor, back: str) -> None:
     with outlast_of(place) as outlast:
