@@ -306,6 +306,19 @@ def test_a_python_flows_mirror_is_as_the_journal_when_its_home_is_closed(tmp_pat
     assert written == {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.json")}
 
 
+def test_while_steps_follow_each_other_quickly_the_mirror_hardly_works(tmp_path: Path) -> None:
+    assert mirrors.rest_seconds(0.02, 30, 1.0) == pytest.approx(0.18)
+    assert mirrors.rest_seconds(0.02, 30, 0.1) == pytest.approx(0.18)  # a short while says nothing
+    assert mirrors.rest_seconds(0.02, 1_500, 1.0) == pytest.approx(2.0)
+    assert mirrors.rest_seconds(0.02, 1_500, 60.0) == pytest.approx(0.18)
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=60)) as outlast:
+        followed = outlast._executor.live.mirrors
+        assert isinstance(followed, mirrors.Mirrors)
+        before = followed._length()
+        outlast.run(talks)
+        assert followed._length() - before == 64 + 2  # also its begin and its end
+
+
 def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wait_and_what_is_left_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

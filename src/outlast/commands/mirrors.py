@@ -1,8 +1,9 @@
 """The mirrors of the Python flows that execute in this process: one thread follows their journals, nobody waits for it.
 
-It looks every `mirror_seconds`, writes piece by piece, and rests nine times as long as that took: a run of very many
-small steps is not slowed down, and its mirror is behind. When this process closes its home the rest is written, for so
-long as anybody would wait. After a crash the mirror is behind, until the run goes on or `export --mirror` writes it.
+It looks every `mirror_seconds`, writes piece by piece, and rests nine times as long as that took; a hundred times while
+steps follow each other quickly, because a file costs more than such a step does. So runs of very many small steps are
+not slowed down, and their mirrors are behind. When this process closes its home the rest is written, for so long as
+anybody would wait. After a crash the mirror is behind, until the run goes on or `export --mirror` writes it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
     from outlast.home.home import Home
     from outlast.runs.execution import Execution
+    from outlast.store.contract import Hold
 
 PIECE = 100  # entries of a run, before others have their turn
-RESTS = 9  # times as long as was worked
+RESTS, BUSY_RESTS = 9, 100  # times as long as was worked
+BUSY_ENTRIES = 100  # so many new ones in a second: steps follow each other quickly
 CLOSING_SECONDS = 2.0
+
+
+def rest_seconds(worked: float, entries: int, since: float) -> float:
+    """How long to rest after so much work, where so many entries were written since the look before."""
+    return worked * (BUSY_RESTS if entries > BUSY_ENTRIES * max(since, 1.0) else RESTS)
 
 
 class Mirrors:
@@ -37,7 +45,9 @@ class Mirrors:
     def _forget(self) -> None:
         self._owner, self._lock = os.getpid(), threading.Lock()
         self._followed: dict[str, Mirror | None] = {}  # None: it was not looked at yet
+        self._holds: dict[str, Hold] = {}  # of these runs: how long their journals are
         self._left: set[str] = set()  # that execute here no more: followed to the end of their journal, then no more
+        self._done = 0  # entries of runs that are followed no more
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -49,6 +59,7 @@ class Mirrors:
             self._forget()  # the thread and its work are our parent's
         with self._lock:
             self._followed.setdefault(execution.id, None)
+            self._holds[execution.id] = execution.hold
             self._left.discard(execution.id)
             if self._thread is None:
                 self._begin()
@@ -81,12 +92,19 @@ class Mirrors:
                 return
 
     def _live(self) -> None:
-        pause = self._home.settings.mirror_seconds
+        pause, length, looked = self._home.settings.mirror_seconds, 0, time.monotonic()
         while not self._closing.wait(pause):
-            began = time.monotonic()
-            behind = self._look()
-            rest = RESTS * (time.monotonic() - began)
+            began, before = time.monotonic(), length
+            length = self._length()
+            since, behind = began - looked, self._look()
+            looked = time.monotonic()
+            rest = rest_seconds(looked - began, length - before, since)
             pause = rest if behind else max(rest, self._home.settings.mirror_seconds)
+
+    def _length(self) -> int:
+        """How many entries the journals of all runs have that were followed so far."""
+        with self._lock:
+            return self._done + sum(hold.head for hold in self._holds.values())
 
     def _look(self) -> set[str]:
         """Write a piece of every mirror; which of them may be behind still."""
@@ -97,6 +115,7 @@ class Mirrors:
             for run_id in over - behind:
                 self._left.discard(run_id)
                 self._followed.pop(run_id, None)
+                self._done += self._holds.pop(run_id).head
         return behind
 
     def _goes_on(self, run_id: str) -> bool:

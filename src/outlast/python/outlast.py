@@ -143,9 +143,8 @@ class Outlast(Shared):
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            return unseen(
-                rooms.outcomes.given(self._caller, rooms.start.go_on_here(self._executor, begun, spec, accept))
-            )
+            outcome = rooms.start.go_on_here(self._executor, begun, spec, accept)
+            return unseen(rooms.outcomes.given(self._caller, outcome, noted=begun.delivers))
 
     def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""

@@ -202,8 +202,7 @@ def _decision(
                 tx.put_deadline(queued.key, due)
             return queued
         claimed = claims.add(caller.home, tx, new, start, facts, why)
-        outcomes.expect(caller.home, tx, claimed.hold.run_key, new, options)
-        return claimed
+        return claimed._replace(delivers=outcomes.expect(caller.home, tx, claimed.hold.run_key, new, options))
 
     return work
 

@@ -117,6 +117,16 @@ class Branches:
         """Whether it is this outcome's turn, with nobody to let go first."""
         return self._is_next(seq) and len(self.tasks) <= 1
 
+    def give_next(self, seq: int) -> bool:
+        """Give the recorded outcome that is next, in a body that does one thing after the other; else nothing is done.
+
+        It is what `is_next` and `given` come to where nobody waits for a turn.
+        """
+        if len(self.tasks) > 1 or self._given or self._nudges or not self.turns or self.turns[0] != seq:
+            return False
+        self.turns.popleft()
+        return True
+
     def given(self, seq: int) -> None:
         """This recorded outcome has been given again: the next one may."""
         self._given.add(seq)

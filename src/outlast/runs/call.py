@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from copy import copy
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from msgspec import Struct, field
@@ -114,7 +114,7 @@ class Past(Struct, eq=False, gc=False):
 
     def is_of(self, code: str) -> bool:
         """Whether its last entry is of this code, or of none."""
-        if self.header is None and self.entry is not None and b'"%b"' % code.encode() in self.entry.header:
+        if self.header is None and self.entry is not None and self.entry.header.find(_quoted(code)) >= 0:
             return True
         return self.last.code in ("", code)
 
@@ -154,6 +154,12 @@ class Past(Struct, eq=False, gc=False):
     def ended_badly(self) -> bool:
         """Its failure was handed to the flow."""
         return self.status in ("failed", "timed_out") and self.last.delivered
+
+
+@lru_cache(maxsize=256)
+def _quoted(code: str) -> bytes:
+    """A digest of code as it stands in headers."""
+    return b'"%b"' % code.encode()
 
 
 class Ledger(Struct, eq=False):

@@ -84,7 +84,7 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
     found = asked.next
     branches = execution.branches
     if isinstance(found, Replay) and found.past.status != "cancelled":
-        if branches is not None:
+        if branches is not None and not branches.give_next(found.past.seq):
             await _in_turn(branches, asked, found.past.seq)
         return execution.recorded(asked, found.past)
     if branches is not None and asked.elsewhere is not None:
@@ -257,7 +257,8 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
         if spec.timeout is not None:
             return await _within_time(execution, attempt, spec.timeout)
         if spec.is_async:
-            return Returned(await spec.function(*asked.args, **await _arguments(execution, attempt)))
+            given = await _arguments(execution, attempt) if spec.signature.is_filled else asked.kwargs
+            return Returned(await spec.function(*asked.args, **given))
         return Returned(await _awaited(execution, attempt))
     except asyncio.CancelledError as error:
         if execution.ending:

@@ -56,6 +56,7 @@ class RunClaim(NamedTuple):
     death: str = ""  # of one that was found crashed: why that is no step's doing alone (`heartbeat.py`)
     taken_from: str = ""  # who held it, and may live
     left: tuple[StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
+    delivers: bool = True  # that its outcome is to be received may be noted (`outcomes.py`)
     reason: str = "queued"  # of one that was taken out of a queue: why it could go on
 
 
@@ -105,8 +106,15 @@ def _added(
 
 
 def _sign_in(home: Home, tx: Writing) -> None:
-    """This process is alive, and those that left without a word a day ago are forgotten."""
-    beat = home.beat()
+    """This process is alive, and those that left without a word a day ago are forgotten.
+
+    A sign of life that another claim, or the heartbeat, gave a moment ago will do: whether it stands, the store says.
+    """
+    beat, settings = home.beat(), home.settings
+    fresh_us = min(settings.beat_seconds, settings.lease_seconds / 2) * 1_000_000
+    before = tx.beaten_at(home.process.id)
+    if before is not None and 0 <= beat.boot_us - before < fresh_us:
+        return
     tx.beat(beat)
     tx.forget_silent_processes(beat.wall_us - DAY_US)
 

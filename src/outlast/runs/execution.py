@@ -175,15 +175,23 @@ class Execution:
         inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
-        if spec.is_effect or call in self.ledger.calls:
-            found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
-        else:
+        past = self.ledger.calls.get(call)
+        found: NextCall
+        if past is None and not spec.is_effect:
             found = FIRST  # as `next_call` says of nearly all
+        elif past is not None and past.finished:
+            found = Replay(past)
+        else:
+            found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
         if call_id and isinstance(found, Replay) and found.past.last.seen_inputs != seen:
             found = self._changed_by_id(found.past)
         if isinstance(found, KNOWN):
-            found.past.asked = True
-            self.come_to(found.past)
+            past = found.past
+            past.asked = True
+            if self._place <= past.first < BEHIND:
+                self._place = past.first
+            else:
+                self.come_to(past)
         elif self._place != NOT_REACHED:
             self.come_to_new(call)
         if self._forked is not None:
@@ -662,13 +670,12 @@ class Execution:
             fact = self.writer.fact("run", status, facts or None, blob=stored.blob, result=stored.result)
             let_go = status == "succeeded" and "signal" in self.waits.values()
 
-            def last_work(tx: Writing) -> None:
+            def last_work(tx: Writing) -> list[JournalEntry]:
                 if let_go:  # signals that nobody in the flow waits for any more
                     tx.give_back_signals(self.hold.run_key)
-                tx.append(self.hold, [*work(tx), fact])
-                tx.release_lease(self.hold)
+                return [*work(tx), fact]
 
-            return self.writer.queue_work(last_work)
+            return self.writer.queue_end(last_work)
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""

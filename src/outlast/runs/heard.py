@@ -185,6 +185,11 @@ def _step_and_scope(call: bytes) -> bytes:
     return call[: inputs - 2] if is_digest and call.startswith(_STEP) else b""
 
 
+def _is_digest(inputs: bytes) -> bool:
+    """Whether these are the inputs of a call that has no id, to their closing quote."""
+    return inputs[:DIGEST].isalnum() and inputs.endswith(b'",')
+
+
 def _path(written: bytes) -> str:
     _, step, scope = decode(written + b"]")
     return known_scope(scope) + str(step)
@@ -196,13 +201,17 @@ def labels_of(rows: Iterable[Row], wanted: Iterable[Call]) -> dict[Call, str]:
     known: set[bytes] = set()
     paths: dict[bytes, str] = {}
     naming, names, item = Naming(), {}, 0
+    near, size, near_path = b"\0", 0, ""  # how the one before began: mostly the next one is of the same step
     for row in rows:
         raw = row.header
         end = raw.find(_DONE)
-        begins = _step_and_scope(raw[:end]) if end > 0 and raw.find(b"#", end) < 0 else b""
-        if begins:
+        is_plain = end > 0 and raw.find(b"#", end) < 0
+        if is_plain and raw.startswith(near) and _is_digest(raw[size : size + DIGEST + 2]):
+            written, item, path = raw[len(_STEP) : end], 0, near_path
+        elif is_plain and (begins := _step_and_scope(raw[:end])):
+            path = near_path = paths.get(begins) or paths.setdefault(begins, _path(begins))
+            near, size = begins + b',"', len(begins) + 2
             written, item = raw[len(_STEP) : end], 0
-            path = paths.get(begins) or paths.setdefault(begins, _path(begins))
         elif raw.startswith(_LABELLED):
             header = decode_header(raw)
             written, item = _written(header.scope, header.name, header.inputs, header.occurrence), header.item

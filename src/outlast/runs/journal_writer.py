@@ -169,6 +169,16 @@ class JournalWriter:
 
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
+    def queue_end(self, work: Callable[[Writing], list[JournalEntry]]) -> Entries:
+        """Everything that waits, and the entries that the work gives, as the last of this holder. With the lock held.
+
+        The lease guards them and is let go of with them.
+        """
+        waited, held = self.waiting, self._held
+        self.waiting, self._held = [], 0
+        put = self.store.put_work(lambda tx: tx.append_last(self.hold, [*waited, *work(tx)]))
+        return Entries(put, None, held)
+
     def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""
         made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)

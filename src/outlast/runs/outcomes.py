@@ -292,10 +292,12 @@ def _is_free(home: Home, look: Reading, run_id: str, receiver: str) -> bool:
     return is_over(beat, home.process, alive=alive, boot_us=clock.boot(), wall_us=clock.now())
 
 
-def expect(home: Home, tx: Writing, run_key: int, run: NewRun, options: Options) -> None:
-    """Note, with a new run, that its outcome is to be received by this process."""
-    if is_due(home, options):
-        tx.add_delivery(run_key, run.scope, run.task, home.process.id)
+def expect(home: Home, tx: Writing, run_key: int, run: NewRun, options: Options) -> bool:
+    """Note, with a new run, that its outcome is to be received by this process; whether that was to be noted."""
+    if not is_due(home, options):
+        return False
+    tx.add_delivery(run_key, run.scope, run.task, home.process.id)
+    return True
 
 
 def note_end(home: Home, tx: Writing, run_key: int, run_id: str, status: str) -> None:
@@ -316,19 +318,22 @@ def receiving(caller: Caller, run_id: str) -> Iterator[None]:
         raise
 
 
-def given(caller: Caller, outcome: Outcome[Any]) -> Outcome[Any]:
+def given(caller: Caller, outcome: Outcome[Any], *, noted: bool = True) -> Outcome[Any]:
     """The outcome, for a caller to return: that is to receive it, unless it is still to be printed."""
     if failpoints.armed:
         failpoints.armed("run.returns")
     if caller.received_when == "returned":
-        receive(caller.home, outcome)
+        receive(caller.home, outcome, noted=noted)
     return outcome
 
 
-def receive(home: Home, outcome: Outcome[Any]) -> None:
-    """Whoever asked has it. That costs no sync; where it cannot be written, it will be given once more."""
+def receive(home: Home, outcome: Outcome[Any], *, noted: bool = True) -> None:
+    """Whoever asked has it. That costs no sync; where it cannot be written, it will be given once more.
+
+    `noted`: that it was to be received may stand in the store.
+    """
     run_id = outcome.run_id
-    if outcome.status == "succeeded":
+    if noted and outcome.status == "succeeded":
         with suppress(OutlastError):
             if home.store.read(lambda look: look.is_undelivered(run_id)):
                 home.store.write_soon(lambda tx: tx.remove_delivery(run_id))

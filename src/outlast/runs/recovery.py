@@ -132,7 +132,7 @@ def _blobs(home: Home, found: FoundRun) -> list[Reason]:
     holding = [
         past
         for past in found.ledger.calls.values()
-        if past.entry is not None and type(kept := past.entry.kept) is bytes and b'"blob":"' in kept
+        if past.entry is not None and type(kept := past.entry.kept) is bytes and kept.find(b'"blob":"') >= 0
     ]
     spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(home, past)]
     names = labels(found.rows) if spoilt else {}

@@ -65,7 +65,7 @@ class StepInputs:
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
         whole = asked.spec.record_inputs
-        if whole is False or asked.spec.command:
+        if whole is False or (asked.spec.work is not None and asked.spec.command):
             return {}
         kept: dict[str, Any] = {}
         inline: dict[str, tuple[Any, int]] = {}  # what is kept itself, and how long it is

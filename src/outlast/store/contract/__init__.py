@@ -204,6 +204,7 @@ class Writing(
     """One transaction: all of it becomes durable, or none of it."""
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
 
 
 class Store(Protocol):

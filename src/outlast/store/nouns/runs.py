@@ -260,6 +260,11 @@ class RunReader(WaitReader):
         row = self._one("beat_of", holder, holder)
         return beat(row) if row else None
 
+    def beaten_at(self, process_id: str) -> int | None:
+        """When a process gave its last sign of life, by the clock of its machine."""
+        row = self._one("beaten_at", process_id)
+        return row[0] if row else None
+
     def runs_held_by(self, process_id: str) -> list[str]:
         """The runs that a process executes, or executed when it died."""
         return [run_id for (run_id,) in self._all("runs_held_by", process_id)]

@@ -203,6 +203,11 @@ class PostgresTransaction(
         if self.append_all([(hold, entries)]):
             raise LeaseLost(hold.run_id, hold.epoch)
 
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """The same for the last that its holder writes: the lease is let go of with it."""
+        self.append(hold, entries)
+        self.release_lease(hold)
+
     def append_all(self, appends: Sequence[Append]) -> set[Hold]:
         """Chain entries to the journals of many runs, each guarded by its epoch, head and hash; those that are stale.
 

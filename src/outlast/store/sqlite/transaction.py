@@ -125,7 +125,11 @@ class Transaction(
         """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
         self.append_all([(hold, entries)])
 
-    def append_all(self, appends: Sequence[tuple[Hold, Sequence[JournalEntry]]]) -> None:
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """The same for the last that its holder writes: the lease is let go of with it."""
+        self.append_all([(hold, entries)], self.sql["advance_and_release"])
+
+    def append_all(self, appends: Sequence[tuple[Hold, Sequence[JournalEntry]]], advance: str = "") -> None:
         """Chain entries to the journals of many runs.
 
         Each is guarded by its epoch and head. Raises LeaseLost when one of them is stale: the caller rolls all
@@ -146,7 +150,7 @@ class Transaction(
             guards.append((seq, before, hold.lease_key, hold.epoch, head))
             hold.head, hold.hash = seq, before
         expected = self.total_changes() + len(guards)
-        self.do_many(self._advance, guards)
+        self.do_many(advance or self._advance, guards)
         if self.total_changes() != expected:
             self.put_back(len(self.moved) - len(appends))
             raise LeaseLost(appends[0][0].run_id, appends[0][0].epoch)

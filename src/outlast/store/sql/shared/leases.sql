@@ -27,6 +27,9 @@ INSERT INTO processes (id, host, boot_id, pid_namespace, pid, started, machine_i
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET boot_us = excluded.boot_us, wall_us = excluded.wall_us
 
+-- name: beaten_at
+SELECT boot_us FROM processes WHERE id = ?
+
 -- name: beat_of
 -- Of a process, or of a claim.
 SELECT id, host, boot_id, pid_namespace, machine_id, pid, started, boot_us, wall_us, lease_seconds, shared

@@ -24,6 +24,9 @@ WHERE scope = ? AND task = ? AND status NOT IN ('succeeded', 'aborted') AND seal
 -- One entry in one statement, which is its own transaction: the guard, the end of the chain, the row and the commit. The
 -- view and what is done for it belong to the connection that writes; the file has neither.
 
+-- name: advance_and_release
+UPDATE chains SET head = ?, hash = ?, holder = NULL, epoch = epoch + 1 WHERE key = ? AND epoch = ? AND head = ?
+
 -- name: append_view
 CREATE TEMP VIEW IF NOT EXISTS appended AS
 SELECT 0 AS lease, 0 AS epoch, 0 AS chain, 0 AS seq, x'' AS header, x'' AS hash, x'' AS payload
