@@ -60,4 +60,32 @@ class GroupCommit(OneCommit):
             self._commit([(f"run{k}", "work", DIGEST, result_of(i)) for k in range(runs)])
 
 
-SUBJECTS = {"commit": OneCommit, "group": GroupCommit}
+class OurRows(OneCommit):
+    """One synced commit for each step, of the rows that ours writes: the guarded end of the chain, and the entry."""
+
+    def open(self, home: Path) -> None:
+        from outlast.store.statements import migrations, statements
+
+        home.mkdir(parents=True, exist_ok=True)
+        sql = statements("sqlite")
+        self.connection = apsw.Connection(str(home / "rows.db"))
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.execute("PRAGMA synchronous=FULL")
+        self.connection.execute("PRAGMA temp_store=MEMORY")
+        for _, migration in migrations("sqlite"):
+            self.connection.execute(migration)
+        self.connection.execute(sql["append_view"])
+        self.connection.execute(sql["append_trigger"])
+        self.append, self.add_chain = sql["append_entry"], sql["add_chain"]
+
+    def sequential(self, steps: int) -> None:
+        self.chains = getattr(self, "chains", 0) + 1
+        chain = (f"run:{self.chains}", 1, 0, bytes(32), None)
+        ((key,),) = self.connection.execute(self.add_chain, chain)
+        for i in range(steps):
+            payload = b'{"result":"%b"}' % result_of(i).encode()
+            self.connection.execute(self.append, (key, 1, key, i + 1, HEADER, bytes(32), payload))
+
+
+HEADER = b"h" * 340  # as long as that of such a step
+SUBJECTS = {"commit": OneCommit, "group": GroupCommit, "rows": OurRows}

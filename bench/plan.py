@@ -7,6 +7,7 @@ from typing import Self
 from measure import Target
 
 LIMIT = Target("limit: one commit per step", "limits", "commit")
+ROWS = Target("our rows, nothing around them", "limits", "rows")
 GROUP = Target("limit: group commit", "limits", "group")
 DEF = Target("outlast `def`", "ours", "def")
 ASYNC = Target("outlast `async def`", "ours", "async")

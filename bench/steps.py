@@ -1,7 +1,7 @@
 """Rows 1 and 2: steps as they happen, one run alone and many at once."""
 
 from measure import Rounds, Sample, ask_in_rounds
-from plan import ASYNC, DEF, GROUP, LIMIT, THREADS, Plan
+from plan import ASYNC, DEF, GROUP, LIMIT, ROWS, THREADS, Plan
 from report import Goal, Row, count, microseconds, spread, times
 
 
@@ -9,7 +9,7 @@ def one_step(plan: Plan) -> Row:
     taken = Rounds(base=LIMIT.name)
     ask_in_rounds(
         taken,
-        [LIMIT, DEF, ASYNC, *plan.before, *plan.peers],
+        [LIMIT, ROWS, DEF, ASYNC, *plan.before, *plan.peers],
         plan.scratch,
         plan.rounds,
         warm={"verb": "sequential", "steps": 1_000},

@@ -184,3 +184,26 @@ def test_nobody_takes_a_run_from_himself(tmp_path: Path) -> None:
             first.resume(started.run_id, take=True, why="impatient")
 
     held_here(tmp_path, ManualClock(), use)
+
+
+@flow
+def nothing(run: Run) -> int:
+    return 1
+
+
+def test_a_process_says_that_it_lives_with_a_new_run_unless_it_just_did_and_is_still_known(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Outlast(tmp_path / ".outlast", clock=clock) as outlast:
+        home = outlast._executor.home
+
+        def lived_at() -> int | None:
+            outlast.run(nothing)
+            return home.store.read(lambda look: look.beaten_at(home.process.id))
+
+        first = lived_at()
+        clock.advance(1)
+        assert lived_at() == first == clock.boot() - 1_000_000
+        clock.advance(home.settings.beat_seconds)
+        assert lived_at() == clock.boot()
+        home.store.write(lambda tx: tx.forget_process(home.process.id))  # as who takes its run over does
+        assert lived_at() == clock.boot()
