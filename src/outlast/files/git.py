@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from posixpath import normpath, relpath
 from typing import TYPE_CHECKING, Literal
@@ -82,8 +82,11 @@ def look(folder: Path) -> GitState | None:
     """
     top = top_of(folder)
     answer = ask(top, *_STATUS, top=top, rests_on=_status_rests_on) if top else None
-    if top is None or answer is None or answer.exit or not answer.whole:
-        return None
+    return _state_of(top, answer) if top and answer and not answer.exit and answer.whole else None
+
+
+@lru_cache(maxsize=2)  # the same answer is looked at more than once
+def _state_of(top: Path, answer: GitAnswer) -> GitState:
     fields = answer.fields
     told = {word: rest for word, _, rest in (field[2:].partition(" ") for field in fields if field[:2] == "# ")}
     commit, branch = told.get("branch.oid", ""), told.get("branch.head", "")
