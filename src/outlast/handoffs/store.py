@@ -134,17 +134,27 @@ def _prepare(
 ) -> _Prepared:
     if contract.refs:
         contract = _with_whole_refs(executor.home, contract, how.scope)
-    caller, observer = executor.caller, observer_of(executor.caller)
-    with one_look(), ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
-        root = observer.root(caller, contract.repo_root) if how.bind or how.baseline is True else None
-        bound = observer.bind(caller, contract, root, keeper) if how.bind and root else None
-    idle = _is_idle(caller, contract, how, bound)
-    prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, keeper.small)
+    root, bound, contents = _looked_at(executor, contract, how)
+    idle = _is_idle(executor.caller, contract, how, bound)
+    prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, contents)
     if how.strict:  # a weak one is refused before any check is run
         executor.home.store.read(
             lambda look: _following(look, prepared, how, _before(look, _anchor(look, contract, how)))
         )
     return replace(prepared, baseline=_about(bound, said or _ran(executor, contract, how, root)))
+
+
+def _looked_at(
+    executor: Executor, contract: Contract, how: Storing
+) -> tuple[Path | None, Binding | None, Mapping[str, bytes]]:
+    """The root, what is bound below it, and its small contents; none of these where nobody is to look."""
+    if not how.bind and how.baseline is not True:
+        return None, None, {}
+    caller, observer = executor.caller, observer_of(executor.caller)
+    with one_look(), ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
+        root = observer.root(caller, contract.repo_root)
+        bound = observer.bind(caller, contract, root, keeper) if how.bind else None
+    return root, bound, keeper.small
 
 
 def _about(bound: Binding | None, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
