@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, o
 
 from outlast.errors import Invalid, RunHeld
 from outlast.flows.spec import FlowSpec
-from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
-from outlast.home.place import FoundHome
 from outlast.python import rooms
 from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, signed_like, to_its_end
 from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
@@ -24,7 +22,8 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.commands.logs import CommandLog
-    from outlast.home.caller import Caller
+    from outlast.home.caller import Acceptance, Caller
+    from outlast.home.place import FoundHome
     from outlast.python import handoffs as late_handoffs
     from outlast.python import schedules as late_schedules
     from outlast.python import sessions as late_sessions
@@ -157,13 +156,13 @@ class AsyncOutlast:
         return await self._received(begun, spec)
 
     async def _received(
-        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance | None = None
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            outcome = await rooms.start.go_on_async(self._executor, begun, spec, accept)
+            outcome = await rooms.start.go_on_async(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)
             return unseen(rooms.outcomes.given(self._caller, outcome, noted=begun.delivers))
 
     async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
@@ -285,7 +284,7 @@ class AsyncOutlast:
             with on_record(self._executor, begun, options, is_async=True) as run:
                 yield run
             return
-        execution, _ = rooms.body.prepare(self._executor, begun, Acceptance())
+        execution, _ = rooms.body.prepare(self._executor, begun, rooms.caller.NOTHING_ACCEPTED)
         execution.branches = rooms.branches.Branches(execution.turns(), can_park=False)
         with rooms.body.body(self._executor, execution) as ended:
             yield make_run(execution, True)

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast,
 
 from outlast.errors import NameInvalid, RunHeld, RunWaiting
 from outlast.flows.spec import FlowSpec, spec_of
-from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, supposed
-from outlast.home.home import refuse_loop
-from outlast.home.place import FoundHome
 from outlast.python import rooms
 from outlast.python.awaited import Queued, Started, go_on
 from outlast.python.shared import Shared, make_run, url_of
@@ -23,6 +20,8 @@ from outlast.runs.run import Outcome, unseen
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
+    from outlast.home.caller import Acceptance
+    from outlast.home.place import FoundHome
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Handoffs
     from outlast.python.run import Run
@@ -127,7 +126,7 @@ class Outlast(Shared):
         self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Outcome[T]:
         if spec_of(flow).is_async:
-            refuse_loop(f"outlast.run({flow.spec.name})")
+            rooms.home.refuse_loop(f"outlast.run({flow.spec.name})")
         try:
             spec, begun = self._begin(flow, args, kwargs, options)
         except RunHeld as held:
@@ -137,13 +136,13 @@ class Outlast(Shared):
         return self._received(begun, spec)
 
     def _received(
-        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance | None = None
     ) -> Outcome[Any]:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            outcome = rooms.start.go_on_here(self._executor, begun, spec, accept)
+            outcome = rooms.start.go_on_here(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)
             return unseen(rooms.outcomes.given(self._caller, outcome, noted=begun.delivers))
 
     def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
@@ -221,7 +220,7 @@ class Outlast(Shared):
         return started
 
     def _in_background(
-        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance = NOTHING_ACCEPTED
+        self, begun: RunClaim | Outcome[Any], spec: FlowSpec | None = None, accept: Acceptance | None = None
     ) -> Started[Any]:
         """A run that was begun or claimed, going on in a thread of its own."""
         if isinstance(begun, Outcome):
@@ -229,7 +228,7 @@ class Outlast(Shared):
             ready._work(lambda: begun)
             return ready
         started: Started[Any] = Started(begun.run.id, begun.notes)
-        work = lambda: rooms.start.go_on(self._executor, begun, spec, accept)  # noqa: E731
+        work = lambda: rooms.start.go_on(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
         with rooms.start.given_back(self._home, begun):
             begin(thread, f"run {begun.run.id}")
@@ -251,7 +250,7 @@ class Outlast(Shared):
     def _resume_soon(
         self,
         run_id: str,
-        acceptance: Acceptance = NOTHING_ACCEPTED,
+        acceptance: Acceptance | None = None,
         flow: Flow[..., Any] | FlowFile | str | None = None,
         *,
         take: str = "",
@@ -319,7 +318,7 @@ class Outlast(Shared):
             with on_record(self._executor, begun, options, is_async=False) as run:
                 yield run
             return
-        execution, _ = rooms.body.prepare(self._executor, begun, Acceptance())
+        execution, _ = rooms.body.prepare(self._executor, begun, rooms.caller.NOTHING_ACCEPTED)
         with rooms.start.heard(self._executor, begun), rooms.body.body(self._executor, execution) as ended:
             yield make_run(execution, False)
         if ended.outcome is not None and ended.outcome.status == "waiting":
@@ -391,7 +390,7 @@ def taken_because(take: bool, why: str) -> str:
 
 def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
     """What a resume takes upon itself. Raises NameInvalid."""
-    wanted = supposed(accept, partial)
+    wanted = rooms.caller.supposed(accept, partial)
     if wanted.codes and not why.strip():
         raise NameInvalid("why", why, "say why you accept it; it is on the record")
     return wanted._replace(why=why)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from outlast.care.travel import import_run as import_run
     from outlast.commands import logs as logs
     from outlast.commands import mirror as mirror
+    from outlast.commands import mirrors as mirrors
     from outlast.commands import room as room
     from outlast.flows.yaml import flow as flow
     from outlast.handoffs import carry as carry
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from outlast.handoffs import lint as lint
     from outlast.handoffs import outline as outline
     from outlast.handoffs import store as store
+    from outlast.home import caller as caller
     from outlast.home import claimer as claimer
+    from outlast.home import home as home
+    from outlast.home import place as place
     from outlast.python import named_flows as named_flows
     from outlast.runs import begin as begin
     from outlast.runs import body as body
@@ -65,10 +69,10 @@ _PLACES = {
     "outlast.care.audit": "audit",
     "outlast.care.gc": "gc",
     "outlast.care.travel": "export_run handoff import_run",
-    "outlast.commands": "logs mirror room",
+    "outlast.commands": "logs mirror mirrors room",
     "outlast.flows.yaml": "flow",
     "outlast.handoffs": "carry compose difference lint outline store",
-    "outlast.home": "claimer",
+    "outlast.home": "caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """
         begin body branches call_async call_plain decisions find fork home_events journal look os_signals

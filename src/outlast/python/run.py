@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, T
 from outlast.clock import moment
 from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
 from outlast.flows.spec import seconds, spec_of
-from outlast.home.home import run_row
 from outlast.ids import chance
 from outlast.python import rooms
 from outlast.python.decorators import Flow, Step, as_step
@@ -120,7 +119,7 @@ class _Run:
 
     @cached_property
     def _row(self) -> RunRow:
-        return run_row(self._execution.executor.home, self._execution.id)
+        return rooms.home.run_row(self._execution.executor.home, self._execution.id)
 
     @property
     def state(self) -> MutableMapping[str, Any]:

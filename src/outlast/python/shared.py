@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 from msgspec.structs import replace
 
 from outlast.clock import Clock
-from outlast.commands.mirrors import Mirrors
 from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, Signature, spec_of
-from outlast.home.caller import Caller, Observer, supposed, usual_actor
-from outlast.home.home import Home, nobody, open_home, run_row
-from outlast.home.place import IN_DATABASE, FoundHome, check_name, check_text
-from outlast.home.settings import Settings as Settings
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources import NOTHING
@@ -39,7 +34,10 @@ if TYPE_CHECKING:
     from outlast.care.verify import Verification
     from outlast.commands.left_diff import LeftAttempt
     from outlast.commands.logs import CommandLog
+    from outlast.home.caller import Caller, Observer
     from outlast.home.home import Home
+    from outlast.home.place import FoundHome
+    from outlast.home.settings import Settings as Settings
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Inbox
     from outlast.python.project import Flows
@@ -110,12 +108,13 @@ class Shared:
             raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
         if key is not None:
             raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
-        where, who = check_name("scope", scope), usual_actor() if actor is None else check_name("actor", actor)
-        opened = open_home(
+        where = rooms.place.check_name("scope", scope)
+        who = rooms.caller.usual_actor() if actor is None else rooms.place.check_name("actor", actor)
+        opened = rooms.home.open_home(
             home, tenant=tenant, clock=clock, ids=ids, settings=settings, store_options=store_options, blobs=blobs
         )
-        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=Mirrors(opened))
-        self._executor = Executor(Caller(opened, who, where), live)
+        live = Live(opened, facade=make_run, load_commands=rooms.load_commands, mirrors=rooms.mirrors.Mirrors(opened))
+        self._executor = Executor(rooms.caller.Caller(opened, who, where), live)
 
     _bound: Mapping[str, Any] = {}  # by with_options
     _flows: Flows | None = None  # that others may start here by name
@@ -134,7 +133,7 @@ class Shared:
         self._caller.tokens.update(claims)
 
     def _row(self, run_id: str) -> RunRow:
-        return run_row(self._home, run_id)
+        return rooms.home.run_row(self._home, run_id)
 
     @property
     def home(self) -> Path:
@@ -171,7 +170,7 @@ class Shared:
         self, run_id: str, step: str, *, result: Any = None, why: str, operation_id: str | None = None
     ) -> RunRecord:
         """Let the next resume take `result` as the step's outcome without running it."""
-        check_text("why", why)
+        rooms.place.check_text("why", why)
         if not why.strip():
             raise NameInvalid("why", why, "say why the step is skipped; it is on the record")
         return self._ask(run_id, "skip", step, {"result": result, "why": why}, operation_id)
@@ -205,7 +204,7 @@ class Shared:
 
     def abort(self, run_id: str, *, why: str, operation_id: str | None = None) -> RunRecord:
         """Give a run up, now, whoever owns it. Its children with it."""
-        check_text("why", why)
+        rooms.place.check_text("why", why)
         return rooms.decisions.abort(self._caller, self._row(run_id).id, why, operation_id)
 
     def pause(self, run_id: str, *, operation_id: str | None = None) -> RunRecord:
@@ -261,7 +260,7 @@ class Shared:
         *,
         effects: bool = True,
     ) -> RunRecord:
-        check_text("step", step)
+        rooms.place.check_text("step", step)
         return rooms.decisions.ask(self._caller, self._row(run_id).id, kind, step, body, operation_id, effects=effects)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -494,7 +493,9 @@ class Shared:
         `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
         RunFinished, StepNotFound, StepAmbiguous.
         """
-        return rooms.outlook.plan(self._executor, self._row(run_id), from_step or "", supposed(accept, partial))
+        return rooms.outlook.plan(
+            self._executor, self._row(run_id), from_step or "", rooms.caller.supposed(accept, partial)
+        )
 
     def _plan_of_rest(self, run_id: str) -> Plan:
         """The same without the calls whose outcome is only given again."""
@@ -539,7 +540,7 @@ class Shared:
         """
         home = self._home
         if home.database:
-            raise Invalid(detail=IN_DATABASE)
+            raise Invalid(detail=rooms.place.IN_DATABASE)
         return rooms.backup.make_backup(
             home.path, Path(path), mirror=mirror, progress=progress, clock=home.clock, ids=home.ids
         )
@@ -605,7 +606,7 @@ class Shared:
     def listen(self, output: Callable[[str, bytes], None] | None, notes: Callable[[str], None] | None) -> None:
         """Be shown what commands print (the step's name, some bytes), and notes for people, as they come."""
         self._executor.live.sink = output
-        self._home.tell = notes or nobody
+        self._home.tell = notes or rooms.home.nobody
 
     def _maps(self, run_id: str) -> dict[str, tuple[int, int]]:
         """The maps of a run that is executed here, by the path of their calls: all items, and those done before."""
@@ -760,7 +761,9 @@ class Shared:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        task = rooms.same_flow.in_worktree(check_name("task", name), rooms.same_flow.known(self._home, spec).worktree)
+        task = rooms.same_flow.in_worktree(
+            rooms.place.check_name("task", name), rooms.same_flow.known(self._home, spec).worktree
+        )
         options = replace(options, queue=None)  # a script goes on where it is
         new = rooms.begin.new_run(self._caller, spec, b"{}", options, task=task)
         return spec, rooms.begin.begin(self._executor, spec, new, options)
