@@ -46,11 +46,11 @@ def loads(*words: str, **env: str) -> list[str]:
 @pytest.mark.parametrize(
     "names", ["Outlast, flow, step", "Outlast, Run, flow, step", "AsyncOutlast, AsyncRun, flow, step"]
 )
-def test_an_import_loads_what_decorates_and_opens(names: str) -> None:
+def test_an_import_loads_what_decorates_and_nothing_of_a_home(names: str) -> None:
     told = f"import sys; from outlast import {names}; print(*(name for name in sys.modules if name[:8] == 'outlast.'))"
     loaded = loads("-c", told)
     assert 30 < len(loaded) <= 46, loaded
-    assert not [name for name in loaded if name.startswith((*HEAVY, "outlast.store.sqlite"))]
+    assert not [name for name in loaded if name.startswith((*HEAVY, "outlast.home.", "outlast.store."))]
 
 
 def test_a_run_loads_what_executes_it_and_a_resume_what_judges_it(tmp_path: Path) -> None:
