@@ -162,7 +162,8 @@ class AsyncOutlast:
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            outcome = await rooms.start.go_on_async(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)
+            accepted = accept or rooms.caller.NOTHING_ACCEPTED
+            outcome = await rooms.start.go_on_async(self._executor, begun, spec, accepted)
             return unseen(rooms.outcomes.given(self._caller, outcome, noted=begun.delivers))
 
     async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
