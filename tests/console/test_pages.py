@@ -521,6 +521,19 @@ def test_schedules_are_added_paused_triggered_and_removed(place: Place, visitor:
         assert outlast.schedules.list() == []
 
 
+def test_many_schedules_are_shown_a_page_at_a_time(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        for number in range(101):
+            outlast.schedules.add(f"every-{number:03}", flows.counting, "0 7 * * *", inputs={"upto": 1})
+    with opened(tmp_path / "home") as place:
+        first = place.visitor().get("/schedules").text
+        assert ("every-099" in first, "every-100" in first) == (True, False)
+        link = re.search(r'href="([^"]+)" rel="next"', first)
+        assert link
+        then = place.visitor().get(html.unescape(link[1])).text
+        assert ("every-099" in then, "every-100" in then, 'rel="next"' in then) == (False, True, False)
+
+
 def test_a_key_that_ends_is_signed_out(keyed: Place) -> None:
     visitor, key = keyed.visitor(), keyed.key("ann", "read")
     visitor.sign_in(key)

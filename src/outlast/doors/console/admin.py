@@ -13,6 +13,7 @@ from outlast.values.codec import jsonable
 if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
 
+SHOWN = 100  # schedules on a page
 LOOKED_BACK = 2000  # entries that the page of who did what looks at
 BY_PEOPLE: tuple[str, ...] = (
     "decision.",
@@ -62,8 +63,11 @@ def pause_queue(asked: PageRequest) -> str:
 
 
 def schedules(asked: PageRequest) -> dict[str, Any]:
+    given, found = asked.query.get("from", ""), asked("schedule_list").items
+    begins = int(given) if given.isdecimal() and len(given) < 9 else 0
     return {
-        "schedules": asked("schedule_list").items,
+        "schedules": found[begins : begins + SHOWN],
+        "next": asked.link(**{"from": begins + SHOWN}) if found[begins + SHOWN :] else "",
         "flows": asked.exchange.state.flows.names,
         "can": asked.may("write"),
         "operation": random_id(),
