@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -10,10 +11,14 @@ from outlast import Outlast
 from . import by_url
 
 
+_one_at_a_time = threading.Lock()  # a test may open its home in several threads at once
+
+
 def put_empty_home(folder: Path) -> None:
     """Have an empty home there, as opening it would make one; where there is one, or homes are elsewhere, nothing."""
-    if not folder.exists() and not by_url.IS_ON:
-        shutil.copytree(Path(_made().name, "home"), folder)
+    with _one_at_a_time:
+        if not folder.exists() and not by_url.IS_ON:
+            shutil.copytree(Path(_made().name, "home"), folder)
 
 
 @cache
