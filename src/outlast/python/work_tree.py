@@ -96,9 +96,14 @@ def can_be_handed_over(path: str) -> bool:
     return path.encode("utf-8", "replace").decode() == path and not any(map(never, path.split("/")))
 
 
+def is_in_database() -> bool:
+    """Whether the home that is named has its ledger in a database, which others may have written to."""
+    return os.environ.get("OUTLAST_HOME", "").startswith(("postgresql://", "postgres://"))
+
+
 def _home_of(folder: str) -> str:
     named = os.environ.get("OUTLAST_HOME", "")
-    if named.startswith(("postgresql://", "postgres://")):
+    if is_in_database():
         from outlast.home.place import folder_beside
 
         return str(folder_beside(named))

@@ -16,7 +16,7 @@ from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
 from outlast.doors.hooks.sessions import agent
 from outlast.doors.hooks.spool import note, words_of
-from outlast.python.work_tree import WorkTree, why_unused, work_tree_of
+from outlast.python.work_tree import WorkTree, is_in_database, why_unused, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
@@ -122,7 +122,8 @@ def _start(event: HookEvent, place: WorkTree) -> bytes:
 
 def _may_tell(home: str) -> bool:
     """Whether anything was ever stored, or waits to be: else there is nothing to load and to look at."""
-    return os.path.exists(os.path.join(home, DATABASE)) or bool(spool.waiting(home)) or any(sessions.all_of(home))
+    is_there = is_in_database() or os.path.exists(os.path.join(home, DATABASE))
+    return is_there or bool(spool.waiting(home)) or any(sessions.all_of(home))
 
 
 def _looked_up(event: HookEvent, place: WorkTree, anchor: str) -> str:
