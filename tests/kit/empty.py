@@ -10,7 +10,6 @@ from outlast import Outlast
 
 from . import by_url
 
-
 _one_at_a_time = threading.Lock()  # a test may open its home in several threads at once
 
 
