@@ -26,8 +26,9 @@ def test_a_home_without_the_tenant_names_those_it_has(folder: Folder) -> None:
 
 
 def test_a_home_that_was_named_and_is_not_there_is_called_that(folder: Folder) -> None:
-    said = folder.cli("runs", "--home", "/nonexistent/x")
-    assert (said.code, "the folder /nonexistent/x does not exist" in said.err) == (5, True)
+    never = folder.path / "never" / "made"
+    said = folder.cli("runs", "--home", str(never))
+    assert (said.code, f"the folder {never} does not exist" in said.err) == (5, True)
     file, empty = folder.write("file", ""), folder.path / "empty"
     empty.mkdir()
     assert f"{file} is no folder" in folder.cli("runs", "--home", str(file)).err
