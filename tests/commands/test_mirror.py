@@ -319,6 +319,26 @@ def test_while_steps_follow_each_other_quickly_the_mirror_hardly_works(tmp_path:
         assert followed._length() - before == 64 + 2  # also its begin and its end
 
 
+def test_many_mirrors_that_are_behind_are_written_by_turns_and_not_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "PIECE", 50)
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=60)) as outlast:
+        runs = [outlast.run(talks).run_id for _ in range(3)]
+        followed = outlast._executor.live.mirrors
+        assert isinstance(followed, mirrors.Mirrors)
+
+        def written() -> list[int]:
+            return [len([*mirror_of(outlast, run_id).rglob("*.json")]) for run_id in runs]
+
+        behind = [followed._look(0.0) for _ in range(3)]  # time for one of them each
+        assert [len(each) for each in behind] == [3, 3, 3]
+        assert min(written()) > 50
+        assert followed._look() == set()
+        assert written() == [2 * 64] * 3
+        assert followed._followed == {}
+
+
 def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wait_and_what_is_left_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

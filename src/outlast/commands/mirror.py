@@ -64,7 +64,7 @@ class Mirror:
     def __init__(self, home: Home, run_id: str, run_key: int, flow: str, since: int, *, counted: bool = False) -> None:
         self._home, self._run_id, self._key = home, run_id, run_key
         self._flow = lasting(flow, home.project)
-        self._since, self._whole = since, since == 0
+        self.since, self._whole = since, since == 0  # seq of the last entry that it has
         self._labels = Labels(home.store, run_key) if counted else None
         self._folder = self._new_folder(folder_of(home, run_id, flow))
         self._lock = threading.Lock()
@@ -88,7 +88,7 @@ class Mirror:
                 return False
 
     def _catch_up(self, most: int | None) -> int:
-        rows, flaws = self._read(self._since, most)
+        rows, flaws = self._read(self.since, most)
         if not rows:
             return 0
         found = len(rows)
@@ -96,7 +96,7 @@ class Mirror:
             self._whole = True
             rows, flaws = self._read(0)  # each attempt before keeps a file of its own
             self._folder = self._new_folder(self._folder.path)
-        self._since = rows[-1].seq
+        self.since = rows[-1].seq
         names = self._labels.among(rows) if self._labels is not None else None
         blobs = self._home.blobs
         self._folder.write(receipts_of(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from outlast.store.contract import Hold
 
 PIECE = 100  # entries of a run, before others have their turn
+WORK_SECONDS = 0.02  # of all of them together, before it rests
 RESTS, BUSY_RESTS = 9, 100  # times as long as was worked
 BUSY_ENTRIES = 100  # so many new ones in a second: steps follow each other quickly
 CLOSING_SECONDS = 2.0
@@ -96,7 +98,7 @@ class Mirrors:
         while not self._closing.wait(pause):
             began, before = time.monotonic(), length
             length = self._length()
-            since, behind = began - looked, self._look()
+            since, behind = began - looked, self._look(WORK_SECONDS)
             looked = time.monotonic()
             rest = rest_seconds(looked - began, length - before, since)
             pause = rest if behind else max(rest, self._home.settings.mirror_seconds)
@@ -106,11 +108,19 @@ class Mirrors:
         with self._lock:
             return self._done + sum(hold.head for hold in self._holds.values())
 
-    def _look(self) -> set[str]:
-        """Write a piece of every mirror; which of them may be behind still."""
+    def _look(self, seconds: float = inf) -> set[str]:
+        """Write a piece of every mirror, for so long as was said; which of them may be behind still."""
         with self._lock:
             over, followed = set(self._left), [*self._followed]
-        behind = {run_id for run_id in followed if self._goes_on(run_id)}
+        behind, until = set(followed), time.monotonic() + seconds
+        for run_id in followed:
+            if not self._goes_on(run_id):
+                behind.discard(run_id)
+            elif seconds < inf:
+                with self._lock:  # the others first the next time
+                    self._followed[run_id] = self._followed.pop(run_id)
+            if time.monotonic() > until:
+                break
         with self._lock:
             for run_id in over - behind:
                 self._left.discard(run_id)
@@ -128,6 +138,8 @@ class Mirrors:
         from outlast.commands.mirror import Mirror  # late: the first step need not wait for it
 
         mirror = self._followed.get(run_id)
+        if mirror is not None and mirror.since == self._holds[run_id].head:
+            return False  # most of thousands only wait: they cost this look
         if mirror is None:
             row = run_row(self._home, run_id)
             if is_flow_file(row.flow):  # it keeps its own
