@@ -179,7 +179,7 @@ def _rest(outlast: Outlast) -> dict[str, Shown]:
         "Schedules": Shown("/schedules", "schedules.html", outlast.schedules.list),
         "System": Shown("/system", "system.html", partial(outlast.runs, limit=50)),
         "Keys": Shown("/keys", "keys.html", partial(outlast.runs, limit=50)),
-        "Who did what": Shown("/audit", "audit.html", partial(outlast.all_events, after=0, limit=1000)),
+        "Who did what": Shown("/audit", "audit.html", partial(outlast.all_events, after=0, limit=100)),
     }
 
 

@@ -80,6 +80,11 @@ def watching(run: Run, path: str) -> str:
     return found
 
 
+@flow(name="listening")
+def listening(run: Run) -> str:
+    return str(run.wait_for("tide"))
+
+
 @flow(name="publishing")
 def publishing(run: Run, letters: int) -> str:
     return publish(["x" * letters])

@@ -599,6 +599,113 @@ def test_who_is_bound_to_scopes_sees_all_of_them_and_nothing_else_and_what_he_an
         assert web.wait(run, timeout=30).status == "succeeded"
 
 
+# -- who did what ----------------------------------------------------------------------------------------
+
+
+def _acts(shown: str) -> list[tuple[str, ...]]:
+    """Who, what, on what, why: of each row of the page."""
+    rows = re.findall(r"<tr data-row>(.*?)</tr>", shown)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row)[1:] for row in rows]
+    return [tuple(html.unescape(re.sub(r"<[^>]+>", "", each)) for each in row) for row in cells]
+
+
+def _further(shown: str) -> str:
+    link = re.search(r'href="([^"]+)" rel="next">Look further back</a>', shown)
+    return html.unescape(link[1]) if link else ""
+
+
+def test_who_did_what_to_a_handoff_is_told_and_leads_to_it(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home", actor="ann") as ann, Outlast(tmp_path / "home", actor="bob") as bob:
+        ann.handoff.store("task:kelp", "Stopped at the header", "Open a.py.", bind=False)
+        bob.handoff.recover("task:kelp", claim=True)
+        bob.handoff.settle("task:kelp", "failed", note="the gauge is broken")
+    with opened(tmp_path / "home") as place:
+        shown = place.visitor().get("/audit").text
+    assert _acts(shown) == [
+        ("bob", "settled as failed", "task:kelp", "the gauge is broken"),
+        ("bob", "claimed", "task:kelp", ""),
+        ("ann", "stored revision 1", "task:kelp", "Stopped at the header"),
+    ]
+    assert 'href="/handoff?anchor=task%3Akelp&amp;scope=default"' in shown
+
+
+def test_who_did_what_to_a_run_is_told(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home", actor="ann") as ann, Outlast(tmp_path / "home", actor="bob") as bob:
+        run = ann.run(flows.report, "kelp").run_id
+        bob.answer(bob.interrupts(run)[0].id, {"approved": False, "comment": "too early"})
+        failed = ann.run(flows.stumbling, "/nowhere")
+        assert failed.status == "failed"
+        bob.skip(failed.run_id, "stumble", result="", why="nobody needs it")
+        assert ann.resume(failed.run_id).status == "succeeded"
+        listening = ann.run(flows.listening).run_id
+        bob.signal("tide", "high", run_id=listening)
+        assert ann.resume(listening).status == "succeeded"
+        bob.retry(ann.run(flows.stumbling, "/elsewhere").run_id, "stumble", why="it is there now")
+        assert ann.resume(ann.runs(flow="stumbling")[0].id).status == "failed"
+        aborted = ann.run(flows.report, "moss").run_id
+        bob.abort(aborted, why="not this year")
+    with opened(tmp_path / "home") as place:
+        acts = _acts(place.visitor().get("/audit").text)
+    assert [(who, what, why) for who, what, _, why in acts] == [
+        ("bob", "aborted", "not this year"),
+        ("ann", "started", ""),
+        ("bob", "retried stumble", "it is there now"),
+        ("ann", "started", ""),
+        ("bob", "sent a signal", ""),
+        ("ann", "started", ""),
+        ("bob", "skipped stumble", "nobody needs it"),
+        ("ann", "started", ""),
+        ("bob", "declined", "too early"),
+        ("ann", "started", ""),
+    ]
+    assert acts[0][2] == f"report {aborted}"
+
+
+def test_who_did_what_leads_further_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.doors.console.admin.ACTS", 4)
+    monkeypatch.setattr("outlast.care.acts.AT_A_TIME", 3)
+    monkeypatch.setattr("outlast.care.acts.MOST", 2)
+    with Outlast(tmp_path / "home", actor="ann") as outlast:
+        for number in range(6):
+            outlast.handoff.store(f"task:h{number}", "Stopped", "Open a.py.", bind=False)
+        outlast.run(flows.counting, 20).unwrap()
+        for number in range(6, 9):
+            outlast.handoff.store(f"task:h{number}", "Stopped", "Open a.py.", bind=False)
+    pages, path = list[list[str]](), "/audit"
+    with opened(tmp_path / "home") as place:
+        while path:
+            shown = place.visitor().get(path).text
+            pages.append([on.partition(" ")[0] for _, _, on, _ in _acts(shown)])
+            path = _further(shown)
+    stored = [f"task:h{number}" for number in range(8, -1, -1)]
+    assert [each for page in pages for each in page] == [*stored[:3], "counting", *stored[3:]]
+    assert [] in pages  # one that met nothing but steps, and led on
+    assert max(map(len, pages)) == 4
+
+
+def test_who_did_what_shows_nothing_of_another_tenant_or_scope(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home, actor="ann") as outlast, Outlast(home, scope="web", actor="ann") as web:
+        outlast.run(flows.report, "kelp", task="secretive")
+        outlast.handoff.store("task:secretive", "secretive", "Open a.py.", bind=False)
+        web.run(flows.report, "moss")
+        web.handoff.store("task:seen", "seen", "Open a.py.", bind=False)
+    with opened(home, require_key=True) as place:
+        bound, elsewhere, whole = (place.visitor() for _ in range(3))
+        bound.sign_in(place.key("eve", "read", scopes=["web"]))
+        elsewhere.sign_in(place.key("mallory", "admin", tenant="elsewhere"))
+        whole.sign_in(place.key("ann", "read"))
+        assert [what for _, what, _, _ in _acts(bound.get("/audit").text)] == ["stored revision 1", "started"]
+        assert "secretive" not in bound.get("/audit").text
+        assert bound.get("/audit?scope=default").status == 403
+        assert "Nobody did anything yet." in elsewhere.get("/audit").text
+        assert len(_acts(whole.get("/audit").text)) == 4
+        assert len(_acts(whole.get("/audit?scope=web").text)) == 2
+
+
+# -- what is kept, and messages --------------------------------------------------------------------------
+
+
 def test_an_artifact_is_a_file_to_save_and_no_page(tmp_path: Path) -> None:
     with Outlast(tmp_path / "home") as outlast:
         ref = outlast.workspace.save("page.html", "<script>alert(1)</script>").ref

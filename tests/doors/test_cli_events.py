@@ -120,11 +120,13 @@ def test_ctrl_c_ends_following_and_not_the_run(cli: "Cli") -> None:
 def test_a_paused_run_stops_at_its_next_step_and_goes_on_later(cli: "Cli") -> None:
     working = cli.start_until("draft", "run", "flows.py:report", "topic=ai", UNTIL="go")
     run = cli.run_id
-    answer = cli("pause", run)
+    answer = cli("pause", run, OUTLAST_ACTOR="ann")
     assert answer.code == 0
     assert f"outlast resume {run}" in answer.out
     assert f"outlast events {run} --follow" in answer.out
     cli.wait_for_event(run, "run.pausing")
+    with cli.opened() as outlast:
+        assert [each.body for each in outlast.events(run) if each.name == "run.pausing"] == [{"by": "ann"}]
     (cli.folder / "go").touch()
     assert cli.stop(working).code == 130
     refused = cli("pause", run)

@@ -113,6 +113,22 @@ def test_a_journal_is_read_as_it_is_used_in_pages_of_one_moment(store: Store) ->
     assert store.read(lambda look: look.headers_of(hold.run_key, 1, 2)) == [(row.seq, row.header) for row in rows[1:3]]
 
 
+def test_headers_between_two_numbers_come_newest_first_with_what_they_are_of(store: Store) -> None:
+    store.finish(store.put(begin(store, "run1"), [some(1)]))
+    store.finish(store.put(begin(store, "run2"), [some(2), some(3)]))
+    found = store.read(lambda look: look.headers_between(0, look.newest_entry() + 1))
+    entries = store.read(lambda look: look.entries_between(0, look.newest_entry(), 100))[::-1]
+    assert [(row.key, row.header, row.scope, row.run_id, row.flow, row.anchor) for row in found] == [
+        (row.key, row.header, row.scope, row.run_id, row.flow, "") for row in entries
+    ]
+    assert [row.run_id for row in found] == ["run2", "run2", "run1"]
+    assert store.read(lambda look: look.headers_between(found[2].key, found[0].key)) == found[1:2]
+    assert [store.read(lambda look, key=row.key: look.payload_at(key)) for row in entries] == [
+        row.payload for row in entries
+    ]
+    assert store.read(lambda look: look.payload_at(found[0].key + 1)) is None
+
+
 def test_entries_are_found_by_how_their_headers_begin(store: Store) -> None:
     hold = begin(store, "run1")
     store.finish(store.put(hold, [entry(Header("run", name), Payload(facts=name)) for name in ("a", "b", "bb", "c")]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from outlast.values.late import modules_in
 
 if TYPE_CHECKING:
+    from outlast.care import acts as acts
     from outlast.care import backup as backup
     from outlast.care import verify as verify
     from outlast.care.audit import audit as audit
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from outlast.sessions import session as session
 
 _PLACES = {
-    "outlast.care": "backup verify",
+    "outlast.care": "acts backup verify",
     "outlast.care.audit": "audit",
     "outlast.care.gc": "gc",
     "outlast.care.travel": "export_run handoff import_run",

@@ -26,6 +26,7 @@ from outlast.runs.run import check_options as check_options
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
+    from outlast.care.acts import ActsSoFar as ActsSoFar
     from outlast.care.audit.flow import Audit
     from outlast.care.backup import BackedUp
     from outlast.care.gc.gc import Swept
@@ -375,6 +376,10 @@ class Shared:
         """
         asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
         return rooms.home_events.read(self._home, asked, after, limit)
+
+    def _acts(self, scope: str | None, before: int, limit: int) -> ActsSoFar:
+        """What people did to runs and handoffs, the newest first, before a number (0: the newest of all)."""
+        return rooms.acts.read(self._home, scope, before, limit)
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""

@@ -185,11 +185,12 @@ class Heartbeat:
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
             execution.writer.severed = execution.writer.severed or LeaseLost(hold.run_id, hold.epoch)
             stops.call_off(execution, execution.writer.severed)
-        if execution.stopped_by != PERSON and any(kind == "pause" for _, kind, _, _ in asked):
+        pausing = [actor for _, kind, _, actor in asked if kind == "pause"]
+        if execution.stopped_by != PERSON and pausing:
             execution.ask_to_stop(PERSON)
-            execution.writer.note(
-                execution.writer.fact("run", "pausing", None)
-            )  # written at the next tick, for who looks
+            execution.writer.note(  # written at the next tick, for who looks
+                execution.writer.fact("run", "pausing", {"by": pausing[-1]})
+            )
 
     def _look_for_the_store(self) -> None:
         try:

@@ -290,7 +290,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.retrying": ("retry", "of", "due", "error", "ended_by"),
     "run.interrupted": ("by", "error", "state", "removed", "code_changed"),
     "run.aborted": ("why", "by"),
-    "run.pausing": (),
+    "run.pausing": ("by",),
     "run.rewound": ("to", "by", "why", "from"),
     "run.reached": ("call",),
     "run.needs": ("resource", "made_by"),

@@ -145,12 +145,15 @@ def test_every_statement_finds_its_rows_by_an_index(name: str) -> None:
         assert not re.match(rf"SCAN ({'|'.join(BIG)}|i|r|a|f|l)\b", line), line
         paged = ("newest_runs", "anchors_after_key", "sessions_after_key", "tasks_after_key")  # by the key itself
         paged += ("artifacts_after_key", "checkpoints_after_key", "records_after_key", "links_after_key")
-        paged += ("shown_after_number", "older_versions", "handoffs_after_key", "entries_between")
+        paged += ("shown_after_number", "older_versions", "handoffs_after_key", "entries_between", "headers_between")
         if name not in paged and not name.startswith("rows_of_"):
             assert not re.search(r"PRIMARY KEY \(rowid[<>]", line), line
 
 
-@pytest.mark.parametrize("name", ["newest_runs", "newest_runs_of_status", "journal_of", "open_waits", "runs_by_prefix"])
+IN_ORDER = ["newest_runs", "newest_runs_of_status", "journal_of", "headers_between", "open_waits", "runs_by_prefix"]
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
 def test_pages_come_in_order_without_sorting(name: str) -> None:
     assert not any("TEMP B-TREE" in line for line in plan(name))
 

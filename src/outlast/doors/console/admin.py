@@ -14,17 +14,7 @@ if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
 
 SHOWN = 100  # schedules on a page
-LOOKED_BACK = 2000  # entries that the page of who did what looks at
-BY_PEOPLE: tuple[str, ...] = (
-    "decision.",
-    "interrupt.answered",
-    "interrupt.cancelled",
-    "run.aborted",
-    "run.accepted",
-    "run.taken",
-)
-BY_PEOPLE += ("run.rewound", "run.forked", "run.started", "run.again", "run.fresh", "run.pausing", "run.claimed")
-
+ACTS = 100  # of people, on a page
 
 ROLES_MEAN = (
     ("read", "looks"),
@@ -204,18 +194,13 @@ def _revoke(asked: PageRequest) -> str:
 
 
 def audit(asked: PageRequest) -> dict[str, Any]:
-    """What people did lately, the newest first."""
-    upto = asked("home_events").upto
-    begins = max(upto - LOOKED_BACK, 0)
-    page = asked("home_events", after=begins, limit=1000, **_scope(asked))
-    found = [*page.items]
-    while page.more:
-        page = asked("home_events", after=page.upto, limit=1000, **_scope(asked))
-        found += page.items
-    done = [each for each in found if each.event.name.startswith(BY_PEOPLE)]
-    return {"done": [(each, _who(each.event.body)) for each in reversed(done)][:200], "begins": begins}
-
-
-def _who(body: Any) -> tuple[str, str]:
-    said = body if isinstance(body, dict) else {}
-    return str(said.get("by") or said.get("actor") or ""), str(said.get("why") or "")
+    """What people did, the newest first: a page, and the way further back."""
+    given = asked.query.get("before", "")
+    before = int(given) if given.isdecimal() and len(given) < 19 else 0
+    found = asked.acts(before, ACTS, **_scope(asked))
+    return {
+        "acts": found.acts,
+        "looked_at": found.looked_at,
+        "is_first": not before,
+        "next": asked.link(before=found.before) if found.before else "",
+    }

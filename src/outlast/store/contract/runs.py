@@ -201,6 +201,17 @@ class EntryRow(NamedTuple):
     trace_id: str
 
 
+class HeaderRow(NamedTuple):
+    """The header of an entry of whatever chain, with the run or the anchor that it is of."""
+
+    key: int
+    header: bytes
+    scope: str
+    run_id: str
+    flow: str
+    anchor: str
+
+
 class InboxRow(NamedTuple):
     """An open wait, and whose it is."""
 
@@ -323,6 +334,8 @@ class RunReading(WaitReading, Protocol):
     def highest_entry(self) -> int: ...
     def settled_entry(self, after: int, limit: int) -> int: ...
     def entries_between(self, after: int, upto: int, limit: int) -> list[EntryRow]: ...
+    def headers_between(self, after: int, before: int) -> list[HeaderRow]: ...
+    def payload_at(self, key: int) -> bytes | None: ...
     def hash_at(self, chain: int, seq: int) -> bytes | None: ...
     def entry_sizes(self, chain: int, after: int, limit: int) -> list[tuple[int, int]]: ...
     def journals_of_nothing(self) -> list[int]: ...

@@ -13,6 +13,7 @@ from outlast.store.contract.runs import (
     Ending,
     EntryRow,
     FinishedRow,
+    HeaderRow,
     Hold,
     InboxRow,
     InterruptRow,
@@ -320,6 +321,15 @@ class RunReader(WaitReader):
 
     def entries_between(self, after: int, upto: int, limit: int) -> list[EntryRow]:
         return [EntryRow._make(row) for row in self.execute(self.sql["entries_between"], (after, upto, limit))]
+
+    def headers_between(self, after: int, before: int) -> list[HeaderRow]:
+        """Those of the entries between two numbers, the newest first."""
+        return [HeaderRow._make(row) for row in self.execute(self.sql["headers_between"], (after, before))]
+
+    def payload_at(self, key: int) -> bytes | None:
+        """What the entry of a number carries."""
+        row = self._one("payload_at", key)
+        return row[0] if row else None
 
     def hash_at(self, chain: int, seq: int) -> bytes | None:
         row = self._one("hash_at", chain, seq)

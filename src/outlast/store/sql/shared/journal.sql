@@ -24,6 +24,16 @@ SELECT journal.key, journal.seq, header, hash, payload, coalesce(runs.key, 0), c
 FROM journal LEFT JOIN runs ON runs.key = journal.chain
 WHERE journal.key > ? AND journal.key <= ? ORDER BY journal.key LIMIT ?
 
+-- name: headers_between
+-- Of every chain, the newest first, each with the run or the anchor that it is of.
+SELECT journal.key, header, coalesce(runs.scope, anchors.scope, ''), coalesce(runs.id, ''), coalesce(runs.flow, ''),
+       coalesce(anchors.anchor, '')
+FROM journal LEFT JOIN runs ON runs.key = journal.chain LEFT JOIN anchors ON anchors.key = journal.chain
+WHERE journal.key > ? AND journal.key < ? ORDER BY journal.key DESC
+
+-- name: payload_at
+SELECT payload FROM journal WHERE key = ?
+
 -- name: journals_of_nothing
 SELECT DISTINCT chain FROM journal
 WHERE chain > 0 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = journal.chain)
