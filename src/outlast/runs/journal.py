@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from outlast.store.contract import FinishedRow, LeaseRow, Reading
 
 
-IN_HAND_BYTES = 32 << 20  # of what the entries of one run carry
+IN_HAND_BYTES = 8 << 20  # of what the entries of one run carry
 SHORT_BYTES = 256  # what is not longer is not worth a second reading
 
 
