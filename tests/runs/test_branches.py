@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from outlast import AsyncRun, flow, step
+from outlast.runs.branches import Branches
 
 from ..kit.place import KNOBS, Place, happen, ran, reach, until
 
@@ -315,3 +316,18 @@ async def branch_names(run: AsyncRun) -> list[int]:
 def test_a_named_branch_inside_a_task_shows_both_in_its_scope(place: Place) -> None:
     assert place.run(branch_names).result == [1, 2]
     assert [receipt.scope.split("/")[0] for receipt in place.receipts()] == ["left", "right"]
+
+
+def test_a_recorded_outcome_is_given_at_once_only_where_it_is_next_and_nobody_runs_beside() -> None:
+    async def given() -> list[bool]:
+        branches = Branches([3, 5, 7])
+        found = [branches.give_next(5), branches.give_next(3), branches.give_next(3)]
+        others = [asyncio.ensure_future(asyncio.sleep(0)) for _ in range(2)]
+        for task in others:
+            branches.add(task)
+        found.append(branches.give_next(5))
+        await asyncio.gather(*others)
+        await asyncio.sleep(0)
+        return [*found, branches.give_next(5), list(branches.turns) == [7]]
+
+    assert asyncio.run(given()) == [False, True, False, False, True, True]

@@ -61,6 +61,19 @@ def test_an_old_epoch_cannot_append_however_late(store: Store) -> None:
     assert (old.head, new.head) == (1, 2)
 
 
+def test_the_last_entries_of_a_holder_let_go_of_its_lease_and_a_stale_one_lets_go_of_nothing(store: Store) -> None:
+    old = begin(store, "run1")
+    new = take_over(store, old)
+    with pytest.raises(LeaseLost):
+        store.write(lambda tx: tx.append_last(old, [some(1)]))
+    assert lease_of(store, "run1").holder
+    store.write(lambda tx: tx.append_last(new, [some(1)]))
+    assert (lease_of(store, "run1").holder, lease_of(store, "run1").epoch) == (None, new.epoch + 1)
+    with pytest.raises(LeaseLost):
+        store.finish(store.put(new, [some(2)]))
+    assert broken(store, "run1", 1) is None
+
+
 def test_a_stale_append_leaves_no_reference_to_its_blobs(store: Store) -> None:
     old = begin(store, "run1")
     take_over(store, old)

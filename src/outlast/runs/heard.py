@@ -185,11 +185,6 @@ def _step_and_scope(call: bytes) -> bytes:
     return call[: inputs - 2] if is_digest and call.startswith(_STEP) else b""
 
 
-def _is_digest(inputs: bytes) -> bool:
-    """Whether these are the inputs of a call that has no id, to their closing quote."""
-    return inputs[:DIGEST].isalnum() and inputs.endswith(b'",')
-
-
 def _path(written: bytes) -> str:
     _, step, scope = decode(written + b"]")
     return known_scope(scope) + str(step)
@@ -201,16 +196,16 @@ def labels_of(rows: Iterable[Row], wanted: Iterable[Call]) -> dict[Call, str]:
     known: set[bytes] = set()
     paths: dict[bytes, str] = {}
     naming, names, item = Naming(), {}, 0
-    near, size, near_path = b"\0", 0, ""  # how the one before began: mostly the next one is of the same step
+    near, near_path = b"\0", ""  # how the one before began: mostly the next one is of the same step
     for row in rows:
         raw = row.header
         end = raw.find(_DONE)
         is_plain = end > 0 and raw.find(b"#", end) < 0
-        if is_plain and raw.startswith(near) and _is_digest(raw[size : size + DIGEST + 2]):
+        if is_plain and raw.startswith(near):
             written, item, path = raw[len(_STEP) : end], 0, near_path
         elif is_plain and (begins := _step_and_scope(raw[:end])):
             path = near_path = paths.get(begins) or paths.setdefault(begins, _path(begins))
-            near, size = begins + b',"', len(begins) + 2
+            near = begins + b',"'
             written, item = raw[len(_STEP) : end], 0
         elif raw.startswith(_LABELLED):
             header = decode_header(raw)
