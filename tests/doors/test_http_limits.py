@@ -116,8 +116,8 @@ def answer_or_reset(found: socket.socket) -> bytes:
 def test_who_is_being_answered_is_not_cut_off_and_others_are_told_that_it_is_full(tmp_path: Path) -> None:
     with served(tmp_path / "home", connections=16) as server, ExitStack() as stack:
         busy = [stack.enter_context(line(server, begun_upload(f"x{number}", 20))) for number in range(16)]
-        table, metrics = server.server.connections, server.server.state.metrics
-        until(lambda: (metrics.under_way._value.get(), table.count) == (16, 16))  # asking would be one more
+        table, watch = server.server.connections, server.server.state.key_watch
+        until(lambda: (len(watch.under_way), table.count) == (16, 16))  # asking would be one more
         with line(server, head("GET", "/healthz")) as refused:
             told = answer(refused)
         assert (status(told), code(told)) == (503, "server_full")

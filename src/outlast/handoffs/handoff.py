@@ -160,8 +160,9 @@ CONTRACT_FIELDS = Contract.__struct_fields__
 
 def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]:
     """The targets that were not there when somebody looked, and that the work is not to make."""
-    made = {path.removesuffix("/") for path in contract.creates}
-    files = bound.files if bound else {}
+    if bound is None:
+        return ()
+    made, files = {path.removesuffix("/") for path in contract.creates}, bound.files
     named = dict.fromkeys(path.removesuffix("/") for _, path in contract.targets)
     return tuple(path for path in named if path not in made and files.get(path, _THERE).mode == "absent")
 

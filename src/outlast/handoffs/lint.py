@@ -214,7 +214,7 @@ def _empty(contract: Contract) -> Iterator[Finding]:
 
 def _absent(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
     missing = absent_targets(contract, bound)
-    for field, path in contract.targets:
+    for field, path in contract.targets if missing else ():
         if path.removesuffix("/") in missing:
             says = f"{one_line(path, 200)!r} is not there, and is not to be made"
             yield Finding("target_absent", field, says, f"its right name; or, to make it: creates={_json([path])}")

@@ -114,8 +114,9 @@ def _some(names: list[str]) -> str:
 
 def refuse_contradictions(contract: Contract) -> None:
     """Raises HandoffInvalid for two musts that exclude each other."""
-    _refuse_rules(contract)
-    kept = [(place, form) for name, place, form in each_must(contract) if name == "must_keep"]
+    every = each_must(contract)
+    _refuse_rules(contract, every)
+    kept = [(place, form) for name, place, form in every if name == "must_keep"]
     for place, form in kept:
         for field, other, verb in _moved(contract):
             if _excludes(form, other, verb):
@@ -126,9 +127,9 @@ def refuse_contradictions(contract: Contract) -> None:
     _refuse_made_and_removed(contract)
 
 
-def each_must(contract: Contract) -> Iterator[tuple[str, int, Form]]:
-    for name in MUST_NAMES:
-        yield from ((name, place, form) for place, form in enumerate(getattr(contract, name)))
+def each_must(contract: Contract) -> list[tuple[str, int, Form]]:
+    """Every must with the name of its field and its place there."""
+    return [(name, place, form) for name in MUST_NAMES for place, form in enumerate(getattr(contract, name))]
 
 
 def _moved(contract: Contract) -> Iterator[tuple[str, Form, str]]:
@@ -172,14 +173,11 @@ def _refuse_made_and_removed(contract: Contract) -> None:
                 raise HandoffInvalid(f"creates[{place}]", why, "leave one of them out; both can never hold")
 
 
-def _refuse_rules(contract: Contract) -> None:
+def _refuse_rules(contract: Contract, musts: list[tuple[str, int, Form]]) -> None:
     """Rules about one file that exclude each other: all of them, and the checks, must hold in the end."""
     seen: dict[str, tuple[str, FileRule]] = {}
-    forms = [
-        *each_must(contract),
-        *(("acceptance_checks", at, form) for at, form in enumerate(contract.acceptance_checks)),
-    ]
-    for name, place, form in forms:
+    checks = [("acceptance_checks", at, form) for at, form in enumerate(contract.acceptance_checks)]
+    for name, place, form in musts + checks:
         rule = rule_of(form)
         if rule is None:
             continue

@@ -76,7 +76,7 @@ class _Prepared(Struct, frozen=True):
     masked: tuple[str, ...]
     binding: Binding | None
     lint: Lint  # unless nothing was done since the last revision
-    idle: bool  # of a task that was only opened: no file was worked on
+    idle: bool  # no file was worked on
     contents: Mapping[str, bytes]  # small ones, to be committed with it
     baseline: tuple[Evidence, ...] = ()
 
@@ -166,12 +166,12 @@ def _about(bound: Binding | None, evidence: tuple[Evidence, ...]) -> tuple[Evide
 
 
 def _is_idle(caller: Caller, contract: Contract, how: Storing, bound: Binding | None) -> bool:
-    """Whether the anchor is of a task that was opened, and nobody has done anything since."""
-    task = task_of(contract.anchor)
-    if task is None:
+    """Whether no file was worked on since the task of the anchor was opened; where it was not, nobody asks git."""
+    if bound is None or not bound.files:
+        return True
+    if not caller.home.store.read(lambda look: _is_only_opened(look, how.scope, contract.anchor)):
         return False
-    opened = caller.home.store.read(lambda look: only_opened(look, look.task_of(how.scope, task)))
-    return opened and as_committed(Path(path_of(bound.root)) if bound and caller.looks else None, bound)
+    return as_committed(Path(path_of(bound.root)) if caller.looks else None, bound)
 
 
 def _with_whole_refs(home: Home, contract: Contract, scope: str) -> Contract:
@@ -239,7 +239,8 @@ def _unchanged(look: Reading, prepared: _Prepared, scope: str, before: FoundHand
     """
     contract = prepared.contract
     if before is None:
-        return prepared.idle or _only_begun(look, scope, contract.anchor)
+        opened = prepared.idle and _is_only_opened(look, scope, contract.anchor)
+        return opened or _only_begun(look, scope, contract.anchor)
     if any(getattr(before.handoff, name) != getattr(contract, name) for name in _SAID):
         return False
     return _as_they_were(before.handoff.binding, prepared.binding)
@@ -395,6 +396,12 @@ def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff, lease: LeaseRow | 
     hold = anchors.hold_of(anchor, lease)
     tx.append(hold, [anchors.told("stored", handoff, at=handoff.stored_us, epoch=lease.epoch, blobs=handoff.blobs)])
     tx.add_handoff(anchor.key, hold.head, row_of(handoff))
+
+
+def _is_only_opened(look: Reading, scope: str, anchor: str) -> bool:
+    """Whether the anchor is of a task that was opened, and nothing else happened to it."""
+    task = task_of(anchor)
+    return task is not None and only_opened(look, look.task_of(scope, task))
 
 
 def only_opened(look: Reading, row: TaskRow | None) -> bool:

@@ -307,6 +307,8 @@ _RUNNERS = LISTS["runners"]
 
 _PATH = re.compile(r"[\w@+~./-]+")
 _EXTENSION = re.compile(r"[A-Za-z]\w{0,7}")
+_GAP = re.compile(r"[\s\"'`(){}\[\]<>,;|=]+")
+_LINE = re.compile(r":\d.*")
 
 
 def is_path(word: str) -> bool:
@@ -321,10 +323,9 @@ def is_path(word: str) -> bool:
 
 def paths_in(text: str) -> list[str]:
     """The paths that a text mentions, each once, in their order; without line numbers, inside the root only."""
-    words = (
-        re.sub(r":\d.*", "", word).lstrip("*").rstrip(".:!?*") for word in re.split(r"[\s\"'`(){}\[\]<>,;|=]+", text)
-    )
-    inside = (word.removeprefix("./") for word in words if is_path(word) and not word.startswith(("/", "~")))
+    maybe = [word for word in _GAP.split(text) if "." in word or "/" in word or "file" in word]  # few words are
+    words = [_LINE.sub("", word).lstrip("*").rstrip(".:!?*") for word in maybe]
+    inside = [word.removeprefix("./") for word in words if is_path(word) and not word.startswith(("/", "~"))]
     return list(dict.fromkeys(word for word in inside if ".." not in word.split("/")))
 
 

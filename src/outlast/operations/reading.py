@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,10 @@ _SAID = (
     "masked",
 )
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
-_PLAIN = frozenset({str, int, bool, float})  # what JSON has as it is
+_PLAIN = frozenset({str, int, bool, float, type(None)})  # what JSON has as it is
+_NAMES = (*_FIRST, *_SECOND, *_REST)
+_AS_THEY_ARE = tuple(name for name in _NAMES if name not in ("entry", "musts"))
+_all_of = attrgetter(*_AS_THEY_ARE)
 
 
 # -- as JSON -----------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def in_order(recovered: Recovered) -> dict[str, Any]:
     verdict = {"verdict": recovered.verdict.word, "reasons": [_reason(recovered, each) for each in recovered.reasons]}
     found = {name: _value(getattr(recovered, name)) for name in _FOUND}
     found["checks_failed"] = [each.label for each in recovered.evidence if not each.passed]
-    return verdict | _fields(recovered.handoff, (*_FIRST, *_SECOND, *_REST)) | found | _packets(recovered.handoff)
+    return verdict | _fields(recovered.handoff) | found | _packets(recovered.handoff)
 
 
 def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
@@ -114,12 +118,17 @@ def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
 
     The claim that it was stored under is not told: whoever shows it is the claimer.
     """
-    return _fields(handoff, (*_FIRST, *_SECOND, *_REST)) | _packets(handoff)
+    return _fields(handoff) | _packets(handoff)
 
 
-def _fields(handoff: Handoff, names: Iterable[str]) -> dict[str, Any]:
-    made: dict[str, Callable[[Handoff], Any]] = {"entry": _entry, "musts": _taken}
-    return {name: made[name](handoff) if name in made else _value(getattr(handoff, name)) for name in names}
+def _fields(handoff: Handoff) -> dict[str, Any]:
+    """Most of them are JSON as they are, and are not looked at twice."""
+    fields = dict.fromkeys(_NAMES) | dict(zip(_AS_THEY_ARE, _all_of(handoff), strict=True))
+    for name, value in fields.items():
+        if type(value) not in _PLAIN:
+            fields[name] = _value(value) if value != () else []
+    fields["entry"], fields["musts"] = _entry(handoff), _taken(handoff)
+    return fields
 
 
 def _taken(handoff: Handoff) -> list[dict[str, Any]]:
@@ -156,7 +165,7 @@ def _reason(recovered: Recovered, reason: Reason) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     """A value as JSON has it; times as ISO text."""
-    if value is None or type(value) in _PLAIN:
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, tuple):
         return [_value(each) for each in value]

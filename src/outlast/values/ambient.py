@@ -5,8 +5,7 @@ it on, and which functions of ours call the user's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType
 from typing import Any, TypeVar
@@ -28,15 +27,18 @@ def refuse_stopped() -> None:
         raise Stopped
 
 
-@contextmanager
-def noticing() -> Iterator[dict[str, None]]:
+class Noticing:
     """What is met here while this is entered, a line for each, in order."""
-    lines: dict[str, None] = {}
-    before = _noticed.set(lines)
-    try:
-        yield lines
-    finally:
-        _noticed.reset(before)
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> dict[str, None]:
+        lines: dict[str, None] = {}
+        self._before = _noticed.set(lines)
+        return lines
+
+    def __exit__(self, *_: object) -> None:
+        _noticed.reset(self._before)
 
 
 def notice(line: str) -> None:

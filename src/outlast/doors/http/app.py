@@ -25,7 +25,7 @@ from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import Internal, MethodRefused, OutlastError, RouteNotFound
 from outlast.operations.operation import Operation
 from outlast.operations.table import OPERATIONS
-from outlast.values.ambient import noticing
+from outlast.values.ambient import Noticing
 
 CALLS = tuple(OPERATIONS.values())
 SERVES = blobs.SERVES | handlers.SERVES | streams.SERVES  # what takes the whole exchange, to stream
@@ -77,7 +77,6 @@ class Gate:
             return
         exchange = Exchange(self.state, scope, receive, send)
         scope["outlast"] = exchange
-        self.state.metrics.under_way.inc()
         self.state.key_watch.under_way.add(exchange)
         try:
             if exchange.admit():
@@ -113,7 +112,6 @@ class Gate:
     def _tell(self, exchange: Exchange) -> None:
         seconds, who = time.perf_counter() - exchange.began, exchange.identity
         method = exchange.method if exchange.method in METHODS else "other"  # labels are bounded
-        self.state.metrics.under_way.dec()
         self.state.metrics.answered(method, exchange.route, exchange.status, seconds)
         self._log.line(
             "info",
@@ -164,7 +162,7 @@ def _perform(
     """Decode, if that was not done yet; make the one call; encode: in a worker thread."""
     outlast, asked = exchange.opened(call, query, raw) if request is None else exchange.opened_for(call, request)
     exchange.state.quota.admit(exchange.identity, outlast, call.name, len(raw))
-    with noticing() as damaged:
+    with Noticing() as damaged:
         value = table.done(HANDLERS.get(call.name, table.by_name), outlast, asked)
     more = [(b"idempotency-replayed", b"true")] if getattr(value, "replayed", False) else []
     if damaged:

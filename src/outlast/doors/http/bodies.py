@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, MutableMapping
 from contextlib import suppress
-from functools import cache
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from functools import cache, partial
+from types import coroutine
+from typing import Annotated, Any, NoReturn, TypeVar, cast, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,6 +18,7 @@ from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastE
 from outlast.operations.operation import choices_of
 from outlast.values import json_text
 
+T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 JSON = "application/json"
 LET_BY = 16 << 20  # so much of content that is too large is let go by
@@ -33,13 +35,46 @@ class Gone(Exception):
 
 async def read(receive: Receive, length: int | None, limit: int, seconds: float) -> bytes:
     """The whole body. Raises BodyTooLarge, BodyTooSlow, Gone."""
+    over = length is not None and length > limit
     try:
-        async with asyncio.timeout(seconds):
-            if length is not None and length > limit:
-                await _refuse_rest(receive, limit, 0)
-            return await _all(receive, limit)
+        return await within(seconds, _refuse_rest(receive, limit, 0) if over else _all(receive, limit))
     except TimeoutError:
         raise BodyTooSlow(seconds) from None
+
+
+@coroutine
+def within(seconds: float, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """What the work gives. Raises TimeoutError when that takes longer.
+
+    Mostly it has nothing to wait for: what a small request sends is there with its head, and what it is answered fits.
+    The clock is set only when it begins to wait, since setting it takes longer than all the rest.
+    """
+    try:
+        waits_for = work.send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    return (yield from _timed(seconds, _rest(work, waits_for)).__await__())
+
+
+async def _timed(seconds: float, rest: Awaitable[T]) -> T:
+    async with asyncio.timeout(seconds):
+        return await rest
+
+
+@coroutine
+def _rest(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """What a coroutine that has begun to wait gives in the end."""
+    while True:
+        try:
+            sent = yield waits_for
+        except BaseException as error:
+            go_on = partial(work.throw, error)
+        else:
+            go_on = partial(work.send, sent)
+        try:
+            waits_for = go_on()
+        except StopIteration as done:
+            return cast(T, done.value)
 
 
 class Pace:
@@ -117,6 +152,8 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
         return
     if found is None:
         raise MediaTypeRefused("a body without a Content-Type", JSON)
+    if found == JSON:
+        return
     kind, *options = (part.strip() for part in found.lower().split(";"))
     if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
         raise MediaTypeRefused(f"the media type {kind[:100]!r}", JSON)
@@ -195,7 +232,7 @@ def invalid(error: msgspec.ValidationError, kind: type[Any]) -> OutlastError:
 def query_of(raw: bytes, kind: Any) -> Any:
     """The query's fields. Raises RequestInvalid, RequestMalformed."""
     if not raw:
-        return _convert({}, kind)
+        return _nothing_asked(kind)
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except (UnicodeError, ValueError) as error:
@@ -209,6 +246,12 @@ def query_of(raw: bytes, kind: Any) -> Any:
             raise RequestInvalid(name, "it is given twice")
         given[name] = value
     return _convert(given, kind)
+
+
+@cache
+def _nothing_asked(kind: type[Any]) -> Any:
+    """What a query without any field asks: frozen, so that one does for all."""
+    return _convert({}, kind)
 
 
 @cache

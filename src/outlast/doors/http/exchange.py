@@ -245,11 +245,13 @@ class Exchange:
     async def send(self, *messages: Message) -> None:
         """Send parts of the answer; the first one carries the headers that all answers have."""
         try:
-            async with asyncio.timeout(self.state.settings.send_seconds):
-                for message in messages:
-                    await self._send(self._begun(message) if message["type"] == "http.response.start" else message)
+            await bodies.within(self.state.settings.send_seconds, self._send_all(messages))
         except TimeoutError:
             raise Gone from None  # who takes nothing of an answer for so long is not waited for
+
+    async def _send_all(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            await self._send(self._begun(message) if message["type"] == "http.response.start" else message)
 
     def _begun(self, message: Message) -> Message:
         self.status = message["status"]

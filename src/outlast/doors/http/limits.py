@@ -29,14 +29,17 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.errors import NoThread, Quota, ServerBusy, TooManyRequests, TooManyRuns, Unavailable
+from msgspec import Struct
+
+from outlast.errors import NoThread, Quota, ServerBusy, TooManyRequests, TooManyRuns
 from outlast.python import door
+from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -70,12 +73,18 @@ class Turns:
                 self.give()
             raise
 
+    def take_free(self, key: Hashable) -> bool:
+        """Take a turn, which must be given back, if one is free."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        self._remember(key)
+        return True
+
     def ask(self, key: Hashable) -> asyncio.Future[None]:
         """A turn, which must be given back; it is done when it has come."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._free > 0:
-            self._free -= 1
-            self._remember(key)
+        if self.take_free(key):
             turn.set_result(None)
             return turn
         if key not in self._queues:
@@ -128,13 +137,23 @@ class Turnstile:
             self._known.clear()
         self._known.add(hash(authorization))
 
+    def lets_in(self, head: bytes) -> bool:
+        """Whether a request that begins so enters at once; if not, it waits for its turn."""
+        if not self._turns.take_free(self._key_of(head)):
+            return False
+        asyncio.get_running_loop().call_soon(self._turns.give)
+        return True
+
     def turn_of(self, head: bytes) -> asyncio.Future[None]:
         """The turn of a request that begins so; the round of the loop after it has it again."""
-        found = _AUTHORIZATION.search(head)
-        shown = hash(found[1]) if found else 0
-        turn = self._turns.ask(shown if shown in self._known else 0)
+        turn = self._turns.ask(self._key_of(head))
         turn.add_done_callback(self._give_back)
         return turn
+
+    def _key_of(self, head: bytes) -> int:
+        found = _AUTHORIZATION.search(head)
+        shown = hash(found[1]) if found else 0
+        return shown if shown in self._known else 0
 
     def _give_back(self, turn: asyncio.Future[None]) -> None:
         turn.get_loop().call_soon(self._turns.give)
@@ -340,26 +359,57 @@ class Threads:
             pool.close()
 
 
+class _Job(Struct, eq=False):
+    """Something to do in a thread, and who waits for it: nobody, if there is no future."""
+
+    work: Callable[[], Any]
+    told: asyncio.Future[Any] | None = None
+    result: Any = None
+    error: BaseException | None = None
+
+    def do(self) -> None:
+        try:
+            self.result = self.work()
+        except BaseException as error:
+            self.error = error
+
+    def tell(self) -> None:
+        """Let who waits have what came of it, in his loop; he may have left."""
+        if self.told is None or self.told.done():
+            return
+        if self.error is not None:
+            self.told.set_exception(self.error)
+        else:
+            self.told.set_result(self.result)
+
+
 class Pool:
-    """Some threads, for which keys take turns; a turn beside another pool is one of that pool's too."""
+    """Some threads, for which keys take turns; a turn beside another pool is one of that pool's too.
+
+    A thread is started when there is work and none is free. Between a request and its thread stand a queue and a call
+    of the loop, no more: every request goes through here.
+    """
 
     def __init__(self, count: int, name: str, beside: Pool | None = None) -> None:
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix=f"outlast-{name}")
+        self._count, self._name = count, name
         self._turns = Turns(count)
         self._beside = beside
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._started = self._free = 0  # threads; less than none is free while work waits
+        self._closed = False
 
     async def do(self, work: Callable[[], T], who: str) -> T:
         """What the work gives, done by one of the threads. Raises NoThread; then it is not done later either."""
-        await self._take(who)
+        if self._beside is not None or not self._turns.take_free(who):
+            await self._take(who)
+        told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         try:
-            doing = self._begun(work)
+            self._put(_Job(work, told))
         except BaseException:
             self._give()
             raise
-        try:
-            return await asyncio.wrap_future(doing)
-        finally:
-            self._free_after(doing)
+        return await told
 
     async def _take(self, who: str) -> None:
         await self._turns.take(who)
@@ -375,35 +425,47 @@ class Pool:
         if self._beside is not None:
             self._beside._give()
 
-    def _begun(self, work: Callable[[], T]) -> Future[T]:
-        refused = threading.Event()
-
-        def unless_refused() -> T:
-            if refused.is_set():
-                raise Unavailable(detail="nobody waits for it any more")
-            return work()
-
-        try:
-            return self._threads.submit(unless_refused)
-        except RuntimeError as error:
-            refused.set()  # what could not begin stays in the queue
-            raise NoThread("what was asked for", str(error)) from error
-
-    def _free_after(self, doing: Future[Any]) -> None:
-        """The turn is over when the thread is free, also if nobody waits for it any more."""
-        if doing.done():
-            self._give()
-            return
-        loop = asyncio.get_running_loop()
-
-        def give(_: object) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._give)
-
-        doing.add_done_callback(give)
-
     def submit(self, work: Callable[[], object]) -> None:
-        self._threads.submit(work)
+        """Have it done beside all turns. Raises NoThread."""
+        self._put(_Job(work))
+
+    def _put(self, job: _Job) -> None:
+        with self._lock:
+            if self._closed:
+                raise NoThread("what was asked for", "the server has ended")
+            if self._free <= 0 and self._started < self._count:
+                self._start()
+            self._free -= 1
+            self._queue.put(job)
+
+    def _start(self) -> None:
+        name = f"outlast-{self._name}_{self._started}"
+        begin(threading.Thread(target=self._serve, name=name, daemon=True), "what was asked for")
+        self._started += 1
+        self._free += 1
+
+    def _serve(self) -> None:
+        while (job := self._queue.get()) is not None:
+            job.do()
+            with self._lock:
+                self._free += 1
+            if job.told is not None:
+                with suppress(RuntimeError):  # the loop has ended
+                    job.told.get_loop().call_soon_threadsafe(self._done, job)
+            del job  # what it holds is not kept until the next one comes
+
+    def _done(self, job: _Job) -> None:
+        """The turn is over when the thread is free, also if nobody waits for it any more."""
+        self._give()
+        job.tell()
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """What is being done is finished; what waits is not begun, and who waits for it is told so."""
+        with self._lock:
+            self._closed = True
+            while not self._queue.empty():
+                job = self._queue.get()
+                if job is not None and job.told is not None:
+                    job.told.get_loop().call_soon_threadsafe(job.told.cancel)
+            for _ in range(self._started):
+                self._queue.put(None)

@@ -100,9 +100,11 @@ class RequestLog:
 
     def _kind_of(self, level: str, fields: dict[str, Any]) -> _Kind:
         alike: dict[str, Any] = {name: fields[name] for name in ("logger", "kind", "route", "status") if name in fields}
-        key: Hashable = (level, *(str(each)[:100] for each in alike.values()), "trace" in fields)
+        key: Hashable = (level, *[str(each)[:100] for each in alike.values()], "trace" in fields)
         kinds = self._window.kinds
-        if key not in kinds and len(kinds) >= KINDS:
+        if (known := kinds.get(key)) is not None:
+            return known
+        if len(kinds) >= KINDS:
             key, alike = "others", {}
         return kinds.setdefault(key, _Kind(level, alike))
 
@@ -115,16 +117,18 @@ class RequestLog:
                 self._put(kind.level, {**kind.fields, "message": said, "left_out": kind.left_out})
 
     def _put(self, level: str, fields: dict[str, Any]) -> None:
-        told = {name: _short(name, each) for name, each in fields.items() if each and name != "kind"}
+        told = {name: each for name, each in fields.items() if each and name != "kind"}
+        for name in [name for name, each in told.items() if type(each) is str and len(each) > TEXT_LENGTH]:
+            told[name] = _short(name, told[name])
         try:
             self._write(msgspec.json.encode({"ts": datetime.now(UTC), "level": level, **told}) + b"\n")
         except OSError:
             return  # a log that cannot be written must not end a request that was answered
 
 
-def _short(name: str, value: Any) -> Any:
+def _short(name: str, text: str) -> str:
     most = TRACE_LENGTH if name == "trace" else TEXT_LENGTH
-    return f"{value[:most]} …" if isinstance(value, str) and len(value) > most else value
+    return f"{text[:most]} …" if len(text) > most else text
 
 
 class Handler(logging.Handler):

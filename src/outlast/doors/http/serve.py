@@ -144,7 +144,8 @@ END_OF_HEADERS = b"\r\n\r\n"
 LEAVING, LEAVING_SECONDS = 32, 1.0  # connections that are being refused, and for how long
 
 
-HELD_BYTES = 16 << 10  # so much waits for what follows it, until the next round of the loop at most
+HELD_BYTES = 16 << 10  # so much waits for what follows it
+LENGTH = b"\r\ncontent-length: "
 
 
 def most_connections(wanted: int) -> int:
@@ -277,14 +278,13 @@ class Connection(H11Protocol):
         if len(head) > HEADER_BYTES:
             self.flow.pause_reading()
         if not self._is_queued and head:
-            self._is_queued = True
-            turn = self._table.entry.turn_of(head)
-            if turn.done():
-                self._enter(turn)
+            if self._table.entry.lets_in(head):
+                self._enter()
             else:
-                turn.add_done_callback(self._enter)
+                self._is_queued = True
+                self._table.entry.turn_of(head).add_done_callback(self._enter)
 
-    def _enter(self, turn: asyncio.Future[None]) -> None:
+    def _enter(self, turn: asyncio.Future[None] | None = None) -> None:
         self._is_queued = False
         if not self.transport.is_closing():
             self.flow.resume_reading()
@@ -321,7 +321,11 @@ def _raw(error: OutlastError) -> bytes:
 
 
 class OneWrite:
-    """A transport that holds what is written until the answer ends; the rest is the transport's own."""
+    """A transport that holds what is written until the answer ends; the rest is the transport's own.
+
+    A head that says how long its body is waits for all of it, as long as that is little; any other one, as of a stream,
+    until the next round of the loop.
+    """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
@@ -331,7 +335,7 @@ class OneWrite:
 
     def write(self, data: bytes) -> None:
         """Write it, soon."""
-        if not self._held and data:
+        if not self._held and data and not (data.startswith(b"HTTP/") and LENGTH in data):
             self._loop.call_soon(self.flush)
         self._held += data
         if len(self._held) >= HELD_BYTES:

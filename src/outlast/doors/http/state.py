@@ -21,7 +21,7 @@ from outlast.doors.http.identity import Doorkeeper, Identity, KeyWatch, Places, 
 from outlast.doors.http.limits import Limits, StoredBytes, Threads, Turnstile
 from outlast.doors.http.log import Metrics, RequestLog
 from outlast.doors.http.streams import Watchers
-from outlast.errors import OutlastError, TenantNotFound, Unavailable
+from outlast.errors import NoThread, OutlastError, TenantNotFound, Unavailable
 from outlast.operations.observed import NOBODY, FileObserver
 from outlast.operations.operation import ApiKey, Keys
 from outlast.python.door import came_by, show_claims
@@ -218,6 +218,7 @@ class ServerState:
         self.metrics = Metrics()
         self.watchers = Watchers(self)
         self.key_watch = KeyWatch(self)
+        self.metrics.under_way.set_function(lambda: len(self.key_watch.under_way))
         self.workers = Workers(self)
         self.notifiers = Notifiers(self)
         self.relays = Relays(self)
@@ -249,8 +250,10 @@ class ServerState:
         if key.id in self._noting or self.keys.is_noted(key):
             return
         self._noting.add(key.id)
-        with suppress(RuntimeError):  # there is no thread for it: the next time
+        try:
             self.threads.submit(partial(self._note, key))
+        except NoThread:
+            self._noting.discard(key.id)  # the next time
 
     def _note(self, key: ApiKey) -> None:
         try:

@@ -33,7 +33,7 @@ from outlast.errors import (
     OutlastError,
 )
 from outlast.python import rooms
-from outlast.values.ambient import STOP, noticing
+from outlast.values.ambient import STOP, Noticing
 
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
@@ -249,7 +249,7 @@ def _hints(tool: Tool, runs: bool) -> types.ToolAnnotations:
 
 def _noticed(work: Callable[[], ToolAnswer]) -> tuple[ToolAnswer, list[str]]:
     """The answer, and a line for each damaged record that was met on the way."""
-    with noticing() as damaged:
+    with Noticing() as damaged:
         return work(), list(damaged)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class KeyFile:
 
     def __init__(self, home: Path) -> None:
         self.path, self._marker = home / KEYS, home / ".made" / KEYS
+        self._paths = str(self.path), str(self._marker)
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
         self._sql = key_statements()
@@ -36,6 +38,10 @@ class KeyFile:
 
     def is_any(self) -> bool:
         """Whether a key was ever made. None is ever removed: where all are gone, nobody is let in without one."""
+        if self._connection is None and not _is_there(self._paths[0]):
+            if _is_there(self._paths[1]):
+                self._refuse_lost()
+            return False
         return self.path.exists() or bool(self._rows("any_key", ()))
 
     def all(self) -> list[KeyRow]:
@@ -132,3 +138,12 @@ class KeyFile:
                 return StoreReadOnly(str(self.path), str(error))
             case _:
                 return StoreFailed(str(self.path), f"{type(error).__name__}: {error}")
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is such a file. Every request without a key asks. Raises OSError where nobody can tell."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
