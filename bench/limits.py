@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import apsw
+import msgspec  # noqa: F401  as row 5 has it: whoever keeps steps as JSON in SQLite loads both
 from work import RESULT, result_of
 
 SCHEMA = """

@@ -26,7 +26,8 @@ def cold_process(plan: Plan, homes: Homes) -> Row:
     row.goals += _of_commands(taken, targets[0])
     row.notes.append(
         "From starting a process to the first line of the step its predecessor was killed in. Per step done: "
-        "less the same with no step done. LangGraph and Burr read their last state only and replay nothing."
+        "less the same with no step done. The limit imports apsw and msgspec, as in row 5, and reads. "
+        "LangGraph and Burr read their last state only and replay nothing."
     )
     return row
 

@@ -43,6 +43,7 @@ def own_folder() -> Path:
     """The user's own folder, where he keeps what he agreed to: each test is a user of its own."""
     above = Path(USERS, os.environ.get("PYTEST_XDIST_WORKER", "main"), str(next(_FOLDERS)))
     os.environ["XDG_CONFIG_HOME"] = str(above)
+    os.environ["XDG_CACHE_HOME"] = str(above / "cache")
     os.environ.pop("OUTLAST_BLOBS", None)
     os.environ.pop("OUTLAST_HOME", None)  # a command that ran in this process, of the test before, may have set it
     return above / "outlast"

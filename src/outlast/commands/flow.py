@@ -27,7 +27,7 @@ from outlast.errors import LeaseLost, LimitReached, Paused
 from outlast.files.changes import text
 from outlast.files.patterns import Patterns
 from outlast.files.snapshot import look
-from outlast.flows.yaml.flow import FlowFileSpec, demand_secrets, find_flow_file
+from outlast.flows.yaml.flow import FlowFileSpec, below_top, demand_secrets, find_flow_file, given_inputs
 from outlast.flows.yaml.model import (
     Command,
     FlowDefinition,
@@ -40,7 +40,6 @@ from outlast.flows.yaml.model import (
     Wait,
     walk,
 )
-from outlast.flows.yaml.read import below_top, given_inputs
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope

@@ -19,8 +19,7 @@ from typing import Any
 
 from outlast.errors import ItemsUnreadable, NoThread, Paused, Severed, Stopped
 from outlast.flows.yaml.flow import unfit_for_a_variable
-from outlast.flows.yaml.keys import MOST_ITEMS
-from outlast.flows.yaml.model import Command, FlowDefinition
+from outlast.flows.yaml.model import MOST_ITEMS, Command, FlowDefinition
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, facts_in, print_of
 from outlast.runs.attempt import CURRENT
 from outlast.runs.call import GOOD, Call, Ledger, Past

@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from posixpath import relpath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from outlast.errors import DiskFull, EditedSince, NotRestorable
-from outlast.files.ask_git import ask, top_of
 from outlast.files.changes import (
     GIT_PATHS,
     FileChange,
@@ -34,11 +34,17 @@ from outlast.files.changes import (
     readable,
 )
 from outlast.files.patterns import never
-from outlast.files.place import folder_at, is_folder, reached, remove_empty, write_new
+from outlast.files.repository import top_of
 from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.store.contract.blobs import Blobs
 from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.files import ask_git, place
+else:
+    ask_git, place = late("outlast.files.ask_git"), late("outlast.files.place")  # only of files that changed
 
 GIT_SECONDS = 5.0
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
@@ -90,7 +96,7 @@ def changed_by_git(root: Path) -> tuple[str, ...]:
 
 
 def _git(root: Path, *command: str) -> str:
-    answer = ask(root, *command, seconds=GIT_SECONDS)
+    answer = ask_git.ask(root, *command, seconds=GIT_SECONDS)
     return os.fsdecode(answer.out) if answer and not answer.exit else ""
 
 
@@ -159,7 +165,7 @@ def put_back(
 
 def _is_reached(root: Path, path: str) -> bool:
     """Whether every folder above a file is one: what a link leads to is none of ours."""
-    return all(is_folder(f"{root}/{above}") for above in Path(path).parents[:-1])
+    return all(place.is_folder(f"{root}/{above}") for above in Path(path).parents[:-1])
 
 
 def _restored(
@@ -169,11 +175,11 @@ def _restored(
     saved = _save(plan, blobs, secrets)
     if record:
         record(saved)
-    reached("restore.saved")
+    place.reached("restore.saved")
     for change in _removals_first(undo):
         with _named(root, change.path):
             _put_back(root, change.path, before.get(change.path), now.get(change.path), blobs)
-        reached("restore.written")
+        place.reached("restore.written")
     return RestoredFiles(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
 
 
@@ -254,9 +260,9 @@ def _blocked(root: Path, path: str, created: Collection[str]) -> str:
         above = "/".join(parts[:depth])
         if above in created:  # it is removed first, and what a link there leads to is none of ours
             return ""
-        if os.path.lexists(root / above) and not is_folder(f"{root}/{above}"):
+        if os.path.lexists(root / above) and not place.is_folder(f"{root}/{above}"):
             return f"{above!r} was a folder and is none now"
-    if is_folder(f"{root}/{path}") and not all(inner in created for inner in files_below(root, path)):
+    if place.is_folder(f"{root}/{path}") and not all(inner in created for inner in files_below(root, path)):
         return "it is a folder now, with files in it that were not declared"
     return ""
 
@@ -309,7 +315,7 @@ def _named(root: Path, path: str) -> Iterator[None]:
 def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | None, blobs: Blobs) -> None:
     _expect(root, path, now)
     *above, name = path.split("/")
-    with folder_at(root, above, make=True) as folder:
+    with place.folder_at(root, above, make=True) as folder:
         if before is None:
             os.unlink(name, dir_fd=folder)
         elif now and only_permissions(before, now):
@@ -321,8 +327,8 @@ def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | No
 
 def _expect(root: Path, path: str, now: SeenFile | None) -> None:
     """The file is still the one whose content was saved. Empty folders may make room for a file."""
-    if now is None and is_folder(f"{root}/{path}"):
-        remove_empty(root, path)
+    if now is None and place.is_folder(f"{root}/{path}"):
+        place.remove_empty(root, path)
     found = look_at(f"{root}/{path}", 0)
     if (found.seen.what if found else None) != (now.what if now else None):
         raise EditedSince(repr(path))
@@ -345,6 +351,6 @@ def _write(folder: int, name: str, before: SeenFile, content: bytes) -> None:
     if before.mode == "link":
         os.symlink(os.fsdecode(content), on_the_way, dir_fd=folder)
     else:
-        write_new(folder, on_the_way, content, before.bits)
-    reached("restore.staged")
+        place.write_new(folder, on_the_way, content, before.bits)
+    place.reached("restore.staged")
     os.replace(on_the_way, name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -50,22 +50,27 @@ def lines(name: str) -> list[bytes]:
 
 
 def read(name: str) -> bytes:
-    """The content of a file of ours, empty where there is none to believe."""
+    """The content of a file in the user's own folder, empty where there is none to believe."""
+    return content_of(os.path.join(folder(), name), own_uids())
+
+
+def content_of(path: str, owners: frozenset[int]) -> bytes:
+    """The content of a file, empty where there is none, or somebody else than these, or root, could have written it."""
     try:
-        handle = os.open(os.path.join(folder(), name), _QUIETLY)
+        handle = os.open(path, _QUIETLY)
     except (OSError, ValueError):
         return b""
     try:
-        return _content(handle)
+        return _content(handle, owners)
     except OSError:
         return b""
     finally:
         os.close(handle)
 
 
-def _content(handle: int) -> bytes:
+def _content(handle: int, owners: frozenset[int]) -> bytes:
     found = os.fstat(handle)
-    is_ours = found.st_uid in own_uids() | {0} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    is_ours = found.st_uid in owners | {0} and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if not stat.S_ISREG(found.st_mode) or not is_ours or found.st_size > _MOST_BYTES:
         return b""
     return os.read(handle, _MOST_BYTES)

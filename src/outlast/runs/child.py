@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from outlast.runs import branches, call_async, start
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
-    from outlast.runs.replay import execution as replay_execution
+    from outlast.runs.replay import known_child
 else:
     branches = late("outlast.runs.branches")
     call_async = late("outlast.runs.call_async")
     start = late("outlast.runs.start")
-    replay_execution = late("outlast.runs.replay.execution")
+    known_child = late("outlast.runs.replay.known_child")
     asyncio = late("asyncio")
 
 T = TypeVar("T")
@@ -318,7 +318,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
-        return replay_execution.known_child(execution, spec, call, past)
+        return known_child.known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
     run_id = _known(execution, spec, call, past)
     if past is not None:

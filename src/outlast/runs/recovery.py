@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
-from outlast.flows import needs
 from outlast.flows.code import digest_function, parse, said_by_source
 from outlast.flows.loading import is_flow_file
 from outlast.flows.yaml.flow import find_flow_file
@@ -31,12 +30,14 @@ from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.flows import needs
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
     from outlast.store.contract import Reading, RunRow
     from outlast.workspace import why
 else:
+    needs = late("outlast.flows.needs")  # of resources
     why = late("outlast.workspace.why")
 
 

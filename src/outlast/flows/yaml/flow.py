@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import FlowNotFound, InputsInvalid, SecretMissing
+from outlast.files.repository import top_of
 from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
+from outlast.flows.yaml.kept import definition_of
 from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow, code_of_definition
 from outlast.values.codec import encode, identity
 
@@ -77,7 +79,7 @@ class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
 def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     """The flow that a file holds now, looked for in these folders. Raises FlowNotFound, RecipeInvalid.
 
-    The file is read and checked every time: nothing else decides what runs.
+    The file is read every time: nothing else decides what runs. What the same bytes say may be known (`kept.py`).
     """
     place = source if source.endswith(FLOW_FILES) else source.rpartition(":")[0]
     paths = [full_path(folder / place) for folder in folders or (here(),)]
@@ -91,7 +93,9 @@ def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
 
 
 def _read(path: Path) -> FlowDefinition:
-    from outlast.flows.yaml.read import read_flow_file  # late: the parser is loaded with the first file
+    if (known := definition_of(path)) is not None:
+        return known
+    from outlast.flows.yaml.read import read_flow_file  # late: it loads the parser
 
     return read_flow_file(path)
 
@@ -102,6 +106,24 @@ def flow_file_spec(definition: FlowDefinition, path: str) -> FlowFileSpec:
     return FlowFileSpec(
         _body, definition.name, source, False, Signature(_body, skip=1), True, definition=definition, file=file
     )
+
+
+def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
+    """What the other flow is started with: values as they stand, and those that stand for one of this flow."""
+    return {name: _meant(value, inputs, item) for name, value in node.inputs.items()}
+
+
+def _meant(value: Any, inputs: Mapping[str, Any], item: Any) -> Any:
+    found = re.fullmatch(REFERENCE, value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    return item if found[2] is None else next(inputs[name] for name in inputs if name.upper() == found[2])
+
+
+def below_top(folder: Path) -> str:
+    """A flow's folder as a path from the top of its repository; empty outside of one."""
+    top = top_of(folder)
+    return os.path.relpath(os.path.realpath(folder), top) if top else ""
 
 
 def _body(run: Any, **inputs: Any) -> dict[str, Any]:
@@ -119,6 +141,7 @@ ARTICLES = {
 _PYTHON: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 _INTEGER = r"0|-?[1-9][0-9]{0,999}"
 _NUMBER = r"-?(0|[1-9][0-9]{0,999})(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?"
+REFERENCE = r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))"  # stands for an input or an item of this flow
 _LONGEST = (1 << 17) - 1  # bytes of NAME=value: Linux takes no longer variable
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from outlast.flows.yaml import values as kinds
 from outlast.flows.yaml import values as wait_kinds
-from outlast.flows.yaml.model import INPUT_TYPES, ON_LIMIT, ON_PARTIAL, SHELLS
+from outlast.flows.yaml.model import INPUT_TYPES, MOST_ROUNDS, ON_LIMIT, ON_PARTIAL, SHELLS
 from outlast.flows.yaml.values import Kind
 from outlast.values.frozen import NamedTuple
 
@@ -17,7 +17,6 @@ FOREACH, SUBFLOW = "foreach", "flow"
 COMMANDS, WAITS, LISTS = (STEP, EFFECT), (PAUSE, WAIT), (PARALLEL, REPEAT, FOREACH)
 EVERY = (*COMMANDS, *WAITS, *LISTS, SUBFLOW)
 CENTRE = {"run": COMMANDS, **{place: (place,) for place in (*WAITS, *LISTS, SUBFLOW)}}  # what makes a node
-MOST_ROUNDS = MOST_ITEMS = 100_000
 MOST_AT_ONCE = 1000
 
 

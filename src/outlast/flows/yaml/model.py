@@ -14,6 +14,7 @@ from outlast.values.codec import identity
 ON_PARTIAL = ("keep", "restore", "ask")
 ON_LIMIT = ("fail", "pause", "continue")
 SHELLS = ("sh", "bash")
+MOST_ROUNDS = MOST_ITEMS = 100_000
 BACKOFF_SECONDS = 0.5  # before the first retry, where the file says nothing
 INPUT_TYPES = ("string", "integer", "number", "boolean", "json")
 REQUIRED: Any = msgspec.UNSET  # stands for the default of an input that must be given

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.files.repository import is_below, top_of
 from outlast.flows.loading import FLOW_FILES
-from outlast.flows.yaml.flow import ARTICLES, bind_inputs, bound_to, demand_secrets, misfit
+from outlast.flows.yaml import kept
+from outlast.flows.yaml.flow import ARTICLES, REFERENCE, bind_inputs, bound_to, demand_secrets, misfit
 from outlast.flows.yaml.keys import CENTRE, FLOW, FOREACH, PARALLEL, PAUSE, REPEAT, SUBFLOW, WAIT, schema
 from outlast.flows.yaml.model import (
     REQUIRED,
@@ -101,7 +102,6 @@ def _nodes(drafts: tuple[MappingDraft, ...]) -> tuple[Node, ...]:
 
 # -- `flow:`: which file is meant, and its inputs -----------------------------------------------------
 
-_REFERENCE = r"\$(OUTLAST_ITEM|OUTLAST_INPUT_([A-Z0-9_]+))"
 _WIDER = {("integer", "number")}  # a value of the first is one of the second too
 
 
@@ -118,18 +118,6 @@ class Way(NamedTuple):
 
 FIRST = Way((), {})
 ReadFlow = Callable[[Path, Way], FlowDefinition]
-
-
-def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
-    """What the other flow is started with: values as they stand, and those that stand for one of this flow."""
-    return {name: _meant(value, inputs, item) for name, value in node.inputs.items()}
-
-
-def _meant(value: Any, inputs: Mapping[str, Any], item: Any) -> Any:
-    found = re.fullmatch(_REFERENCE, value) if isinstance(value, str) else None
-    if found is None:
-        return value
-    return item if found[2] is None else next(inputs[name] for name in inputs if name.upper() == found[2])
 
 
 def check_subflows(
@@ -200,7 +188,7 @@ def _other_file(name: str, path: Path) -> str:
 def _check_references(draft: MappingDraft, own: Mapping[str, Input], in_foreach: bool, problems: Problems) -> None:
     known = {name.upper(): name for name in own}
     for name, node in _written(draft):
-        found = re.fullmatch(_REFERENCE, node.text) if node.shape == "text" else None
+        found = re.fullmatch(REFERENCE, node.text) if node.shape == "text" else None
         if found is None:
             continue
         path = inside(inside(draft.path, "inputs"), name)
@@ -241,7 +229,7 @@ def _check_inputs(
 
 
 def _fault(wanted: Input, value: Any, own: Mapping[str, Input]) -> str:
-    found = re.fullmatch(_REFERENCE, value) if isinstance(value, str) else None
+    found = re.fullmatch(REFERENCE, value) if isinstance(value, str) else None
     if found is None:
         fault = misfit(wanted.type, bound_to(wanted, value))
         return f"{wanted.name} {fault}" if fault else ""
@@ -287,12 +275,6 @@ def leads_out(path: str, file: Path | None) -> str:
     if is_below(os.path.realpath(file.parent / path), bound):
         return ""
     return f"the repository {bound}" if top else f"the flow's folder, which is in no repository ({bound})"
-
-
-def below_top(folder: Path) -> str:
-    """A flow's folder as a path from the top of its repository; empty outside of one."""
-    top = top_of(folder)
-    return os.path.relpath(os.path.realpath(folder), top) if top else ""
 
 
 # -- reading -------------------------------------------------------------------------------------------
@@ -356,7 +338,24 @@ def parse_flow_file(text: bytes, file: str, path: Path | None = None, way: Way =
     problems = {*drafted.problems, *_around(drafted.draft, path, way)}
     if problems or drafted.definition is None:
         raise RecipeInvalid(file, tuple(sorted(problems)))
+    if path is not None:
+        _keep(text)
     return drafted.definition
+
+
+@lru_cache(maxsize=16)
+def _keep(text: bytes) -> None:
+    """Keep what a text says for the next process; once in this one."""
+    drafted = _drafted(text)
+    if drafted.definition is not None and _is_alone(drafted.draft):
+        kept.keep(text, drafted.definition)
+
+
+def _is_alone(flow: MappingDraft) -> bool:
+    """Whether what lies around a file changes nothing about it: it names no shell, no folder above it and no flow."""
+    nodes = [flow, *(each for step in flow.get("steps") or () for each in step.all())]
+    leads_up = any(".." in (each.get("cwd") or "").split("/") for each in nodes)
+    return not leads_up and not any(each.get("shell") or each.place == SUBFLOW for each in nodes)
 
 
 @lru_cache(maxsize=16)

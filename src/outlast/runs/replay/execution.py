@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from msgspec.structs import replace
 
 from outlast.errors import Paused
-from outlast.flows.spec import FlowSpec
 from outlast.ledger.journal import Header, JournalEntry, decode_payload
 from outlast.runs import call_plain as calls
 from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
-from outlast.runs.child import Child
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, JournalWriter
 from outlast.runs.replay.model import OWN, Lacking
@@ -245,38 +243,6 @@ class Replaying(Execution):
             if self._counts.get((scope, step, inputs), 0) <= number:
                 left.append(past)
         return left
-
-
-# -- children ----------------------------------------------------------------------------------------
-
-
-class KnownChild(Child[Any]):
-    """A child run as its parent's journal knows it. It is never run."""
-
-    def take(self, *, park: bool) -> Any:
-        self._execution.gate()
-        if self._kept is None:
-            self._open_wait()
-            self._execution.paused = self._execution.paused or park
-            raise Paused
-        return self._deliver()
-
-    async def _join(self) -> None:
-        self._open_wait()
-        if self._execution.branches is not None:
-            await self._execution.branches.park()
-        self._execution.paused = True
-        raise Paused
-
-
-def known_child(execution: Execution, spec: FlowSpec, call: Call, past: Past | None) -> Child[Any]:
-    """The child that this call spawned. A call that spawned none ends the body."""
-    assert isinstance(execution, Replaying)
-    if past is None or not past.payload:
-        execution.end_at(call, "spawn")
-    past.asked = True
-    run_id = str(decode_payload(past.payload).facts["child"])
-    return KnownChild(execution, spec, run_id, call, past)
 
 
 @contextmanager

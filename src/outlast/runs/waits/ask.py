@@ -23,12 +23,15 @@ from outlast.runs.waits.notes import Notes
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple
-from outlast.values.schema import APPROVAL, refuse_schema, schema_of, wrong_with
+from outlast.values.late import late
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
     from outlast.runs.attempt import Frame
     from outlast.runs.execution import Execution
+    from outlast.values import schema as schemas
+else:
+    schemas = late("outlast.values.schema")  # most waits have none
 
 
 def save(
@@ -144,15 +147,15 @@ def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
     if kind == "approval":
         if schema is not None:
             raise NameInvalid("schema", kind, "an approval has its own: approved (true or false), comment (text)")
-        return APPROVAL, None
+        return schemas.APPROVAL, None
     if schema is None or isinstance(schema, dict):
         made, back = schema, None
     else:
-        made, back = schema_of(schema), schema
+        made, back = schemas.schema_of(schema), schema
     if made is not None:
         pack_small(made, "schema")
         try:
-            refuse_schema(made)
+            schemas.refuse_schema(made)
         except ValueError as error:
             where, _, why = str(error).partition(": ")
             raise ValueRefused(where, why, "say it in the part of JSON Schema that docs/waits.md names") from error
@@ -167,7 +170,7 @@ def _add_default(
     if deadline is None:
         raise NameInvalid("default", repr(default), "it counts once a deadline has passed; give deadline= too")
     raw = pack_small(default, "default")
-    if wrong := wrong_with(schema, default, "default") if schema is not None else "":
+    if wrong := schemas.wrong_with(schema, default, "default") if schema is not None else "":
         raise ValueRefused("default", wrong, "a default must be an answer that fits")
     try:
         _as_type(back, raw)

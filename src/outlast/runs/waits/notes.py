@@ -17,12 +17,13 @@ from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.values.codec import decode
 from outlast.values.late import late
-from outlast.values.schema import APPROVAL
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.secrets import SecretRules, find
+    from outlast.values import schema
 else:
+    schema = late("outlast.values.schema")
     find = late("outlast.secrets.find")  # it is dear, and most runs ask nobody
 
 KIND = "interrupt"
@@ -47,7 +48,7 @@ class Notes:
             "assignee": wait.assignee,
             "deadline": wait.due_at.isoformat() if wait.due_at is not None else None,
             "choices": list(wait.choices),
-            "schema": APPROVAL if wait.type == "approval" else wait.schema,
+            "schema": schema.APPROVAL if wait.type == "approval" else wait.schema,
         }
         return self._made("opened", wait, body | ({"default": wait.default} if wait.has_default else {}))
 
