@@ -21,6 +21,7 @@ from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles, SeenFile
+    from outlast.runs.call_flat import StepForm
     from outlast.runs.execution import Execution
     from outlast.runs.journal_writer import Entries
     from outlast.store.contract.workspace import WorkspaceKeys
@@ -106,6 +107,8 @@ class Attempt(Struct, eq=False):
     tick: int  # of the process's heartbeat: how long it has been running, roughly
     recorded: bool = False  # its start is in the journal
     noted: int = -1  # where this process has a note of it (`under_way.py`)
+    form: StepForm | None = None  # what is known of its receipt before it begins (`call_flat.py`)
+    place: bytes = b""  # its inputs and occurrence, as its receipt says them
     closed: bool = False
     wrote: dict[str, bytes] | None = None
     done: str = ""

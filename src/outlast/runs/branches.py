@@ -293,7 +293,7 @@ async def _settle(branches: Branches) -> None:
 
 async def let_calls_end(execution: Execution) -> None:
     """Of a run that is to stop: the calls under way, for as long as they are given; if it was called off, effects."""
-    while not execution.stopping_now and any(_is_let_end(execution, each) for each in list(execution.open.values())):
+    while not execution.stopping_now and any(_is_let_end(execution, each) for each in list(execution.open)):
         await asyncio.sleep(_LOOK_SECONDS)
 
 

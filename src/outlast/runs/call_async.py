@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from outlast.errors import LimitNotFound, OutlastError, Paused, StepTimedOut, StillRunning
 from outlast.flows.spec import Signature
+from outlast.ledger.journal import JournalEntry
 from outlast.runs import call_flat
 from outlast.runs.attempt import (
     CURRENT,
@@ -105,10 +106,7 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         if done is None:
             return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
         if execution.store.live > 1 or not execution.writer.append_now(done[1]):
-            entries = execution.writer.put(done[1])
-            later = execution.writer.write_soon(entries)
-            if later is not None:
-                await _written(execution, asked, entries, later)
+            await _append(execution, asked, done[1])
         return done[0]
     except Exception as error:
         raise folded(error)  # noqa: B904
@@ -232,6 +230,17 @@ async def _write(execution: Execution, asked: StepCall, entries: Entries) -> Non
         await _written(execution, asked, entries, later)
 
 
+async def _append(execution: Execution, asked: StepCall, made: JournalEntry) -> None:
+    """The same for one entry before which nothing waits."""
+    try:
+        await execution.store.append_later(execution.hold, made)
+    except OutlastError as error:
+        execution.writer.sever(error)
+    except asyncio.CancelledError:
+        execution.cancelled_late(asked, made)
+        raise
+
+
 async def _written(execution: Execution, asked: StepCall, entries: Entries, later: Awaitable[None]) -> None:
     """Wait until entries are durable. If the flow cancels the call meanwhile, that is what was delivered."""
     try:
@@ -239,7 +248,8 @@ async def _written(execution: Execution, asked: StepCall, entries: Entries, late
     except OutlastError as error:
         execution.writer.sever(error)
     except asyncio.CancelledError:
-        execution.cancelled_late(asked, entries)
+        execution.writer.is_safe(entries)
+        execution.cancelled_late(asked, entries.last)
         raise
     execution.writer.is_safe(entries)
 

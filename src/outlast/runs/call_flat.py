@@ -50,14 +50,19 @@ def may_begin(execution: Execution, asked: StepCall) -> bool:
 
 def begin(execution: Execution, asked: StepCall) -> Attempt:
     """Its attempt, about to run its body: noted for who finds this process dead."""
-    if execution.over or execution.stopping or execution.paused or execution.writer.severed is not None:
+    writer = execution.writer
+    if execution.over or execution.stopping or execution.paused or writer.severed is not None:
         execution.gate()  # it may have been asked for long ago
-    execution.ran.add(asked.spec.name)
+    scope, name, inputs, occurrence = asked.call
+    execution.ran.add(name)
     asked.kept = execution.inputs.of(asked)  # before its body can change them
-    attempt = Attempt(asked, 1, 0, "", execution.clock.now(), execution.ticks)
-    with execution.writer.lock:
-        execution.open[id(attempt)] = execution.fresh[id(attempt)] = attempt
-    execution.take_note(attempt)
+    form = writer.forms.get((name, scope))
+    if form is None or form.spec is not asked.spec:
+        form = writer.forms[name, scope] = StepForm(writer, asked.spec, scope)
+    place, now = b"%b,%d" % (encode_header(inputs), occurrence), execution.clock.now()
+    noted = execution.notes.put(form.note % (place, now, asked.item, asked.digest.encode()))
+    attempt = Attempt(asked, 1, 0, "", now, execution.ticks, False, noted, form, place)
+    execution.open[attempt] = None
     if failpoints.armed:
         failpoints.armed("step.begun")
     return attempt
@@ -94,11 +99,8 @@ def receipt_of(execution: Execution, attempt: Attempt, ended: Ended) -> tuple[An
 
 def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
     """The receipt: its payload as `ledger.journal.Payload` encodes to with a result and inputs alone."""
-    asked, writer = attempt.asked, execution.writer
-    scope, name, inputs, occurrence = asked.call
-    form = writer.forms.get((name, scope))
-    if form is None or form.spec is not asked.spec:
-        form = writer.forms[name, scope] = ReceiptForm(writer, asked.spec, scope)
+    asked, form = attempt.asked, attempt.form
+    assert form is not None
     given = encode_payload(asked.kept) if asked.kept else b""
     if raw == b"null":
         payload = b'{"in":%b}' % given if given else None
@@ -106,18 +108,27 @@ def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
         payload = b'{"result":%b,"in":%b}' % (raw, given) if given else b'{"result":%b}' % raw
     proof = sha256(payload).hexdigest().encode() if payload else b""
     seen = f"{asked.item}#{asked.digest}" if asked.item else asked.digest
-    told = (encode_header(inputs), occurrence, attempt.started_at, execution.clock.now(), seen.encode(), proof)
-    return made_entry((form.text % told, payload, ()))
+    told = (attempt.place, attempt.started_at, execution.clock.now(), seen.encode(), proof)
+    return made_entry((form.receipt % told, payload, ()))
 
 
-class ReceiptForm:
-    """The header of a step's receipt, but for what differs from call to call (`ledger.journal.Header`)."""
+class StepForm:
+    """What is said of the calls of a step in one scope, but for what differs from call to call.
 
-    __slots__ = ("spec", "text")
+    That is the header of their receipts (`ledger.journal.Header`), and the note that one is under way (`StepNote`).
+    """
+
+    __slots__ = ("note", "receipt", "spec")
 
     def __init__(self, writer: JournalWriter, spec: StepSpec, scope: str) -> None:
-        self.spec = spec
-        begins = encode_header([spec.kind, spec.name, scope])[:-1]
-        known = (begins, *map(encode_header, (spec.agent, spec.code, writer.hold.epoch, writer.trace_id)))
-        parts = tuple(part.replace(b"%", b"%%") for part in known)
-        self.text = b'%b,%%b,%%d,1,"succeeded",true,"",%b,%%d,%%d,"",%b,%b,%b,"%%b","%%b"]' % parts
+        self.spec, hold = spec, writer.hold
+        known = (spec.kind, spec.name, scope, spec.agent, spec.code, hold.epoch, writer.trace_id)
+        parts = _formatted(*known)
+        self.receipt = b'[%b,%b,%b,%%b,1,"succeeded",true,"",%b,%%d,%%d,"",%b,%b,%b,"%%b","%%b"]' % parts
+        parts = _formatted(hold.run_id, hold.epoch, scope, spec.name, spec.agent, spec.code, spec.crashes)
+        self.note = b'[%b,%b,[%b,%b,%%b],1,%%d,%%d,"%%b",%b,%b,%b]' % parts
+
+
+def _formatted(*values: Any) -> tuple[bytes, ...]:
+    """These as they stand in JSON that is a format."""
+    return tuple(encode_header(value).replace(b"%", b"%%") for value in values)

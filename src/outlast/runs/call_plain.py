@@ -46,7 +46,7 @@ from outlast.runs.attempt import (
     Write,
     lingering,
 )
-from outlast.runs.call import Replay
+from outlast.runs.call import FIRST, Replay
 from outlast.runs.call_logic import Driven, drive, drive_on
 from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
@@ -125,7 +125,7 @@ def call_plain(
 def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait ends the body, unless `park` is left to the caller."""
     found = asked.next
-    if isinstance(found, Replay) and found.past.status != "cancelled":
+    if found is not FIRST and isinstance(found, Replay) and found.past.status != "cancelled":
         return execution.recorded(asked, found.past)
     if call_flat.may_begin(execution, asked):
         attempt = call_flat.begin(execution, asked)
@@ -205,21 +205,27 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
 
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
-    spec = attempt.asked.spec
-    if attempt.ready is not None:
-        return _worked(execution, attempt.ready)
-    if spec.is_async:
-        return _async_body_in_plain(execution, attempt)
-    if spec.timeout is not None:
-        return _timed_body(execution, attempt)
-    token = CURRENT.set(Frame(execution, attempt.asked.call.scope, attempt))
+    asked = attempt.asked
+    spec = asked.spec
+    if not spec.is_bare:
+        return _ended_elsewhere(execution, attempt)
+    token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     try:
-        given = execution.arguments(attempt) if spec.signature.is_filled else attempt.asked.kwargs
-        return Returned(spec.function(*attempt.asked.args, **given))
+        given = execution.arguments(attempt) if spec.signature.is_filled else asked.kwargs
+        return Returned(spec.function(*asked.args, **given))
     except BaseException as error:
         return judged(execution, error)
     finally:
         CURRENT.reset(token)
+
+
+def _ended_elsewhere(execution: Execution, attempt: Attempt) -> Ended:
+    """The same for what is done in another process, on a loop, or in a thread."""
+    if attempt.ready is not None:
+        return _worked(execution, attempt.ready)
+    if attempt.asked.spec.is_async:
+        return _async_body_in_plain(execution, attempt)
+    return _timed_body(execution, attempt)
 
 
 def judged(execution: Execution, error: BaseException) -> Raised:

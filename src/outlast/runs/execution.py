@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -86,8 +87,7 @@ class Execution:
         self.waits: dict[Call, str] = {}  # that this execution opened or found still open, and their types
         self.told: set[str] = set(ledger.closed)  # waits of which the journal says, or will, how they were closed
         self.settled: set[Call] = set()  # effects in doubt that their probe has settled
-        self.open: dict[int, Attempt] = {}
-        self.fresh: dict[int, Attempt] = {}  # of those, whose start is not in the journal
+        self.open: dict[Attempt, None] = {}  # attempts under way, in the order of their starts
         self.ticks = 0  # of the process's heartbeat since this execution began
         self.replayed = 0
         self.flow_code = ""  # a digest of the body's code
@@ -111,7 +111,6 @@ class Execution:
         self._functions: dict[str, Any] = {}
         self._unfinished: set[tuple[str, str]] | None = None  # scopes and steps, as this execution found them
         self._labels = Labels(self.store, hold.run_key)
-        self._notes: StepNotes | None = None  # of this process: which plain steps it is at
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.writers: Any = None  # whose declared files are, once a step is done again that was set aside
@@ -176,10 +175,10 @@ class Execution:
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
         past = self.ledger.calls.get(call)
+        if past is None and not spec.is_effect and self._place == NOT_REACHED and self._forked is None:
+            return StepCall(spec, call, seen if call_id else "", inputs, args, kwargs, FIRST)  # nearly every new one
         found: NextCall
-        if past is None and not spec.is_effect:
-            found = FIRST  # as `next_call` says of nearly all
-        elif past is not None and past.finished:
+        if past is not None and past.finished:
             found = Replay(past)
         else:
             found = next_call(call, spec.kind, self.ledger, spec.crashes or self.settings.crashes_before_asking)
@@ -296,14 +295,14 @@ class Execution:
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
+        scope, counts = frame.scope, self._counts
         with self.writer.lock:
-            scope = frame.scope
             if scope is None:
                 scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
             place = (scope, name, inputs)
-            number = self._counts.get(place, 0)
-            self._counts[place] = number + 1
-        return made_call((scope, name, inputs, number))
+            number = counts.get(place, 0)
+            counts[place] = number + 1
+        return made_call((*place, number))
 
     def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
         """A task is known by the call it begins with, and by a number among tasks that begin equally."""
@@ -391,7 +390,7 @@ class Execution:
         """
         spec = attempt.asked.spec
         with self.writer.lock:
-            self.open[id(attempt)] = self.fresh[id(attempt)] = attempt
+            self.open[attempt] = None
             if spec.is_effect or spec.work is not None or self.sync_start:
                 self.sync_start = bool(self.suspects)
                 return self.writer.queue(self._start_entry(attempt))
@@ -402,24 +401,30 @@ class Execution:
 
     def take_note(self, attempt: Attempt) -> None:
         """Tell who finds this process dead that it was at the attempt. One whose start is written needs no note."""
-        if attempt.recorded:
-            return
-        if self._notes is None:
-            self._notes = self.executor.live.heartbeat.notes
-        attempt.noted = self._notes.begin(self.hold, attempt)
+        if not attempt.recorded:
+            attempt.noted = self.notes.begin(self.hold, attempt)
+
+    @cached_property
+    def notes(self) -> StepNotes:
+        """Those of this process."""
+        return self.executor.live.heartbeat.notes
+
+    @property
+    def fresh(self) -> list[Attempt]:
+        """The attempts under way whose start is not in the journal."""
+        return [attempt for attempt in list(self.open) if not attempt.recorded]
 
     def late_starts(self) -> Entries | None:
         """At each tick: starts (and events) that have waited for a whole one for a commit to ride with."""
         with self.writer.lock:
             self.ticks += 1
-            late = [attempt for attempt in self.fresh.values() if attempt.tick < self.ticks - 1]
+            late = [attempt for attempt in self.fresh if attempt.tick < self.ticks - 1]
             if not late and not self.writer.waiting:
                 return None
             return self.writer.queue(*(self._start_entry(attempt) for attempt in late))
 
     def _start_entry(self, attempt: Attempt) -> JournalEntry:
         attempt.recorded = True
-        self.fresh.pop(id(attempt), None)
         if attempt.asked.spec.crashes:  # so that who only looks knows the limit too
             attempt.facts = {**(attempt.facts or {}), "crashes": attempt.asked.spec.crashes}
         return self.writer.receipt(attempt, "started", Payload(), mark=mark_of(attempt.asked.spec))
@@ -497,21 +502,19 @@ class Execution:
     def forget(self, attempt: Attempt) -> None:
         """It is over: another one may be noted in its place. With the writer's lock held."""
         attempt.closed = True
-        self.open.pop(id(attempt), None)
-        self.fresh.pop(id(attempt), None)
-        if attempt.noted >= 0 and self._notes is not None:
-            self._notes.end(attempt.noted)
+        self.open.pop(attempt, None)
+        if attempt.noted >= 0:
+            self.notes.end(attempt.noted)
             attempt.noted = -1
 
-    def cancelled_late(self, asked: StepCall, entries: Entries) -> None:
+    def cancelled_late(self, asked: StepCall, written: JournalEntry | None) -> None:
         """The flow cancelled a call while its entries were being written: that is what the flow was given.
 
-        The entries are in the journal before this one. An effect whose outcome is known keeps it.
+        The last of them is in the journal before this one. An effect whose outcome is known keeps it.
         """
-        self.writer.is_safe(entries)
-        last = decode_header(entries.last.header) if entries.last else None
+        last = decode_header(written.header) if written else None
         with self.writer.lock:
-            for attempt in [a for a in self.open.values() if a.asked is asked]:
+            for attempt in [a for a in list(self.open) if a.asked is asked]:
                 self.forget(attempt)
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return

@@ -121,7 +121,7 @@ class Heartbeat:
         home, live = self._home, list(self._executions.values())
         for execution in live:  # most of thousands only wait: they cost this look
             if (
-                execution.fresh
+                (execution.open and execution.fresh)
                 or execution.writer.waiting
                 or execution.phase_changed
                 or execution.deadline_at

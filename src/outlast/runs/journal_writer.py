@@ -30,7 +30,7 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     import asyncio
 
-    from outlast.runs.call_flat import ReceiptForm
+    from outlast.runs.call_flat import StepForm
     from outlast.runs.outputs import saves
 else:
     saves = late("outlast.runs.outputs.saves")
@@ -56,7 +56,7 @@ class JournalWriter:
         self.waiting: list[JournalEntry] = []  # to ride with the next commit
         self.owed = 0  # values the body was told that are not on disk yet: no step may show one to the world
         self._held = 0  # of these, the ones that wait here
-        self.forms: dict[tuple[str, str], ReceiptForm] = {}  # of steps, by name and scope (`call_flat.py`)
+        self.forms: dict[tuple[str, str], StepForm] = {}  # of steps, by name and scope (`call_flat.py`)
         self.placed: set[str] = set()  # codes whose place this execution has written down
 
     # -- making entries --------------------------------------------------------------------------

@@ -260,11 +260,7 @@ def place_of(frame: FrameType | None) -> Literal["theirs", "loop", "ours"]:
 
 def under_way(executor: Executor) -> str:
     """The steps under way, for the line that is written: whatever can be told without a lock."""
-    found = [
-        attempt.asked
-        for execution in list(executor.live.executions.values())
-        for attempt in list(execution.open.values())
-    ]
+    found = [attempt.asked for execution in list(executor.live.executions.values()) for attempt in list(execution.open)]
     names = [label(asked.call, asked.item, asked.item) for asked in found]
     shown = ", ".join(names[:SHOWN_STEPS]) or "the current step"
     more = f" and {len(names) - SHOWN_STEPS} more" if len(names) > SHOWN_STEPS else ""

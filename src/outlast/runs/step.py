@@ -94,6 +94,11 @@ class StepSpec(Struct, frozen=True, dict=True):
         return not self.is_effect and self.work is None and not self.limit and not self.record_inputs
 
     @cached_property
+    def is_bare(self) -> bool:
+        """Whether its body is a plain function, called in place."""
+        return self.work is None and not self.is_async and self.timeout is None
+
+    @cached_property
     def retry(self) -> Retry:
         return Retry(self.retries, self.backoff, self.max_delay, self.jitter, self.retry_on)
 

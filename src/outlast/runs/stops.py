@@ -142,7 +142,7 @@ def call_off(execution: Execution, why: OutlastError | None) -> None:
 
 
 def _cancel_awaited(execution: Execution) -> None:
-    for attempt in list(execution.open.values()):
+    for attempt in list(execution.open):
         task = attempt.awaited
         if task is not None and execution.must_end(attempt):
             _soon(task.get_loop(), _cancel, attempt, task)

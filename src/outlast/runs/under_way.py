@@ -57,7 +57,7 @@ class StepNote(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return Call(*self.place)
 
 
-_HEAD = Struct("=IH")  # before a note: its checksum and how long it is
+HEAD = Struct("=IH")  # before a note: its checksum and how long it is
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(StepNote).decode
 
 
@@ -85,32 +85,20 @@ class StepNotes:
 
     def begin(self, hold: Hold, attempt: Attempt) -> int:
         """Note that an attempt begins; where that is to be given back, or -1."""
-        if self._map is None:
-            return -1
         asked = attempt.asked
-        spec = asked.spec
-        raw = _encode(
-            (
-                hold.run_id,
-                hold.epoch,
-                asked.call,
-                attempt.number,
-                attempt.started_at,
-                asked.item,
-                asked.digest,
-                spec.agent,
-                spec.code,
-                spec.crashes,
-            )
-        )
-        kept = _HEAD.pack(crc32(raw), len(raw)) + raw
-        if len(kept) > BYTES:
+        spec, began = asked.spec, (attempt.number, attempt.started_at, asked.item, asked.digest)
+        return self.put(_encode((hold.run_id, hold.epoch, asked.call, *began, spec.agent, spec.code, spec.crashes)))
+
+    def put(self, raw: bytes) -> int:
+        """The same for a note as it is kept."""
+        end = HEAD.size + len(raw)
+        if end > BYTES or self._map is None:
             return -1
         try:
             place = self._free.pop()
         except IndexError:  # that many are under way
             return -1
-        self._map[place : place + len(kept)] = kept
+        self._map[place : place + end] = HEAD.pack(crc32(raw), len(raw)) + raw
         return place
 
     def end(self, place: int) -> None:
@@ -149,10 +137,10 @@ def left_by_owner(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, .
 
 def _read(place: bytes) -> StepNote | None:
     """The note at a place; None where none is, or where its process died while it wrote it."""
-    if len(place) < _HEAD.size:
+    if len(place) < HEAD.size:
         return None
-    check, size = _HEAD.unpack_from(place)
-    raw = place[_HEAD.size : _HEAD.size + size]
+    check, size = HEAD.unpack_from(place)
+    raw = place[HEAD.size : HEAD.size + size]
     try:
         return _decode(raw) if crc32(raw) == check else None
     except msgspec.MsgspecError:

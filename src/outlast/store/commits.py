@@ -6,6 +6,7 @@ batch is committed is each database's own.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -94,16 +95,18 @@ class CommitQueue:
         if self._mutex.acquire(blocking=False):
             self._lead(item)
 
-    def commit_later(self, item: Item, future: asyncio.Future[None]) -> None:
-        """Let the writer thread commit a queued item and resolve the future on its loop."""
+    def commit_later(self, item: Item) -> asyncio.Future[None]:
+        """Let the writer thread commit a queued item: what it gives is resolved on the running loop, then."""
+        loop = sys.modules["asyncio"].get_running_loop()  # there is one: it is loaded
+        future: asyncio.Future[None] = loop.create_future()
         item.future = future
         self._unheard.add(item)
-        loop = future.get_loop()
         if item.done:  # somebody took it along already
             loop.call_soon(self._resolve, [item])
         elif self._told is not loop:
             self._told = loop
             loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
+        return future
 
     def end_thread(self) -> None:
         if self._thread:

@@ -7,7 +7,6 @@ Owns opening, the pool of readers and the refusal of forked handles. What is wri
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
 from outlast.store.statements import migrations, newest_version
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    pass
 
 T = TypeVar("T")
 READERS = 4
@@ -112,6 +111,9 @@ class PostgresStore:
         self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
+        return self._writer.commit_later(self.put(hold, (entry,)))
+
     def put_work(self, work: Callable[[Writing], Any]) -> Item:
         self._refuse_forked()
         return self._writer.put(Item(None, (), work))
@@ -123,9 +125,7 @@ class PostgresStore:
     def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
         if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
-        future: Future[None] = sys.modules["asyncio"].get_running_loop().create_future()  # on a loop: it is loaded
-        self._writer.commit_later(ticket, future)
-        return future
+        return self._writer.commit_later(ticket)
 
     def write(self, work: Callable[[Writing], T]) -> T:
         result: T = self.finish(self.put_work(work))

@@ -7,7 +7,6 @@ and how it is batched is `writer.py`; the statements are in `sql/`.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -49,8 +48,6 @@ from outlast.store.statements import statements
 from outlast.values.private import make_file
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from outlast.store.sqlite.read_only import ReadConnections, Refusing
 
 T = TypeVar("T")
@@ -156,6 +153,11 @@ class SqliteStore:
             self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
+        if self._forks != _forks:
+            self._refuse_forked()
+        return self._writer.commit_later(self._writer.put(Item(hold, (entry,))))
+
     def finish(self, ticket: Item) -> Any:
         self._writer.commit(ticket)
         return ticket.result
@@ -163,9 +165,7 @@ class SqliteStore:
     def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
         if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
-        future: Future[None] = sys.modules["asyncio"].get_running_loop().create_future()  # on a loop: it is loaded
-        self._writer.commit_later(ticket, future)
-        return future
+        return self._writer.commit_later(ticket)
 
     def write(self, work: Callable[[Writing], T]) -> T:
         result: T = self.finish(self.put_work(work))

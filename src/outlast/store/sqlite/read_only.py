@@ -131,10 +131,7 @@ class Refusing:
     def append_if_free(self, hold: Any, entry: Any) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)
 
-    commit = commit_if_free = commit_soon = put
-
-    def commit_later(self, item: Any, future: Any) -> NoReturn:
-        raise HomeReadOnly(self._path, self._why)
+    commit = commit_if_free = commit_soon = commit_later = put
 
     def vacuum(self) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)

@@ -160,10 +160,10 @@ class Transaction(
 
     def append_alone(self, hold: Hold, entry: JournalEntry) -> None:
         """Chain one entry that names no blob, and commit it: guarded like the others. Raises LeaseLost."""
-        head, before = hold.head, hold.hash
-        self.moved.append((hold, head, before))
-        hold.head, hold.hash = head + 1, link(before, entry.header)
-        row = (hold.lease_key, hold.epoch, hold.run_key, hold.head, entry.header, hold.hash, entry.payload)
+        head, before, (header, payload, _) = hold.head, hold.hash, entry
+        self.moved = [(hold, head, before)]
+        hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
+        row = (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
         try:
             self.do(self._alone, row)
         except apsw.ConstraintError as error:

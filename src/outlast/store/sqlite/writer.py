@@ -193,7 +193,6 @@ class Writer(CommitQueue):
         Where it fails nobody knows whether that was at its COMMIT.
         """
         tx = self._tx
-        tx.moved.clear()
         self._durable = False
         if failpoints.armed:
             failpoints.armed("commit.begin")
