@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -89,13 +89,24 @@ def full_path(path: str | Path) -> str:
 
 def here() -> Path:
     """This folder as whoever went there named it, if that is where we are; the root when it is gone."""
+    return Path(where_we_are())
+
+
+def where_we_are() -> str:
+    """The same as a text."""
     named = os.environ.get("PWD", "")
-    with suppress(OSError):
-        if os.path.isabs(named) and os.path.samefile(named, "."):
-            return Path(named)
-    with suppress(OSError):
-        return Path(os.getcwd())
-    return Path("/")
+    try:
+        return named if os.path.isabs(named) and os.path.samefile(named, ".") else os.getcwd()
+    except OSError:
+        return _where_it_was()
+
+
+def _where_it_was() -> str:
+    """This folder when nobody can look at how it was named, or when it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def lasting(source: str, project: Path | None) -> str:

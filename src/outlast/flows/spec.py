@@ -266,7 +266,7 @@ class FlowSpec(Struct, frozen=True, dict=True):
             return f"name:{self.name}"
         return f"file:{os.path.basename(self.source)}" if is_file(self.source) else f"module:{self.source}"
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """Where its code lies; empty when that is nowhere."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
@@ -360,14 +360,14 @@ def spec_of(flow: Any) -> FlowSpec:
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Resolved annotations; none where they cannot be resolved."""
     try:
-        return _hints(inspect.unwrap(function))
+        return _hints(function)
     except Exception:
         return {}
 
 
 @lru_cache(maxsize=256)  # of those that could be resolved: each start of a run asks
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    return typing.get_type_hints(function)
+    return typing.get_type_hints(inspect.unwrap(function))
 
 
 def returned(function: Callable[..., Any]) -> Any:

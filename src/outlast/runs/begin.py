@@ -48,8 +48,10 @@ def new_run(
 ) -> NewRun:
     """The run that would be added. `task` is its name where the caller gave none. Raises NameInvalid."""
     found, known = identity(raw), same_flow.known(caller.home, spec)
-    own = task or same_flow.default_task(spec.name, found, known.worktree)
-    given = own if options.task is None else check_name("task", options.task)
+    if options.task is not None:
+        given = check_name("task", options.task)
+    else:
+        given = task or same_flow.default_task(spec.name, found, known.worktree)
     return NewRun(
         id=caller.home.ids(),
         scope=caller.scope,
@@ -60,7 +62,7 @@ def new_run(
         parent=parent,
         session=check_name("session", options.session) if options.session != "" else "",
         trace_id=check_name("trace_id", options.trace_id) if options.trace_id != "" else "",
-        meta=pack_small(dict(options.meta or {}), "meta").decode(),
+        meta=pack_small(dict(options.meta), "meta").decode() if options.meta else "{}",
         actor=caller.actor,
         at=caller.home.clock.now(),
         named=int(options.named),

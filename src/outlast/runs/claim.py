@@ -22,7 +22,7 @@ from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.interrupt import OF_THE_RUN, in_time, is_late, is_told
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, QueueEntry, Reading, RunRow, Writing
-from outlast.store.contract.runs import refuse_damaged
+from outlast.store.contract.runs import refuse_damaged, status_of_new
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -100,9 +100,7 @@ def _added(
     began = facts | ({"named": True} if run.named else {}) | ({"tags": list(run.tags)} if run.tags else {})
     began |= {"row": row_digest(run)}
     tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
-    row = tx.run_by_id(run.id)
-    assert row is not None
-    return hold, row
+    return hold, run.as_row(hold.run_key, status_of_new(holder))
 
 
 def _sign_in(home: Home, tx: Writing) -> None:

@@ -110,7 +110,6 @@ class Execution:
         self._beside = 0  # how much is under way whose calls are in no particular order
         self._functions: dict[str, Any] = {}
         self._unfinished: set[tuple[str, str]] | None = None  # scopes and steps, as this execution found them
-        self._labels = Labels(self.store, hold.run_key)
         self.silent_at = 0  # by when the owner before was surely dead
         self.partial = ""  # keep, restore: what to do with partial work, said for this resume
         self.writers: Any = None  # whose declared files are, once a step is done again that was set aside
@@ -409,6 +408,11 @@ class Execution:
         """Those of this process."""
         return self.executor.live.heartbeat.notes
 
+    @cached_property
+    def labels(self) -> Labels:
+        """What people call its calls."""
+        return Labels(self.store, self.hold.run_key)
+
     @property
     def fresh(self) -> list[Attempt]:
         """The attempts under way whose start is not in the journal."""
@@ -622,7 +626,7 @@ class Execution:
         wait = NewWait(
             kind,
             encode(list(call)).decode(),
-            self._labels.of(call, item),
+            self.labels.of(call, item),
             encode(payload).decode(),
             self.clock.now(),
             due,

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +130,7 @@ def _about(row: Row, names: dict[Call, str]) -> str:
 # What a row says since the run began, and when that was; the rest is in the chain's first hash. The last three also
 # since it went on in another place.
 BEGUN = ("scope", "parent", "session", "trace_id", "meta", "actor", "identity", "source", "worktree")
+_begun = attrgetter(*BEGUN)
 RELOCATED = "relocated"  # the entry with which it went on there
 ENDS = ("waiting", "failed", "interrupted", "succeeded", "aborted")  # entries after which a run stands like that
 ASKED = ("id", "type", "call", "step", "payload", "opened_at", "due_at", "form")  # what never changes of a wait
@@ -137,7 +139,7 @@ ASKED = ("id", "type", "call", "step", "payload", "opened_at", "due_at", "form")
 def row_digest(run: NewRun | RunRow) -> str:
     """What a run's row says from its first moment on, for its first entry and for those that say where it is now."""
     at = run.at if isinstance(run, NewRun) else run.created_at
-    return identity(encode([*(getattr(run, name) for name in BEGUN), at]))
+    return identity(encode([*_begun(run), at]))
 
 
 def tags_of(rows: Sequence[Row]) -> list[str]:

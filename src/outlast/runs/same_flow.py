@@ -30,6 +30,7 @@ from outlast.flows.loading import (
     load,
     loaded_module,
     path_of,
+    where_we_are,
     why_missing,
 )
 from outlast.flows.spec import FlowSpec
@@ -89,7 +90,7 @@ class FlowFacts(NamedTuple):
 
 def known(home: Home, spec: FlowSpec) -> FlowFacts:
     """A flow as a run of this home records it."""
-    return FlowFacts(spec.identity, lasting(spec.source, home.project), worktree_of(spec.folder or str(here())))
+    return FlowFacts(spec.identity, lasting(spec.source, home.project), worktree_of(spec.folder or where_we_are()))
 
 
 @lru_cache(maxsize=256)

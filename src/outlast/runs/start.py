@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -140,11 +140,14 @@ async def go_on_async(
 def _execution(
     executor: Executor, claimed: RunClaim, spec: FlowSpec, accept: Acceptance
 ) -> tuple[Execution, Verdict | None]:
-    """A claimed run made ready, with what its flow says about it."""
-    with _taken_up(executor.home, claimed):
+    """A claimed run made ready, with what its flow says about it. One that gets no further is not held any more."""
+    try:
         execution, verdict = runner.prepare(executor, claimed, accept, spec)
         execution.retry = spec.retry
         set_deadline(execution, claimed.run.created_at, spec.deadline)
+    except BaseException:
+        executor.home.held.claimed.discard(claimed.run.id)
+        raise
     return execution, verdict
 
 
@@ -213,20 +216,10 @@ def given_back(home: Home, claimed: RunClaim, has_begun: Callable[[], bool] = la
 @contextmanager
 def heard(executor: Executor, claimed: RunClaim) -> Iterator[None]:
     """Signals are heard while a claimed run goes on here. Raises NoThread, giving it back."""
-    with ExitStack() as stack:
-        with given_back(executor.home, claimed):
-            stack.enter_context(signals.over_defaults(executor))
+    begun = False
+    with given_back(executor.home, claimed, lambda: begun), signals.over_defaults(executor):
+        begun = True
         yield
-
-
-@contextmanager
-def _taken_up(home: Home, claimed: RunClaim) -> Iterator[None]:
-    """From its claim to its body a run is held; if it gets no further, it is not."""
-    try:
-        yield
-    except BaseException:
-        home.held.claimed.discard(claimed.run.id)
-        raise
 
 
 def _ready(

@@ -100,6 +100,16 @@ class NewRun(NamedTuple):
     worktree: str = ""
     tags: tuple[str, ...] = ()  # kept beside the row, and in the run's first entry
 
+    def as_row(self, key: int, status: str) -> RunRow:
+        """What is stored of it."""
+        began, about, at, known = self[:6], self[6:11], self.at, self[12:16]
+        return RunRow(key, *began, status, "", None, None, *about, at, at, 0, "", *known)
+
+
+def status_of_new(holder: str | None) -> str:
+    """That of a run as it is added: running in its holder's hands, or queued."""
+    return "queued" if holder is None else "running"
+
 
 class Ending(NamedTuple):
     """How a run's status row looks after a body ended."""

@@ -28,6 +28,7 @@ from outlast.store.contract.runs import (
     Slice,
     Tombstone,
     Weight,
+    status_of_new,
 )
 from outlast.store.nouns.rows import AFTER_ALL, NEWEST, Rows, WrittenRows, beat, made
 
@@ -376,10 +377,8 @@ class RunWriter(WaitWriter, RunReader):
 
     def add_run(self, run: NewRun, start: bytes, holder: str | None) -> Hold:
         """A run that is running in a holder's hands; without one it is queued."""
-        known = (run.named, run.identity, run.source, run.worktree)
         key = self._add_chain(f"run:{run.id}", 1, 0, start, holder)
-        status = "queued" if holder is None else "running"
-        self._one("add_run", key, *run[:6], status, *run[6 : -len(known) - 1], run.at, *known)
+        self._one("add_run", key, *run[:6], status_of_new(holder), *run[6:12], run.at, *run[12:16])
         if run.tags:
             self.add_run_tags(key, run.tags)
         return Hold(key, run.id, key, epoch=1, head=0, hash=start)
