@@ -515,6 +515,10 @@ class Naming:
 
     def take(self, path: str, item: int = 0) -> int:
         """The number that the next new call of a path has; nobody else gets it."""
+        if not item and path not in self._taken:
+            number = self._free.get(path, 1)
+            self._free[path] = number + 1
+            return number
         number = self._number(path, item)
         if number == self._free.get(path, 1):
             self._free[path] = number + 1

@@ -207,7 +207,7 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     asked = attempt.asked
     spec = asked.spec
-    if not spec.is_bare:
+    if attempt.ready is not None or not spec.is_bare:
         return _ended_elsewhere(execution, attempt)
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     try:

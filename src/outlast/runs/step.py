@@ -95,8 +95,8 @@ class StepSpec(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_bare(self) -> bool:
-        """Whether its body is a plain function, called in place."""
-        return self.work is None and not self.is_async and self.timeout is None
+        """Whether its body, if it is a function, is called in place."""
+        return not self.is_async and self.timeout is None
 
     @cached_property
     def retry(self) -> Retry:
