@@ -32,6 +32,7 @@ SEAL = (  # of a home that was moved: nobody writes to a table of it any more
     r"CREATE TRIGGER moved_(INSERT|UPDATE|DELETE)_(\w+) BEFORE \1 ON \2"
     r" BEGIN SELECT RAISE\(ABORT, 'it was moved to ((?:[^']|'')*)'\); END"
 )
+LEAST_ROOM, LOG_BYTES = 256 * 1024, 4_200_000  # a log begins anew after a thousand pages
 _TRIES = 3  # another process may make, grow or close it while we look
 
 
@@ -57,6 +58,33 @@ class DatabaseHeader(NamedTuple):
             int.from_bytes(raw[68:72]),
             raw[100:101] != b"\x0d" or raw[103:105] != b"\0\0",
         )
+
+
+class LogRoom:
+    """Room that the log has ahead of what is written into it.
+
+    A sync of a file that grows waits for the journal of the file system too, which doubles what a step takes; one of
+    room that is there already does not. The room is zeros, at which SQLite ends when it reads a log. Only who holds
+    the write lock may make it: nobody else writes behind the log's end meanwhile.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._size = 0  # with all its room, when it was looked at last
+
+    def is_enough(self) -> bool:
+        """Whether nothing was written behind it since."""
+        try:
+            return os.stat(self._path).st_size == self._size
+        except OSError:
+            return True
+
+    def make(self) -> None:
+        """As much again as there is, up to what a log has before it begins anew; nothing where the disk is full."""
+        with suppress(OSError), open(self._path, "r+b", buffering=0) as log:
+            self._size = log.seek(0, os.SEEK_END)
+            if self._size < LOG_BYTES:
+                self._size += log.write(bytes(min(max(LEAST_ROOM, self._size), LOG_BYTES - self._size)))
 
 
 def inspect(path: Path, marker: Path | None) -> None:

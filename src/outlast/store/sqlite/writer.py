@@ -10,6 +10,7 @@ what is found there after a full checkpoint is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import apsw
 
@@ -17,6 +18,7 @@ from outlast import failpoints
 from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
+from outlast.store.sqlite.file import LogRoom
 from outlast.store.sqlite.transaction import Transaction
 
 # Errors of the file, not of an item: they fail a whole batch. After any other one each item is tried alone.
@@ -41,6 +43,7 @@ BEFORE_COMMIT = (
     apsw.ConnectionClosedError,
     apsw.CursorClosedError,
 )
+_COMMITS = 4  # after so many the log is looked at
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 
 
@@ -74,6 +77,8 @@ class Writer(CommitQueue):
         self._connect = connect
         self._translate = translate
         self._tx = connect()
+        self._room = LogRoom(self._tx.connection.filename_wal)
+        self._commits = 0
 
     # -- for callers -----------------------------------------------------------------------------
 
@@ -183,9 +188,7 @@ class Writer(CommitQueue):
             if not self._durable:
                 self._roll_back()
             raise
-        self._durable = True
-        if failpoints.armed:
-            failpoints.armed("commit.done")
+        self._is_committed()
 
     def _commit_entry(self, hold: Hold, entry: JournalEntry) -> None:
         """The same for one entry, in one statement: a thread that is busy beside us holds us up once, not four times.
@@ -213,9 +216,27 @@ class Writer(CommitQueue):
         finally:
             if failpoints.armed:
                 self._tx.connection.set_commit_hook(None)
+        self._is_committed()
+
+    def _is_committed(self) -> None:
+        """What was to be committed is on disk."""
         self._durable = True
         if failpoints.armed:
             failpoints.armed("commit.done")
+        self._commits += 1
+        if not self._commits % _COMMITS and not self._room.is_enough():
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Let the log have room for what comes next. Where another process is writing, later."""
+        tx = self._tx
+        try:
+            with suppress(apsw.Error):
+                tx.do("BEGIN IMMEDIATE")
+                self._room.make()
+        finally:
+            if not tx.connection.getautocommit():
+                tx.do("ROLLBACK")
 
     def _is_there(self, hold: Hold) -> bool:
         """Whether the chain of a hold ends in the file where the hold says."""
