@@ -13,6 +13,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import LeaseLost, StoreFailed
+from outlast.store.commits import AT_ONCE, CommitQueue, Item
 from outlast.store.contract import Hold, Store, Writing
 
 from .backends import Backend
@@ -321,6 +322,48 @@ def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, rea
 
 
 # -- many threads ------------------------------------------------------------------------------------
+
+
+def test_threads_wake_each_other_also_past_one_that_waits_no_more() -> None:
+    queue, batch = CommitQueue(), [Item(None, ()) for _ in range(3 * AT_ONCE)]
+    for item in batch:
+        item.gate = threading.Lock()
+        item.gate.acquire()
+    batch[AT_ONCE].left = True  # its thread got Ctrl-C
+    queue._tell(batch)
+    assert [item.gate.locked() for item in batch] == [False] * AT_ONCE + [True] * 2 * AT_ONCE
+    assert all(item.done for item in batch)
+    queue._follow(batch[0])  # done: its thread goes on, and wakes who comes after the one that left
+    assert not batch[2 * AT_ONCE].gate.locked()
+    assert all(item.gate.locked() for item in (*batch[AT_ONCE : 2 * AT_ONCE], *batch[2 * AT_ONCE + 1 :]))
+
+
+def test_a_thread_that_is_interrupted_while_it_waits_leaves_nobody_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, held = CommitQueue(), threading.Lock()
+    first, second = Item(None, ()), Item(None, ())
+    first.next = second
+    second.gate = threading.Lock()
+    second.gate.acquire()
+    monkeypatch.setattr(queue, "_mutex", held)
+    held.acquire()
+
+    monkeypatch.setattr("outlast.store.commits.threading.Lock", InterruptedGate)
+    with pytest.raises(KeyboardInterrupt):
+        queue._follow(first)
+    assert first.left
+    assert not second.gate.locked()
+
+
+class InterruptedGate:
+    """A gate at which Ctrl-C comes to who waits."""
+
+    def __init__(self) -> None:
+        self._taken = False
+
+    def acquire(self) -> None:
+        if self._taken:
+            raise KeyboardInterrupt
+        self._taken = True
 
 
 def test_many_threads_with_runs_of_their_own_share_commits(disk_store: Store, reached: Counter[str]) -> None:

@@ -23,6 +23,7 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     import asyncio
 
+AT_ONCE = 2  # threads that are woken together
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
@@ -37,6 +38,8 @@ class Item(Struct, eq=False):
     error: BaseException | None = None
     future: asyncio.Future[None] | None = None
     gate: threading.Lock | None = None  # what a waiting thread waits at
+    next: Item | None = None  # whose thread this one's wakes, once it is told
+    left: bool = False  # its thread does not wait any more
     unsynced: bool = False  # nobody waits for it to be on disk
 
 
@@ -152,11 +155,15 @@ class CommitQueue:
         gate = threading.Lock()
         gate.acquire()
         item.gate = gate
-        while not item.done:
-            if self._mutex.acquire(blocking=False):
-                self._lead(item)
-                return
-            gate.acquire()
+        try:
+            while not item.done:
+                if self._mutex.acquire(blocking=False):
+                    self._lead(item)
+                    return
+                gate.acquire()
+        finally:
+            item.left = True
+            _wake(item.next)
 
     def _hand_over(self) -> None:
         """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
@@ -189,14 +196,21 @@ class CommitQueue:
         self._tell(batch)
 
     def _tell(self, batch: list[Item]) -> None:
-        """Wake the threads of a batch, and each event loop once."""
+        """Wake the threads of a batch, and each event loop once.
+
+        Only a few threads at once, and each of them the next: of many that are woken together all but one wait again,
+        for the interpreter.
+        """
         loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
         for item in batch:
-            item.done = True
-            if item.gate is not None:
-                _open(item.gate)
-            elif item.future is not None:
+            item.done = True  # from now on nobody begins to wait for it: who does already has a gate
+            if item.future is not None:
                 loops.setdefault(item.future.get_loop(), []).append(item)
+        waiting = [item for item in batch if item.gate is not None]
+        for item, after in zip(waiting, waiting[AT_ONCE:], strict=False):
+            item.next = after
+        for item in waiting[:AT_ONCE]:
+            _wake(item)
         for loop, items in loops.items():
             if loop.is_closed():
                 self._unheard.difference_update(items)
@@ -213,6 +227,14 @@ class CommitQueue:
                 future.set_exception(item.error)
             else:
                 future.set_result(None)
+
+
+def _wake(item: Item | None) -> None:
+    """Wake an item's thread; where that has left, the one that it would have woken."""
+    while item is not None and item.left:
+        item = item.next
+    if item is not None and item.gate is not None:
+        _open(item.gate)
 
 
 def _open(gate: threading.Lock) -> None:
