@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -177,17 +178,24 @@ def peer(server: Server, kind: str, count: int) -> Figures:
 # -- all of it ---------------------------------------------------------------------------------------------
 
 
-def on_postgres(plan: Plan) -> Row:
-    """Row 11."""
+@contextmanager
+def a_server() -> Iterator[Server]:
+    """A server in a folder of its own, on the disk; other things may lie beside its data."""
     with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir="/var/tmp") as place:
         Path(place).chmod(0o755)
         data = Path(place, "server")
         data.mkdir()
         server = Server(data, SYNCED)
         try:
-            return measure(server, Path(place), plan.together_rounds, with_peers=bool(plan.peers))
+            yield server
         finally:
             server.stop()
+
+
+def on_postgres(plan: Plan) -> Row:
+    """Row 11."""
+    with a_server() as server:
+        return measure(server, server.folder.parent, plan.together_rounds, with_peers=bool(plan.peers))
 
 
 def measure(server: Server, place: Path, rounds: int, *, with_peers: bool) -> Row:

@@ -9,15 +9,17 @@ from itertools import accumulate
 from pathlib import Path
 from statistics import median
 
+import postgres
 import tokens
 from conversations import DATA, PACK_TOKENS, Ask, Conversation, bm25, conversations, quality, substring
 from plan import Plan
 from report import Goal, Row, table
 
 from outlast import Outlast
+from outlast.home.place import FoundHome
 from outlast.workspace import record as records
 
-OURS = "outlast"
+OURS, ON_POSTGRES = "outlast", "outlast, its home in PostgreSQL"
 CHUNK = 1_000
 BUDGET = 4_000  # tokens: more than is looked at
 FIRST = 100_000  # records before the first recall
@@ -31,8 +33,11 @@ def recall(plan: Plan) -> Row:
     """What is found in conversations, beside what substring and bm25 find; and the time at several sizes."""
     columns = ["one conversation at a time", "recall@5", "recall@10", "nDCG@10", f"all within {PACK_TOKENS:,} tokens"]
     row = Row(8, "Recall", columns)
-    with tempfile.TemporaryDirectory(prefix="recall-", dir=plan.scratch) as folder:
-        found = _quality(row, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="recall-", dir=plan.scratch) as folder,
+        postgres.a_server() as server,
+    ):
+        found = _quality(row, Path(folder), server)
         times = {size: _times(Path(folder), size) for size in plan.recalls}
         first = _first(Path(folder), max(size for size in (*plan.recalls, FIRST) if size <= FIRST))
     lines = [[f"{size:,}", *(f"{value:.1f} ms" for value in spent)] for size, spent in times.items()]
@@ -45,7 +50,7 @@ def recall(plan: Plan) -> Row:
     )
     if lines := tokens.measured():
         row.notes.append(table(["text", "tokens (cl100k_base)", "our estimate", "characters / 4"], lines))
-    row.goals = [Goal("first recall after 100,000 records", 1.0, True, first[1], lambda value: f"{value:.2f} s")]
+    row.goals += [Goal("first recall after 100,000 records", 1.0, True, first[1], lambda value: f"{value:.2f} s")]
     row.goals += [
         *_found_goals(found),
         *(_time_goal(size, spent[0]) for size, spent in times.items() if size == 20_000),
@@ -53,8 +58,12 @@ def recall(plan: Plan) -> Row:
     return row
 
 
-def _quality(row: Row, folder: Path) -> list[float] | None:
+def _quality(row: Row, folder: Path, server: postgres.Server) -> list[float] | None:
     """A line for each way of finding; those of ours, None when the conversations are not there."""
+
+    def there(number: int) -> FoundHome:
+        return FoundHome(folder / f"there-{number}", database=server.new_database(f"talk_{number}"))
+
     talks = conversations()
     if not talks:
         row.failed["quality"] = f"no conversations in {DATA}; see OUTLAST_BENCH_DATA"
@@ -64,15 +73,17 @@ def _quality(row: Row, folder: Path) -> list[float] | None:
         "bm25, all words": bm25(talks, "unicode61", all_words=True),
         "bm25, porter, function words dropped": bm25(talks, "porter unicode61", all_words=False),
         OURS: lambda number, talk: _asking(folder / f"talk-{number}", talk),
+        ON_POSTGRES: lambda number, talk: _asking(there(number), talk),
     }
     figures = {name: quality(talks, asking) for name, asking in ways.items()}
     row.lines = [[name, *(f"{value:.3f}" for value in of)] for name, of in figures.items()]
     asked = sum(len(talk.questions) for talk in talks)
     row.notes.append(f"{asked} questions on {len(talks)} conversations (LoCoMo), each with the turns that answer it.")
+    row.goals.append(_difference_goal(figures[OURS], figures[ON_POSTGRES]))
     return figures[OURS]
 
 
-def _asking(home: Path, talk: Conversation) -> Ask:
+def _asking(home: Path | FoundHome, talk: Conversation) -> Ask:
     """Records as a user would keep them, recalled as a user would."""
     outlast = Outlast(home)
     said = [
@@ -150,6 +161,12 @@ def _found_goals(found: list[float] | None) -> list[Goal]:
         Goal("recall@10 without a model", 0.79, False, recall_at_10, _share),
         Goal("nDCG@10 without a model", 0.66, False, gain_at_10, _share),
     ]
+
+
+def _difference_goal(of_file: Sequence[float], of_server: Sequence[float]) -> Goal:
+    """By how much a figure of a home in PostgreSQL is below that of one in a file, at most."""
+    lower = max(one - other for one, other in zip(of_file, of_server, strict=True))
+    return Goal("quality of recall on PostgreSQL, below SQLite's", 0.02, True, lower, _share)
 
 
 def _time_goal(size: int, spent: float) -> Goal:

@@ -19,8 +19,6 @@ from outlast.clock import SystemClock
 from outlast.home.claimer import nobody
 from outlast.values.codec import jsonable
 
-from ..ready import completed
-
 PATIENCE_SECONDS = 60.0
 
 
@@ -147,11 +145,3 @@ def _resumed(outlast: Outlast, task: str, folder: str) -> tuple[Any, str]:
         return jsonable(outlast.tasks.session(task, repo_root=folder).resume_task().claim), ""
     except OutlastError as error:
         return {name: str(value) for name, value in error.facts.items()}, error.code
-
-
-def tamper(home: Path, *statements: str) -> None:
-    """Change the database from another process, with another SQLite."""
-    code = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1])\nfor sql in sys.argv[2:]: db.execute(sql)\ndb.commit()"
-    )
-    completed(("-c", code, str(home / "default" / "outlast.db"), *statements), check=True)

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from outlast.store.blobs import content as spool
 from outlast.testing import crash_everywhere
 from outlast.testing.crashes import ChildEnd, in_child
 
+from ..kit.ledgers import remove_folder
 from .power import FaultVFS, disk_full, failed_sync
 
 pytestmark = pytest.mark.crash
@@ -95,7 +95,7 @@ def test_a_save_killed_anywhere_is_there_whole_or_not_at_all_and_can_be_made_aga
             sweep(trial, outlast)
             assert len(blob_files(trial)) == 2  # nothing else is left, and nothing that is needed went
             assert is_sound(outlast) == ["packed", "raw"]
-        shutil.rmtree(trial)
+        remove_folder(trial)
     assert seen == {(), ("raw",), ("packed", "raw")}
 
 
@@ -175,7 +175,7 @@ def test_a_run_killed_anywhere_leaves_no_ref_without_content_and_nothing_that_gc
             assert outlast.verify().ok
             assert outlast.facts()["artifacts"] == {"saved": len(kept), "pending": 0}
             assert len(blob_files(trial)) == len({*kept})
-        shutil.rmtree(trial)
+        remove_folder(trial)
 
 
 @flow

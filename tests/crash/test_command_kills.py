@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +14,8 @@ from outlast.commands import loops as marks
 from outlast.errors import Contested
 from outlast.home.home import run_row
 
+from ..kit import ledgers
 from ..kit.commands import lives, wait_until
-from ..ready import completed
 from .command_folder import KILLED, Child, Folder, Said
 
 pytestmark = pytest.mark.crash
@@ -428,10 +426,9 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
 
 
 def set_mark(folder: Folder, mark: str) -> None:
-    """Change the number that is kept with the run, from a process of its own."""
+    """Change the number that is kept with the run."""
     folder.end()
-    program = f"import apsw; apsw.Connection('.outlast/default/outlast.db').execute('UPDATE runs SET mark = {mark}')"
-    subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, timeout=60)
+    ledgers.change(folder.path / ".outlast", f"UPDATE runs SET mark = {mark}", rows=1)
 
 
 @pytest.mark.parametrize("mark", ["2", "7", "mark - 1", "mark + 1", "4611686018427387904", "-3"])
@@ -460,8 +457,7 @@ def test_a_damaged_entry_that_a_mark_names_is_done_again_and_no_later_mark_vouch
     folder.end()
     edit = """UPDATE journal SET header = CAST(replace(header, 'succeeded', 'skipped') AS BLOB)
         WHERE CAST(header AS TEXT) LIKE '["step","first"%"succeeded"%'"""
-    program = f"import apsw; apsw.Connection('.outlast/default/outlast.db').execute({edit!r})"
-    subprocess.run([sys.executable, "-c", program], cwd=folder.path, check=True, timeout=60)
+    ledgers.change(folder.path / ".outlast", edit)
     accept = ("--accept", "integrity_broken", "--why", "a byte fell off")
     killed(folder.cli("resume", folder.run_id, *accept, AT="28"))
     assert run_row(folder.outlast._executor.home, folder.run_id).mark < len(folder.outlast.events(folder.run_id)) - 16
@@ -538,20 +534,12 @@ def test_a_rewind_after_a_way_back_over_a_marked_loop_repeats_nothing_before_it(
     assert folder.lines() == [*before, "last"]
 
 
-TAMPER = """
-import sys, apsw
-db = apsw.Connection(sys.argv[1])
-db.execute("update journal set payload = cast(payload || ' ' as blob) where seq = ?", (int(sys.argv[2]),))
-assert db.changes() == 1
-"""
-
-
 def tampered(folder: Folder, label: str) -> int:
-    """Change the receipt of a step on disk, from another process."""
+    """Change the receipt of a step on disk."""
     (receipt,) = (one for one in folder.receipts() if one.label == label)
     folder.close()
-    database = str(folder.path / ".outlast" / "default" / "outlast.db")
-    completed(("-c", TAMPER, database, str(receipt.seq)), check=True)
+    change = f"UPDATE journal SET payload = CAST(payload || ' ' AS BLOB) WHERE seq = {receipt.seq}"
+    ledgers.change(folder.path / ".outlast", change, rows=1)
     return receipt.seq
 
 

@@ -1,6 +1,5 @@
 """Killed after its success and before it returned: the same call again is given the outcome, and is paid once."""
 
-import shutil
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ import pytest
 
 from outlast import Outlast, Run, effect, failpoints, flow, step
 
+from ..kit.ledgers import remove_folder
 from .test_artifact_kills import in_process, opened, points_of
 
 pytestmark = pytest.mark.crash
@@ -88,7 +88,7 @@ def test_killed_anywhere_between_success_and_return_it_is_paid_once(tmp_path: Pa
             assert (again.result, again.redelivered, till.charged) == ("charged 5", True, 1)
             assert (outlast.run(pays, till.url).redelivered, till.charged) == (False, 2)
             assert outlast.verify().ok
-        shutil.rmtree(trial)
+        remove_folder(trial)
 
 
 def test_once_it_was_received_the_same_call_pays_again(tmp_path: Path, till: Till) -> None:

@@ -21,12 +21,15 @@ from outlast.runs.claim import RunClaim
 from outlast.testing import crashes
 from outlast.testing.crashes import Tell, in_child
 
+from ..kit import by_url
 from . import flows
+from .fault_tables import FaultTables
 from .power import DropAll, DropSome, Fault, FaultVFS, KeepAll, Loss, PowerVFS, disk_full, failed_sync, failed_write
 from .processes import AfterReboot, wait_until
 
 pytestmark = pytest.mark.crash
 
+Disk = FaultVFS | FaultTables
 _names = (f"faults-{number}" for number in itertools.count())
 acknowledged: list[int] = []
 ran: list[int] = []
@@ -48,15 +51,16 @@ def power() -> Iterator[PowerVFS]:
 
 
 @pytest.fixture
-def disk(power: PowerVFS) -> Iterator[FaultVFS]:
-    vfs = FaultVFS(next(_names), base=power.name)
-    yield vfs
-    vfs.unregister()
+def disk(power: PowerVFS, tmp_path: Path) -> Iterator[Disk]:
+    found = FaultTables(tmp_path / "home") if by_url.IS_ON else FaultVFS(next(_names), base=power.name)
+    yield found
+    found.unregister()
 
 
 @pytest.fixture
-def outlast(disk: FaultVFS, tmp_path: Path) -> Iterator[Outlast]:
-    with Outlast(tmp_path / "home", store_options={"vfs": disk.name}) as opened:
+def outlast(disk: Disk, tmp_path: Path) -> Iterator[Outlast]:
+    options = {"vfs": disk.name} if isinstance(disk, FaultVFS) else {}
+    with Outlast(tmp_path / "home", store_options=options) as opened:
         yield opened
         disk.disarm()
 
@@ -108,11 +112,11 @@ FAULTS: dict[str, tuple[Callable[[], Fault], type[Exception] | None]] = {
 @pytest.mark.parametrize("case", FAULTS)
 @pytest.mark.parametrize("work", [plain, on_a_loop], ids=["plain", "async"])
 def test_a_fault_at_commit_loses_nothing_acknowledged(
-    work: Flow[..., int], case: str, outlast: Outlast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+    work: Flow[..., int], case: str, outlast: Outlast, disk: Disk, power: PowerVFS, tmp_path: Path
 ) -> None:
     fault, error = FAULTS[case]
     armed: list[Fault] = []
-    outlast._executor.home.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
+    checkpoint_at_once(outlast)
     trouble[2] = lambda: armed.append(disk.arm(fault()))
     if error is None:
         assert outlast.run(work).unwrap() == 5
@@ -122,6 +126,7 @@ def test_a_fault_at_commit_loses_nothing_acknowledged(
         assert acknowledged == [0, 1]
         disk.disarm()
         assert outlast.run(work).unwrap() == 5
+    disk.disarm()
     assert armed[0].fired
     assert sorted(set(acknowledged)) == [0, 1, 2, 3, 4]
     assert ran.count(0) == ran.count(1) == ran.count(3) == ran.count(4) == 1
@@ -129,17 +134,23 @@ def test_a_fault_at_commit_loses_nothing_acknowledged(
     assert in_the_copy(power, tmp_path) == [0, 1, 2, 3, 4]
 
 
+def checkpoint_at_once(outlast: Outlast) -> None:
+    if not by_url.IS_ON:
+        outlast._executor.home.store._writer._tx.connection.pragma("wal_autocheckpoint", 1)
+
+
 def in_the_copy(power: PowerVFS, folder: Path) -> list[Any]:
-    """Results of the steps that a power cut now would leave."""
-    power.cut(folder / "copy" / "default", DropAll())
-    with Outlast(folder / "copy") as outlast:
+    """Results of the steps that a power cut now would leave; where the disk is a server's, those that others see."""
+    if not by_url.IS_ON:
+        power.cut(folder / "copy" / "default", DropAll())
+    with Outlast(folder / ("home" if by_url.IS_ON else "copy")) as outlast:
         assert outlast.verify().ok
         return [r.result for run in outlast.runs() for r in outlast.receipts(run.id) if r.delivered]
 
 
 @pytest.mark.parametrize("loss", [DropAll(), KeepAll(), DropSome(1), DropSome(2), DropSome(3)], ids=repr)
 def test_a_commit_that_was_said_to_fail_may_come_back_after_a_crash_and_does_no_harm(
-    loss: Loss, outlast: Outlast, disk: FaultVFS, power: PowerVFS, tmp_path: Path
+    loss: Loss, outlast: Outlast, disk: Disk, power: PowerVFS, tmp_path: Path
 ) -> None:
     trouble[2] = lambda: disk.arm(failed_sync(count=None))
     with pytest.raises(StoreFailed):
@@ -161,7 +172,7 @@ def pays(run: Run, world: str) -> str:
 
 @pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
 def test_an_effect_whose_intent_cannot_be_written_does_not_begin(
-    fault: Callable[..., Fault], outlast: Outlast, disk: FaultVFS, tmp_path: Path
+    fault: Callable[..., Fault], outlast: Outlast, disk: Disk, tmp_path: Path
 ) -> None:
     world = str(tmp_path / "world")
     trouble[1] = lambda: disk.arm(fault(count=None))
@@ -175,7 +186,7 @@ def test_an_effect_whose_intent_cannot_be_written_does_not_begin(
 
 @pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
 def test_an_effect_whose_outcome_cannot_be_written_is_not_repeated(
-    fault: Callable[..., Fault], outlast: Outlast, disk: FaultVFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Callable[..., Fault], outlast: Outlast, disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = str(tmp_path / "world")
     show = flows.show
@@ -280,13 +291,14 @@ def test_an_item_that_breaks_a_rule_of_the_store_fails_alone(outlast: Outlast) -
     assert outlast.verify().ok
 
 
-def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(outlast: Outlast, disk: FaultVFS) -> None:
+def test_a_batch_whose_commit_fails_fails_whole_and_can_be_tried_again(outlast: Outlast, disk: Disk) -> None:
     store = outlast._executor.home.store
     runs = [begun(outlast, task) for task in ("first", "last")]
     entries = [entry(Header("emit", "here"))]
     works = [lambda c=c: store.finish(store.put(c.hold, entries)) for c in runs]
-    disk.arm(failed_write())
+    disk.arm(failed_write(count=None))
     assert [type(error) for error in in_one_batch(outlast, works)] == [StoreFailed, StoreFailed]
+    disk.disarm()
     assert in_one_batch(outlast, works) == [None, None]
     assert [len(outlast.events(c.run.id)) for c in runs] == [2, 2]
     assert outlast.verify().ok
@@ -343,7 +355,7 @@ def test_a_store_that_may_not_be_written_is_named(open_folder: Path) -> None:
         assert [run.status for run in outlast.runs()] == ["succeeded"]
 
 
-def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(outlast: Outlast, disk: FaultVFS) -> None:
+def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(outlast: Outlast, disk: Disk) -> None:
     trouble[2] = lambda: disk.arm(Fault("write", apsw.SQLITE_READONLY, count=None))
     with pytest.raises(StoreReadOnly, match="check its owner, its permissions and the mount"):
         outlast.run(plain)

@@ -1,6 +1,5 @@
 """A fork killed between any two writes: it is there whole or not at all, and the same call can be made again."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from outlast import Outlast, failpoints
 from outlast.testing.crashes import ChildEnd, in_child
 
+from ..kit.ledgers import copy_folder, remove_folder
 from ..kit.place import KNOBS
 from ..runs.test_fork import heavy
 
@@ -38,14 +38,14 @@ def test_a_fork_killed_anywhere_is_there_whole_or_not_at_all(tmp_path: Path) -> 
     made.mkdir()
     with opened(made) as outlast:
         done = outlast.run(heavy)
-    shutil.copytree(made, tmp_path / "undisturbed")
+    copy_folder(made, tmp_path / "undisturbed")
     assert not forked(tmp_path / "undisturbed", done.run_id, failpoints.log_to(str(log))).killed
     seen: Counter[str] = Counter()
     found = set()
     for point in log.read_text().split():
         seen[point] += 1
         trial = tmp_path / "trial"
-        shutil.copytree(made, trial)
+        copy_folder(made, trial)
         assert forked(trial, done.run_id, failpoints.kill_at(point, seen[point])).killed
         with opened(trial) as outlast:
             assert outlast.verify().ok
@@ -55,5 +55,5 @@ def test_a_fork_killed_anywhere_is_there_whole_or_not_at_all(tmp_path: Path) -> 
             assert (fork.replayed, len(outlast.runs())) == (bool(there), 2)
             assert outlast.resume(fork.id).unwrap() == done.result
             assert outlast.verify().ok
-        shutil.rmtree(trial)
+        remove_folder(trial)
     assert found == {0, 1}

@@ -10,7 +10,8 @@ from tests.kit.desk import GOOD, TASK, git
 from outlast import Outlast, Run, failpoints, flow, step
 from outlast.testing.crashes import in_child
 
-from .clerk import Clerk, tamper
+from ..kit.ledgers import change as tamper
+from .clerk import Clerk
 from .processes import wait_until
 
 pytestmark = pytest.mark.crash

@@ -1,7 +1,6 @@
 """Handoffs killed between any two writes: each call happened whole or not at all, and can simply be made again."""
 
 import random
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +8,15 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.kit.desk import GOOD, TASK, git
+from tests.kit.ledgers import copy_folder
 
 from outlast import AsyncRun, Outlast, Run, current, failpoints, flow, step
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, NameInvalid, OutlastError
 from outlast.handoffs.handoff import HandoffEvent, Recovered
 from outlast.testing import crash_everywhere
 from outlast.testing.crashes import ChildEnd, in_child
+
+from ..kit.ledgers import remove_folder
 
 pytestmark = pytest.mark.crash
 
@@ -223,13 +225,13 @@ def test_a_call_killed_anywhere_happened_whole_or_not_at_all_and_is_made_again(
 ) -> None:
     call = CALLS[name]
     call.make(tmp_path / "made")
-    shutil.copytree(tmp_path / "made", tmp_path / "undisturbed", symlinks=True)
+    copy_folder(tmp_path / "made", tmp_path / "undisturbed")
     points = points_of(call, tmp_path / "undisturbed", tmp_path / "log")
     assert [point for point, _ in points][-3:] == ["commit.begin", "commit.applied", "commit.done"]
     outcomes = set()
     for point, nth in chosen(points, f"{name} {operation_id}", crash_long):
         trial = tmp_path / "trial"
-        shutil.copytree(tmp_path / "made", trial, symlinks=True)
+        copy_folder(tmp_path / "made", trial)
         assert done_by(call, trial, operation_id, failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
         with opened(trial) as outlast:
             assert outlast.verify().ok, outlast.verify().problems
@@ -237,7 +239,7 @@ def test_a_call_killed_anywhere_happened_whole_or_not_at_all_and_is_made_again(
         outcomes.add(before)
         assert before == ((point, nth) == points[-1]), f"{point}:{nth}"
         _repeat(call, trial, operation_id, before)
-        shutil.rmtree(trial)
+        remove_folder(trial)
     assert outcomes == {True, False}
 
 

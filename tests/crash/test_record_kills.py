@@ -1,6 +1,5 @@
 """Records and links killed between any two writes: there whole, with their receipt, or not at all, and never twice."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from outlast import Outlast, Run, current, failpoints, flow, step
 from outlast.errors import LeaseLost
 from outlast.testing import crash_everywhere
 
+from ..kit.ledgers import remove_folder
 from .test_artifact_kills import in_process, opened, points_of, take_over
 
 pytestmark = pytest.mark.crash
@@ -39,7 +39,7 @@ def test_a_record_or_link_killed_anywhere_is_there_whole_or_not_at_all(tmp_path:
             first, second, _ = records(outlast)
             assert texts(outlast) == ("seen", "so be it")
             assert [link.target for link in outlast.workspace.links(first)] == [second]
-        shutil.rmtree(trial)
+        remove_folder(trial)
     both = ("seen", "so be it")
     assert seen == {((), 0), (("seen",), 0), (both, 0), (both, 1)}
 
@@ -88,7 +88,7 @@ def test_what_a_killed_run_left_is_seen_only_with_its_receipt_and_made_once_in_t
             assert texts(outlast) == ("go on", "tides")
             assert (outlast.verify().records, outlast.verify().links) == (2, 2)
             assert len(outlast.runs()) == 1
-        shutil.rmtree(trial)
+        remove_folder(trial)
     assert kills > len(points) // 2
 
 

@@ -1,13 +1,13 @@
 """gc killed between any two writes: the store is sound, and the next gc completes it."""
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.kit.families import add_run, age_blobs, ids
+from tests.kit.ledgers import copy_folder
 
 from outlast import Outlast, failpoints
 from outlast.care.gc import runs as removal
@@ -112,7 +112,7 @@ def test_a_gc_that_is_killed_anywhere_leaves_a_sound_store_and_the_next_one_comp
     tmp_path: Path, crash_long: bool
 ) -> None:
     make(tmp_path / "made")
-    shutil.copytree(tmp_path / "made", tmp_path / "undisturbed")
+    copy_folder(tmp_path / "made", tmp_path / "undisturbed")
     found = points(tmp_path / "undisturbed", tmp_path / "log")
     check_sound(tmp_path / "undisturbed")
     check_done(tmp_path / "undisturbed")
@@ -122,7 +122,7 @@ def test_a_gc_that_is_killed_anywhere_leaves_a_sound_store_and_the_next_one_comp
         if not crash_long and number % 9 and number not in first.values():
             continue
         home = tmp_path / str(number)
-        shutil.copytree(tmp_path / "made", home)
+        copy_folder(tmp_path / "made", home)
         assert gc(home, failpoints.kill_at(name, nth)), f"it did not reach {name}:{nth}"
         check_sound(home)
         assert not gc(home, None)

@@ -1,6 +1,5 @@
 """Tasks killed between any two writes: the state and the handoff agree, and the same call can simply be made again."""
 
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +9,15 @@ import pytest
 from tests.crash.clerk import Clerk
 from tests.crash.test_handoff_kills import make_crashed, opened, repository
 from tests.kit.desk import GOOD
+from tests.kit.ledgers import copy_folder
 
 from outlast import Outlast, failpoints
 from outlast.errors import TaskNotFound
 from outlast.python.tasks import TaskSession
 from outlast.store.contract import Reading
 from outlast.testing.crashes import ChildEnd, in_child
+
+from ..kit.ledgers import remove_folder
 
 pytestmark = pytest.mark.crash
 
@@ -172,13 +174,13 @@ def points_of(call: Call, folder: Path, log: Path) -> list[tuple[str, int]]:
 def test_a_call_killed_anywhere_left_task_and_handoff_agreeing_and_is_made_again(name: str, tmp_path: Path) -> None:
     call = CALLS[name]
     call.make(tmp_path / "made")
-    shutil.copytree(tmp_path / "made", tmp_path / "undisturbed", symlinks=True)
+    copy_folder(tmp_path / "made", tmp_path / "undisturbed")
     points = points_of(call, tmp_path / "undisturbed", tmp_path / "log")
     commit = [number for number, (point, _) in enumerate(points) if point == "commit.done"]
     outcomes = set()
     for number, (point, nth) in enumerate(points):
         trial = tmp_path / "trial"
-        shutil.copytree(tmp_path / "made", trial, symlinks=True)
+        copy_folder(tmp_path / "made", trial)
         assert done_by(call, trial, "op-1", failpoints.kill_at(point, nth)).killed, f"{point}:{nth}"
         with opened(trial) as outlast:
             assert outlast.verify().ok, outlast.verify().problems
@@ -190,7 +192,7 @@ def test_a_call_killed_anywhere_left_task_and_handoff_agreeing_and_is_made_again
             assert stands(outlast) == call.after
             assert outlast.verify().ok
         outcomes.add(happened)
-        shutil.rmtree(trial)
+        remove_folder(trial)
     assert outcomes == {True, False}
 
 

@@ -6,7 +6,6 @@ at every point it reaches; then the same is done again, as its user would, and t
 
 import multiprocessing
 import random
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from outlast.clock import SystemClock
 from outlast.errors import AlreadyAnswered, OutlastError, RunFinished
 from outlast.testing.crashes import ChildEnd, Tell, in_child
 
+from ..kit.ledgers import copy_folder, move_folder, remove_folder
 from . import wait_flows
 from .flows import shown
 
@@ -155,7 +155,7 @@ class Telling:
         place = self.folder / "undisturbed"
         place.mkdir()
         for number, part in enumerate(self.story.parts):
-            shutil.copytree(place, self.folder / f"before {number}")
+            copy_folder(place, self.folder / f"before {number}")
             log = self.folder / f"points {number}"
             log.touch()
             self._live(place, part, failpoints.log_to(str(log)))
@@ -168,8 +168,8 @@ class Telling:
     def killed_at(self, number: int, point: str) -> bool:
         """Part `number` dies at that point, is done again, and the story goes on. False where threads raced past it."""
         place = self.folder / "killed"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(self.folder / f"before {number}", place)
+        remove_folder(place)
+        copy_folder(self.folder / f"before {number}", place)
         name, _, nth = point.partition(":")
         ended = self._live(place, self.story.parts[number], failpoints.kill_at(name, int(nth)))
         for part in self.story.parts[number:]:
@@ -180,11 +180,11 @@ class Telling:
     def _live(self, place: Path, part: Part, hook: Callable[[str], None] | None) -> ChildEnd:
         """One process's part. The folder has the same path in every telling: it is an input of the flow."""
         stage = self.folder / "stage"
-        place.rename(stage)
+        move_folder(place, stage)
         try:
             ended = in_child(lambda tell: self._act(stage, part, hook, tell), PATIENCE_SECONDS)
         finally:
-            stage.rename(place)
+            move_folder(stage, place)
         assert not ended.told("error"), "\n".join(ended.told("error"))
         return ended
 

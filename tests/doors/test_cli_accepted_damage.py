@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ..crash.command_folder import Folder
-from ..ready import completed
+from ..kit import ledgers
 
 STEPS = """\
 - {id: make, run: "echo made > made.txt; echo 1 > $OUTLAST_RESULT", writes: made.txt}
@@ -30,9 +30,7 @@ def run(folder: Folder) -> str:
     folder.flow(STEPS)
     run = str(folder.cli("run", "flow.yaml", "--json").json["run_id"])
     folder.close()
-    program = f"import sqlite3; d = sqlite3.connect({str(folder.path / '.outlast/default/outlast.db')!r})"
-    program += f"; assert d.execute({CUT + OF_COUNT!r}).rowcount == 1; d.commit()"
-    completed(("-c", program), check=True)
+    ledgers.change(folder.path / ".outlast", CUT + OF_COUNT, rows=1)
     return run
 
 

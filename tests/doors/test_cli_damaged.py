@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from ..ready import completed
+from ..kit import ledgers
 from .conftest import Cli
 
 NOT_TEXT = "CAST(x'ff' AS TEXT)"
@@ -17,10 +17,8 @@ DAMAGE = {
 
 
 def damage(cli: Cli, sql: str) -> None:
-    """From a process of its own: two SQLite libraries on one file break each other's locks."""
     cli.close()
-    program = f"import sqlite3; d = sqlite3.connect({str(cli.folder / '.outlast/default/outlast.db')!r})"
-    completed(("-c", f"{program}; d.execute({sql!r}); d.commit()"), check=True)
+    ledgers.change(cli.folder / ".outlast", sql)
 
 
 @pytest.mark.parametrize("what", DAMAGE)
@@ -73,7 +71,7 @@ def test_a_damaged_wait_is_in_the_inbox_and_nobody_answers_it(cli: Cli) -> None:
 
 def test_a_trigger_and_an_index_that_is_gone_are_named(cli: Cli) -> None:
     assert cli("run", "flows.py:report", "topic=a").code == 0
-    damage(cli, "CREATE TRIGGER sly AFTER INSERT ON journal BEGIN DELETE FROM inbox; END")
+    damage(cli, ledgers.SLY_TRIGGER)
     damage(cli, "DROP INDEX one_unfinished_run")
     said = cli("verify").out
     assert "trigger sly is none of ours" in said

@@ -10,7 +10,7 @@ import pytest
 from outlast import Outlast, Run, flow
 from outlast.doors.cli.logs import PAGE
 
-from ..ready import completed
+from ..kit import ledgers
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -77,11 +77,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(many: "Cli") -> None:
 
 def test_a_torn_record_is_named_and_the_object_stays_whole(cli: "Cli") -> None:
     run = cli.here("flows.py:sleeper")
-    tear = (
-        "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
-        "\"UPDATE journal SET payload = CAST('{torn' AS BLOB) WHERE seq = 2\"))"
-    )
-    completed(("-c", tear, cli.folder / ".outlast/default/outlast.db"), check=True)
+    ledgers.change(cli.folder / ".outlast", "UPDATE journal SET payload = CAST('{torn' AS BLOB) WHERE seq = 2", rows=1)
     answer = cli("events", run, "--json")
     assert (answer.code, answer.json["error"]["code"]) == (4, "integrity_broken")
     assert f"entry {run}/2" in cli("events", run).err

@@ -13,7 +13,7 @@ import pytest
 from outlast import Outlast, Run, flow
 from outlast.ids import counted
 
-from ..ready import completed
+from ..kit import ledgers
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
@@ -78,11 +78,8 @@ def test_show_and_receipts_tell_what_happened(cli: "Cli", in_doubt: Callable[[],
 def test_verify_names_the_broken_record(cli: "Cli") -> None:
     cli("run", "flows.py:report", "topic=ai")
     assert cli("verify").code == 0
-    change = (
-        "import apsw, sys; list(apsw.Connection(sys.argv[1]).execute("
-        "\"UPDATE journal SET payload = CAST(replace(payload, 'AI', 'IA') AS BLOB) WHERE seq = 3\"))"
-    )
-    completed(("-c", change, cli.folder / ".outlast/default/outlast.db"), check=True)
+    change = "UPDATE journal SET payload = CAST(replace(payload, 'AI', 'IA') AS BLOB) WHERE seq = 3"
+    ledgers.change(cli.folder / ".outlast", change, rows=1)
     answer, run = cli("verify", "--json"), cli.run_id
     assert (answer.code, answer.json["ok"], answer.json["problems"][0]["record"]) == (1, False, f"entry {run}/3")
     assert f"broken: entry {run}/3" in cli("verify", run).out

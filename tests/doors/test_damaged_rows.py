@@ -12,7 +12,7 @@ from outlast import Outlast
 from outlast.errors import IntegrityBroken
 from outlast.home.keys import Keys
 
-from ..ready import completed
+from ..kit import ledgers
 from .conftest import Cli
 from .server import served
 
@@ -44,10 +44,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def damage(home: Path, what: str) -> None:
-    """From a process of its own: two SQLite libraries on one file break each other's locks."""
-    program = f"import sqlite3; d = sqlite3.connect({str(home / 'default/outlast.db')!r})"
-    program += f"; assert d.execute({DAMAGE[what][0]!r}).rowcount == 1; d.commit()"
-    completed(("-c", program), check=True)
+    ledgers.change(home, DAMAGE[what][0], rows=1)
 
 
 @pytest.mark.parametrize("what", DAMAGE)
@@ -119,9 +116,7 @@ def test_a_key_whose_record_was_changed_opens_nothing_and_is_named(tmp_path: Pat
     made, sound = keys.create("ann", roles=["read"], expires="90d"), keys.create("bob")
     keys.revoke(made.key.id) if what == "end" else None
     keys.close()
-    program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r})"
-    program += f"; d.execute({KEYS[what] + f' WHERE id = {made.key.id!r}'!r}); d.commit()"
-    completed(("-c", program), check=True)
+    ledgers.change_keys(home, f"{KEYS[what]} WHERE id = {made.key.id!r}")
     with served(home) as server:
         assert server.get("/v1/runs", key=made.text).code == "unauthenticated"
         assert server.get("/v1/runs", key=sound.text).status == 200
@@ -142,8 +137,7 @@ def test_a_home_whose_keys_are_gone_lets_nobody_in_and_says_so(tmp_path: Path, h
     keys = Keys(home)
     keys.create("ann")
     keys.close()
-    program = f"import sqlite3; d = sqlite3.connect({str(home / 'keys.db')!r}); d.execute({how!r}); d.commit()"
-    completed(("-c", program), check=True)
+    ledgers.change_keys(home, how)
     with served(home) as server:
         assert server.get("/v1/runs").code == "unauthenticated"
     with Outlast(home) as outlast:
@@ -154,8 +148,6 @@ def test_what_is_counted_for_a_quota_is_proven(tmp_path: Path) -> None:
     with served(tmp_path / "home", keyed=True) as server:
         said = server.ask("PUT", "/v1/workspace/artifacts?name=a", raw=b"content")
         assert said.status == 200
-        program = f"import sqlite3; d = sqlite3.connect({str(server.home / 'default/outlast.db')!r})"
-        program += "; assert d.execute('UPDATE stored_by SET size = 0').rowcount == 1; d.commit()"
-        completed(("-c", program), check=True)
+        ledgers.change(server.home, "UPDATE stored_by SET size = 0", rows=1)
         found = server.get("/v1/verify").json["problems"]
         assert [each["record"].partition(" blob ")[0] for each in found] == ["what is counted for"]

@@ -13,7 +13,7 @@ from outlast import Outlast
 from outlast.errors import RunFinished
 from outlast.python.named_flows import find_flow
 
-from ..ready import completed
+from ..kit import ledgers
 from . import http_flows
 from .server import served
 
@@ -116,14 +116,9 @@ def test_what_is_contested_is_not_woken_and_told_once(home: Path, go: Path) -> N
 
 
 def damage(home: Path) -> None:
-    """Change an entry of the run, from another process: a second SQLite library must not open the file here."""
-    code = (
-        "import sqlite3, sys\n"
-        "db = sqlite3.connect(sys.argv[1])\n"
-        "db.execute(\"UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE payload IS NOT NULL AND seq = 2\")\n"
-        "db.commit()\n"
-    )
-    completed(("-c", code, str(home / "default" / "outlast.db")), check=True)
+    """Change an entry of the run."""
+    change = "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE payload IS NOT NULL AND seq = 2"
+    ledgers.change(home, change, rows=1)
 
 
 @pytest.mark.parametrize(("roles", "code"), [(["write"], 403), (["write", "approve"], 200)])

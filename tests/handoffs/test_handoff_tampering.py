@@ -9,8 +9,8 @@ import pytest
 from outlast import Outlast
 from outlast.errors import IntegrityBroken, OutlastError
 
-from ..crash.clerk import tamper
 from ..kit.desk import TASK, Desk
+from ..kit.ledgers import change as tamper
 
 OTHER = "task:other"
 

@@ -149,18 +149,6 @@ def test_commands_find_the_home_by_its_url(url: str, folder: Path) -> None:
     assert "report" in said.stdout
 
 
-def test_the_first_session_that_starts_on_a_machine_is_told_what_was_handed_over(url: str, folder: Path) -> None:
-    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
-    with Outlast(url) as outlast:
-        outlast.handoff.store(anchor="branch:main", summary="half done", handoff_text="Go on.", next_action="go on")
-    words = [sys.executable, "-m", "outlast", "hook", "start", "--client", "claude"]
-    given = os.environ | {"OUTLAST_HOME": url, "OUTLAST_FOLDER": str(folder / "elsewhere")}
-    completed(("-m", "outlast", "runs"), env=given, capture_output=True, timeout=60)  # the machine has used it before
-    event = {"session_id": "s1", "cwd": str(folder), "hook_event_name": "SessionStart", "source": "startup"}
-    told = subprocess.run(words, input=json.dumps(event), env=given, cwd=folder, capture_output=True, text=True)
-    assert "half done" in told.stdout
-
-
 def test_the_time_is_the_servers(outlast: Outlast) -> None:
     home = outlast._executor.home
     assert isinstance(home.clock, SharedClock)
@@ -227,6 +215,16 @@ def test_a_key_that_was_changed_behind_our_back_lets_nobody_in_and_verify_names_
         keys.check(made["key"])
     with Outlast(url) as outlast:
         assert [problem.record for problem in outlast.verify().problems] == [f"key {made['id']}"]
+
+
+def test_a_table_of_keys_that_is_gone_opens_the_door_to_nobody(url: str, folder: Path) -> None:
+    told(url, "keys", "create", "--actor", "ann", "--role", "read")
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP TABLE outlast_keys.keys")
+    with closing(Keys(FoundHome(folder, database=url))) as keys:
+        assert (keys.is_any(), keys.are_gone(), keys.list()) == (True, True, [])
+    with Outlast(url) as outlast:
+        assert [problem.record for problem in outlast.verify().problems] == ["keys.db"]
 
 
 def test_a_server_serves_it_to_every_tenant_by_key_and_works_on_its_flows(url: str, folder: Path) -> None:

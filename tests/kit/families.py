@@ -44,7 +44,7 @@ def add_run(
         held = tx.add_run(new, genesis(run_id, flow, run_id, inputs), holder or home.process.id)
         tx.append(held, written)
         tx.end_run(held.run_key, Ending(status, "", '{"value":null}' if status == "succeeded" else None, None, at))
-        tx.do("UPDATE runs SET seal = ?, updated_at = ? WHERE key = ?", (seal, at, held.run_key))
+        tx.do(f"UPDATE runs SET seal = '{seal}', updated_at = {at} WHERE key = {held.run_key}")
         if holder is None:
             tx.release_lease(held)
         return held

@@ -1,7 +1,7 @@
 """A real PostgreSQL for tests, from the wheel that carries one: started once for each process of tests, on a socket.
 
 As root it runs under another account, because it refuses to be root's. Nothing is synced: what is tested is what
-becomes durable with the server, not the disk under it.
+becomes durable with the server, not the disk under it. Where all homes are there it is, in memory: `doctor` asks.
 """
 
 import atexit
@@ -103,10 +103,10 @@ def new_folder() -> Path:
 
 
 @cache
-def server() -> Server:
+def server(*, is_synced: bool = False) -> Server:
     """The server of this process of tests, stopped at its end."""
     folder = new_folder()
-    started = Server(folder)
+    started = Server(folder, SETTINGS[2:] if is_synced else SETTINGS)
     owner = os.getpid()
 
     def end() -> None:

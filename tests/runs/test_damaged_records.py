@@ -1,6 +1,5 @@
 """Accepting a damaged record concerns that record: what is intact stays, and no effect happens twice unknowingly."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from outlast import Happened, Outlast, Run, effect, flow, step
 from outlast.errors import Contested, IntegrityBroken, RepeatsEffects
 from outlast.runs.effect import NOT_DONE
 
+from ..kit.ledgers import change as tamper
+from ..kit.ledgers import copy_folder, remove_folder
 from ..kit.place import KNOBS, Place, ran, reach
-from ..ready import completed
 
 ACCEPT: dict[str, Any] = {"accept": ["integrity_broken"], "why": "a byte fell off the disk"}
 ONCE = ("first", "pay", "charge", "second", "third")
@@ -80,13 +80,6 @@ def parent(run: Run) -> str:
 
 
 RESULT = ["A", "paid 1", "charged 1", 40_000, 3, True]
-
-
-def tamper(home: Path, *statements: str) -> None:
-    """Change a store from a process of its own: one SQLite library per process and file."""
-    program = f"import apsw; d = apsw.Connection({str(home / 'default' / 'outlast.db')!r})"
-    program += "".join(f"; d.execute({sql!r})" for sql in statements)
-    completed(("-c", program), check=True)
 
 
 def entry_of(name: str, status: str = "succeeded") -> str:
@@ -213,7 +206,7 @@ def test_a_finished_named_task_with_accepted_damage_gives_its_outcome_again(plac
 
 def test_a_child_whose_record_is_damaged_is_found_again_and_not_begun_once_more(place: Place) -> None:
     for damage in ("UPDATE journal SET payload = NULL", "DELETE FROM journal"):
-        shutil.rmtree(place.home, ignore_errors=True)
+        remove_folder(place.home)
         place.log.unlink(missing_ok=True)
         place.crash(parent, at="worked")
         KNOBS.pop("die", None)
@@ -314,13 +307,10 @@ def spoilt(place: Place, damage: str) -> Iterator[tuple[int, Path]]:
     head = place.outlast.get(place.run_id).head
     place.close()
     homes = {seq: place.folder / f"home-{seq}" for seq in range(1, head + 1)}
-    program = "import apsw\n"
     for seq, home in homes.items():
-        shutil.copytree(place.home, home)
-        program += f"d = apsw.Connection({str(home / 'default' / 'outlast.db')!r})\n"
-        program += "".join(f"d.execute({sql.format(seq=seq, head=head)!r})\n" for sql in DAMAGE[damage])
-    completed(("-c", program), check=True)
-    yield from homes.items()
+        copy_folder(place.home, home)
+        tamper(home, *(sql.format(seq=seq, head=head) for sql in DAMAGE[damage]))
+        yield seq, home
 
 
 def gone_on(outlast: Outlast, run_id: str) -> tuple[str, Any]:

@@ -20,10 +20,10 @@ from outlast.runs.same_flow import FlowFacts, compared, default_task, worktree_o
 from outlast.runs.start import claim_run
 from outlast.store.contract import Kin
 
+from ..kit import ledgers
 from ..kit.deploys import RECIPE, Deploys, deploys, named
 from ..kit.place import Place
 from ..kit.repositories import git, repository
-from ..ready import completed
 
 
 @pytest.fixture
@@ -132,9 +132,8 @@ def test_two_unfinished_runs_of_one_flow_in_a_task_cannot_be_written(releases: D
         "identity, "
         "'/r2/flow.py:bill', worktree FROM runs"
     )
-    program = f"import apsw; apsw.Connection({str(releases.home / 'default' / 'outlast.db')!r}).execute({edit!r})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "UNIQUE constraint failed" in done.stderr
+    with pytest.raises(ledgers.ChangeRefused, match=r"(?i)unique constraint"):
+        ledgers.change(releases.home, edit)
 
 
 # -- python ------------------------------------------------------------------------------------------
@@ -252,19 +251,11 @@ def test_verify_names_a_run_whose_flow_was_edited(releases: Deploys, column: str
         if moved:
             outlast.run(loaded(releases, "r2"), task="T")
         assert outlast.verify().ok
-    file = str(releases.home / "default" / "outlast.db")
-    was = f"SELECT {column} FROM runs"
-    change = f"UPDATE runs SET {column} = {column} || 'x'"
-    program = (
-        f"import apsw; c = apsw.Connection({file!r}); print(c.execute({was!r}).fetchone()[0]); c.execute({change!r})"
-    )
-    before = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    ledgers.change(releases.home, f"UPDATE runs SET {column} = {column} || 'x'", rows=1)
     with releases.opened() as outlast:
         (problem,) = outlast.verify().problems
         assert (problem.record, column in problem.why) == (f"run {run_id}", True)  # its chain says so, not only a proof
-    undo = f"UPDATE runs SET {column} = {before!r}"
-    program = f"import apsw; apsw.Connection({file!r}).execute({undo!r})"
-    completed(("-c", program), check=True)
+    ledgers.change(releases.home, f"UPDATE runs SET {column} = substr({column}, 1, length({column}) - 1)", rows=1)
 
 
 def test_of_a_flow_with_a_name_the_newest_are_kept_wherever_they_ran() -> None:

@@ -23,7 +23,7 @@ from outlast.errors import (
 )
 from outlast.home.home import run_row
 
-from ..crash.clerk import tamper
+from ..kit.ledgers import change as tamper
 from ..kit.place import KNOBS, Place, ran, reach
 
 

@@ -5,8 +5,8 @@ import pytest
 from outlast import Run, flow, step
 from outlast.errors import Contested, OutlastError
 
+from ..kit import ledgers
 from ..kit.place import KNOBS, Place, reach
-from ..ready import completed
 
 
 @step
@@ -29,10 +29,8 @@ def works(run: Run, text: str = "a") -> str:
 
 
 def tamper(place: Place, sql: str) -> None:
-    """Change the store from a process of its own: one SQLite library per process and file."""
     place.close()
-    program = f"import apsw; apsw.Connection({str(place.home / 'default' / 'outlast.db')!r}).execute({sql!r})"
-    completed(("-c", program), check=True)
+    ledgers.change(place.home, sql)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from outlast.flows.loading import load
 from outlast.flows.spec import source_of
 from outlast.runs.run import Options
 
+from ..kit import ledgers
 from ..kit.place import KNOBS, Place, ran, reach
 
 
@@ -380,8 +381,7 @@ def fails(run: Run) -> None:
 
 def test_an_outcome_that_was_edited_is_not_given(place: Place) -> None:
     first = place.run(pay, task="bill-7")
-    tampered = place.outlast._executor.home.store
-    tampered.write(lambda tx: tx.execute("UPDATE runs SET result = '{\"value\":1}' WHERE id = ?", (first.run_id,)))
+    ledgers.change(place.home, f"""UPDATE runs SET result = '{{"value":1}}' WHERE id = {first.run_id!r}""", rows=1)
     with pytest.raises(IntegrityBroken):
         place.run(pay, task="bill-7")
     assert place.count("charge KELP") == 1
@@ -390,7 +390,7 @@ def test_an_outcome_that_was_edited_is_not_given(place: Place) -> None:
 def test_what_cannot_be_read_any_more_is_asked_about_and_can_be_started_anew(place: Place) -> None:
     KNOBS["fail"] = True
     first = place.run(pay, task="bill-7")
-    place.outlast._executor.home.store.write(lambda tx: tx.execute("UPDATE journal SET header = x'5b' WHERE seq = 3"))
+    ledgers.change(place.home, "UPDATE journal SET header = CAST('[' AS BLOB) WHERE seq = 3", rows=1)
     with pytest.raises(RepeatsEffects, match=f"whatever run {first.run_id} did, whose records cannot be read"):
         call(place.outlast, pay, task="bill-7", fresh=True, effects=("charge",))
     KNOBS["fail"] = False
@@ -399,9 +399,7 @@ def test_what_cannot_be_read_any_more_is_asked_about_and_can_be_started_anew(pla
 
 def test_a_name_that_was_taken_away_is_damage(place: Place) -> None:
     first = place.run(pay, task="bill-7")
-    place.outlast._executor.home.store.write(
-        lambda tx: tx.execute("UPDATE runs SET named = 0 WHERE id = ?", (first.run_id,))
-    )
+    ledgers.change(place.home, f"UPDATE runs SET named = 0 WHERE id = {first.run_id!r}", rows=1)
     found = place.outlast.verify()
     assert not found.ok
     assert any("named" in problem.why for problem in found.problems)

@@ -12,9 +12,10 @@ from outlast.clock import ManualClock
 from outlast.errors import RunHeld
 from outlast.runs.receipt import Event
 
-from ..crash.clerk import Clerk, tamper
+from ..crash.clerk import Clerk
 from ..crash.command_folder import KILLED, Folder
 from ..crash.processes import wait_until
+from ..kit.ledgers import change as tamper
 from ..kit.place import Place, ran, reach
 
 ANCHOR = "task:report"

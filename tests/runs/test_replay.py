@@ -593,7 +593,7 @@ def test_on_changed_records_nothing_is_replayed(place: Place) -> None:
     from .test_integrity import tamper
 
     run_id = place.run(failing).run_id
-    tamper(place, "UPDATE journal SET payload = x'7b7d' WHERE seq = 2")
+    tamper(place, "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE seq = 2")
     with pytest.raises(IntegrityBroken):
         place.outlast.replay(run_id)
 

@@ -10,7 +10,7 @@ import pytest
 from outlast import Outcome, Outlast
 from outlast.errors import IntegrityBroken
 
-from ..ready import completed
+from ..kit import ledgers
 
 FLOW = """
 from pathlib import Path
@@ -57,10 +57,7 @@ def asked(folder: Path, what: Callable[[Outlast], Outcome[None]]) -> Outcome[Non
 
 
 def change(folder: Path, statement: str) -> None:
-    """By a process of its own: two libraries in one break each other's locks."""
-    program = f"import sqlite3; d = sqlite3.connect({str(folder / '.outlast/default/outlast.db')!r})"
-    program += f"; assert d.execute({statement!r}).rowcount == 1; d.commit()"
-    completed(("-c", program), check=True)
+    ledgers.change(folder / ".outlast", statement, rows=1)
 
 
 @pytest.mark.parametrize("what", CHANGES)

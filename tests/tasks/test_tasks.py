@@ -30,8 +30,8 @@ from outlast.handoffs.task_state import MOVES, STATE_AFTER, STATES, may_move
 from outlast.python.tasks import TaskSession
 from outlast.tasks.task import ACTIONS, TaskContext
 
-from ..crash.clerk import tamper
 from ..kit.desk import GOOD, Desk
+from ..kit.ledgers import change as tamper
 from ..kit.place import Place, reach
 
 FIELDS: dict[str, Any] = {name: value for name, value in GOOD.items() if name != "anchor"}

@@ -10,6 +10,7 @@ from outlast import AsyncOutlast, Outlast, Settings
 from outlast.errors import EmbeddedOnly, ValueRefused
 from outlast.worker.worker import Worker, WorkNote
 
+from ..kit import ledgers
 from ..kit.place import KNOBS, Place
 from ..ready import completed
 from .support import asks, fails_first, hears, on_a_loop, parent, sleeps, until, works
@@ -156,14 +157,9 @@ def test_what_is_refused_is_told_once_and_keeps_nobody_waiting(place: Place) -> 
 
 
 def damage(place: Place) -> None:
-    """Change an entry of the first run, from another process: a second SQLite library must not open the file here."""
-    code = (
-        "import sqlite3, sys\n"
-        "db = sqlite3.connect(sys.argv[1])\n"
-        "db.execute(\"UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE seq = 2 AND chain = 1\")\n"
-        "db.commit()\n"
-    )
-    completed(("-c", code, str(place.home / "default" / "outlast.db")), check=True)
+    """Change an entry of the first run."""
+    change = "UPDATE journal SET payload = CAST('{}' AS BLOB) WHERE seq = 2 AND chain = 1"
+    ledgers.change(place.home, change, rows=1)
 
 
 @pytest.mark.parametrize("given", [{"concurrency": 0}, {"concurrency": True}, {"drain": "soon"}])

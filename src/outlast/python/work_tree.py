@@ -45,11 +45,22 @@ class WorkTree(NamedTuple):
     @property
     def exists(self) -> bool:
         """Whether there is a home: hooks make none, so that they act only where somebody wanted them."""
-        return os.path.isdir(self.home)
+        return is_in_database() or os.path.isdir(self.home)
+
+    @property
+    def name(self) -> str:
+        """By which a command finds the home: its folder, or the URL of its database without a password."""
+        if not is_in_database():
+            return self.home
+        from outlast.home.place import without_password
+
+        return without_password(url_or(self.home))
 
     @property
     def finds_home(self) -> bool:
         """Whether a command that is run in the work tree finds the home by itself."""
+        if is_in_database():
+            return True
         found = repository.nearest(self.top, FOLDER)
         if os.path.isdir(found):
             return os.path.realpath(found) == os.path.realpath(self.home)
@@ -99,6 +110,16 @@ def can_be_handed_over(path: str) -> bool:
 def is_in_database() -> bool:
     """Whether the home that is named has its ledger in a database, which others may have written to."""
     return os.environ.get("OUTLAST_HOME", "").startswith(("postgresql://", "postgres://"))
+
+
+def url_or(home: str) -> str:
+    """What a home is opened by: the URL of its database where one is named, else its folder."""
+    return os.environ["OUTLAST_HOME"] if is_in_database() else home
+
+
+def may_have_ledger(home: str) -> bool:
+    """Whether anything may have been stored: there is a ledger, or it is in a database, which is not asked here."""
+    return is_in_database() or os.path.isfile(os.path.join(home, "default", "outlast.db"))
 
 
 def _home_of(folder: str) -> str:
@@ -162,18 +183,23 @@ def make_home(home: str) -> None:
         remember(home, "made")
 
 
+def make_folder_of(place: WorkTree) -> None:
+    """The folder beside a database, which is missing where that was never used; hooks note in it. Raises OSError."""
+    if is_in_database():
+        private.make_home(place.home)
+
+
 @contextmanager
 def opened(home: str, actor: str, *, busy_seconds: float = BUSY_SECONDS) -> Iterator[Executor]:
     """The home, for one short use; nothing runs here, so there is nothing to end. Raises OutlastError."""
     from outlast.home.caller import Caller
     from outlast.home.home import open_home
-    from outlast.home.place import DATABASES, check_name
+    from outlast.home.place import check_name
     from outlast.python.rooms import load_commands
     from outlast.runs.live import Executor, Live
 
     who = check_name("actor", actor)
-    named = os.environ.get("OUTLAST_HOME", "")
-    place = open_home(named if named.startswith(DATABASES) else home, store_options={"busy_seconds": busy_seconds})
+    place = open_home(url_or(home), store_options={"busy_seconds": busy_seconds})
     claims = set(filter(None, [os.environ.get("OUTLAST_CLAIM")]))
     try:
         caller = Caller(place, who, "default", tokens=claims, door="hook")

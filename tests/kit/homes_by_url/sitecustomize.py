@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 SERVER, TEMPLATE = "HOMES_BY_URL", "outlast_template"  # a URL with {} in the place of the database
-NOT_OURS = ("synchronous", "vfs", "busy_seconds")  # options of a file
+NOT_OURS = ("synchronous", "vfs")  # options of a file
 
 
 def prefix() -> str:
@@ -63,7 +63,16 @@ def _patch_store(store: ModuleType) -> None:
     store._open_server, store._by_url = opened, True
 
 
-PATCHES = {"outlast.home.place": _patch_place, "outlast.store": _patch_store}
+def _patch_work_tree(work_tree: ModuleType) -> None:
+    """Hooks look for a file before they open a home that is named by its folder; of a database they do not ask."""
+    work_tree.may_have_ledger, work_tree._by_url = lambda home: True, True
+
+
+PATCHES = {
+    "outlast.home.place": _patch_place,
+    "outlast.store": _patch_store,
+    "outlast.python.work_tree": _patch_work_tree,
+}
 
 
 class _Patched(Loader):

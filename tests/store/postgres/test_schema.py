@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from outlast.errors import StoreFailed, StoreForeign, StoreNewer
 from outlast.store import open as open_by_url
@@ -158,3 +159,25 @@ def test_a_run_appended_to_by_hand_is_found_by_others(open_store: Open) -> None:
     first.finish(first.put(hold, [some(1)]))
     assert second.version() != seen
     assert second.read(lambda look: len(look.journal_of(hold.run_key))) == 1
+
+
+def test_what_was_taken_from_a_schema_and_a_trigger_that_was_added_are_named(tmp_path: Path) -> None:
+    backend = PostgresSchema(tmp_path)
+    opened = backend.open()
+    try:
+        assert opened.check() == []
+        with psycopg.connect(backend.url, autocommit=True) as connection:
+            connection.execute(SQL("SET search_path TO {}").format(Identifier(schema_of(backend.tenant))))
+            connection.execute("DROP INDEX one_unfinished_run")
+            connection.execute("ALTER TABLE interrupts DISABLE TRIGGER touched")
+            connection.execute(
+                "CREATE TRIGGER sly BEFORE UPDATE ON journal"
+                " FOR EACH ROW EXECUTE FUNCTION suppress_redundant_updates_trigger()"
+            )
+        assert opened.check() == [
+            "index one_unfinished_run is missing",
+            "trigger touched of interrupts is missing",
+            "trigger sly is none of ours",
+        ]
+    finally:
+        opened.close()

@@ -21,7 +21,7 @@ from outlast.doors.hooks import install as installing
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, Client, HookEvent
 from outlast.errors import NotFound, SettingsInvalid
-from outlast.python.work_tree import check_home, make_home, work_tree_of
+from outlast.python.work_tree import check_home, make_home, may_have_ledger, url_or, work_tree_of
 from outlast.values.private import read_plain, write_file
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def install(call: Invocation, client: Client, user: bool, only_print: bool) -> i
     if not only_print and not user:
         _make_home(place.home)
     if call.json:
-        return _emit(found, home=place.home)
+        return _emit(found, home=place.name)
     if only_print:
         return _say_settings(found)
     say(f"{'added to' if found.changed else 'already in'} {found.file}: {', '.join(found.events)}")
-    say(f"handoffs are kept in {place.home}" if os.path.isdir(place.home) else _NO_HOME)
+    say(f"handoffs are kept in {place.name}" if place.exists else _NO_HOME)
     if client == "codex":
         say("Codex asks you to review new hooks once: /hooks in a session.")
     return SUCCEEDED
@@ -103,7 +103,7 @@ def status(call: Invocation) -> int:
     """
     place = _our_place()
     told = {
-        "home": place.home if place.exists else "",
+        "home": place.name if place.exists else "",
         "clients": [_listed(client, place, user) for client in CLIENTS for user in (False, True)],
         "sessions": _sessions(place),
         "waiting": len(_waiting(place.home)),
@@ -162,9 +162,9 @@ def _waiting(home: str) -> list[str]:
 
 def _revisions(place: WorkTree) -> list[dict[str, Any]]:
     """The last automatic revisions under the anchor of this place, the newest first."""
-    if not os.path.isfile(os.path.join(place.home, "default", "outlast.db")) or not _anchor(place):
+    if not may_have_ledger(place.home) or not _anchor(place):
         return []
-    with late.outlast.Outlast(place.home) as outlast:
+    with late.outlast.Outlast(url_or(place.home)) as outlast:
         try:
             events = outlast.handoff.history(_anchor(place))
         except NotFound:
@@ -201,7 +201,7 @@ def drain(call: Invocation) -> int:
                 late.leave.drain(place.home)
     left = len(spool.waiting(place.home))
     if call.json:
-        emit({"home": place.home, "drained": before - left, "waiting": left})
+        emit({"home": place.name, "drained": before - left, "waiting": left})
     else:
         say(f"{counted(before - left, 'event')} taken in, {left} left")
     return SUCCEEDED

@@ -16,14 +16,13 @@ from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
 from outlast.doors.hooks.sessions import agent
 from outlast.doors.hooks.spool import note, words_of
-from outlast.python.work_tree import WorkTree, is_in_database, why_unused, work_tree_of
+from outlast.python.work_tree import WorkTree, make_folder_of, may_have_ledger, why_unused, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
 STDIN_BYTES = 16 << 20
 UNUSED = """\
 Outlast: the home of this project (.outlast) is not used, and nothing of it is shown: {why}. \
 If it is the user's own, OUTLAST_HOME names it."""
-DATABASE = "default/outlast.db"
 START_SECONDS = 8.0  # a start that takes longer tells nothing
 
 
@@ -93,6 +92,7 @@ def _fired(call: Called) -> bytes:
     if why := why_unused(place.home):
         return answer(event.client, "start", UNUSED.format(why=why)) if event.kind == "start" else b""
     try:
+        make_folder_of(place)
         return _start(event, place) if event.kind == "start" else _noted(event, place.home)
     except Exception as error:
         note(place.home, f"{event.name} {event.kind}: {words_of(error)}")
@@ -122,8 +122,7 @@ def _start(event: HookEvent, place: WorkTree) -> bytes:
 
 def _may_tell(home: str) -> bool:
     """Whether anything was ever stored, or waits to be: else there is nothing to load and to look at."""
-    is_there = is_in_database() or os.path.exists(os.path.join(home, DATABASE))
-    return is_there or bool(spool.waiting(home)) or any(sessions.all_of(home))
+    return may_have_ledger(home) or bool(spool.waiting(home)) or any(sessions.all_of(home))
 
 
 def _looked_up(event: HookEvent, place: WorkTree, anchor: str) -> str:

@@ -80,7 +80,7 @@ def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[Hook
 
 def shown(recovered: Recovered, place: WorkTree, others: tuple[HookSession, ...] = ()) -> str:
     """What was handed over, as the agent reads it, within the tokens that a start may take."""
-    reach = () if place.finds_home else ("--home", place.home)
+    reach = () if place.finds_home else ("--home", place.name)
     beside = "\n".join(_beside(place, others))
     room = PROMPT_TOKENS - (tokens_of(beside) + 2 if beside else 0)
     told = prompt_or_headline(recovered, room, reach)
@@ -90,7 +90,7 @@ def shown(recovered: Recovered, place: WorkTree, others: tuple[HookSession, ...]
 def _beside(place: WorkTree, others: tuple[HookSession, ...]) -> Iterator[str]:
     """What the agent must know beside the handoff."""
     if not place.finds_home:
-        yield f"- Outlast commands need the home here: export OUTLAST_HOME={quote(place.home)}"
+        yield f"- Outlast commands need the home here: export OUTLAST_HOME={quote(place.name)}"
     for each in others[:3]:
         name = CLIENT_NAMES[each.event.client]
         yield f"- Another {name} session is open on the same work, in {quote(each.top)}."

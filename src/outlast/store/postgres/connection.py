@@ -201,11 +201,11 @@ def _silent_names() -> frozenset[str]:
     return frozenset(name for name, text in found if text.startswith(changes) and "RETURNING" not in text)
 
 
-def translate(error: DriverError, place: str) -> OutlastError:
+def translate(error: DriverError, place: str, busy_seconds: float = BUSY_SECONDS) -> OutlastError:
     """Our error for a driver's: the only place where they meet."""
     match error:
         case errors.LockNotAvailable() | errors.QueryCanceled():
-            return StoreBusy(place, BUSY_SECONDS)
+            return StoreBusy(place, busy_seconds)
         case errors.DiskFull() | errors.OutOfMemory():
             return DiskFull(place)
         case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():

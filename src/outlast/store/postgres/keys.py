@@ -24,7 +24,7 @@ class KeyTable:
         self._url, self.place = url, place_of(url, KEYS_SCHEMA)
         self._lock = threading.Lock()
         self._connection: Link | None = None
-        self._is_made = False
+        self._is_made = self._has_table = False
         self._sql = {name: numbered(text) for name, text in key_statements("postgres").items()}
 
     def add(self, row: KeyRow) -> None:
@@ -39,7 +39,7 @@ class KeyTable:
         return [KeyRow(*row) for row in self._run("all_keys")]
 
     def is_any(self) -> bool:
-        """Whether a key was ever made: its table is, and none is ever removed from it."""
+        """Whether a key was ever made: its schema is, and stays where somebody removed the table."""
         self._run("any_key")
         return self._is_made
 
@@ -76,11 +76,12 @@ class KeyTable:
 
     def _asked(self, name: str, values: Sequence[object], make: bool) -> list[Any]:
         connection = self._connected()
-        if not self._is_made:
+        if not self._has_table:
             if make:
                 self._make(connection)
-            self._is_made = bool(connection.execute(self._sql["find_keys"], (KEYS_SCHEMA,)).fetchone())
-        if not self._is_made:
+            found = connection.execute(self._sql["find_keys"], (KEYS_SCHEMA,)).fetchone()
+            self._is_made, self._has_table = found is not None, bool(found and found[0])
+        if not self._has_table:
             return []
         cursor = connection.execute(self._sql[name], tuple(values))
         return cursor.fetchall() if cursor.description else []

@@ -27,10 +27,10 @@ from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
 from outlast.store.postgres.pooler import refuse_lent
-from outlast.store.postgres.schema import lock_of, migrate, moving_of, nothing, schema_of
+from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, nothing, schema_of, tables
 from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
-from outlast.store.statements import migrations, newest_version
+from outlast.store.statements import newest_version
 
 if TYPE_CHECKING:
     pass
@@ -63,11 +63,13 @@ class PostgresStore:
         before: Callable[[], None] = nothing,
         make: Callable[[], object] = nothing,
     ) -> None:
-        """`busy_seconds`: no longer than that is waited for a server that is away; `is_moving`: it has no name yet.
+        """`busy_seconds`: no longer than that is waited for a server that is away, and for others who write;
+        `is_moving`: it has no name yet.
 
         `before` is called before a schema is made, which is not if it raises; `make` once it is there.
         """
         patience_seconds = min(patience_seconds, busy_seconds)
+        self._busy_seconds = busy_seconds if busy_seconds < PATIENCE_SECONDS else driver.BUSY_SECONDS
         self._url, self._tenant, self._schema, self._pid = url, tenant, schema_of(tenant), os.getpid()
         if is_moving:
             self._tenant, self._schema = "", moving_of(self._schema)
@@ -242,8 +244,7 @@ class PostgresStore:
         """What is wrong with the tables; the pages under them are the server's."""
         self._refuse_forked()
         with self._translated(), self._readers.connection() as connection:
-            found = {table for table, _ in connection.execute(self._sql["columns_of_schema"], (self._schema,))}
-        return [f"table {table} is missing" for table in _tables() if table not in found]
+            return differences(connection, self._schema, is_moving=not self._tenant)
 
     def room(self) -> DatabaseRoom:
         self._refuse_forked()
@@ -257,7 +258,7 @@ class PostgresStore:
     def vacuum(self) -> None:
         self._refuse_forked()
         with self._translated():
-            self._writer.vacuum(_tables())
+            self._writer.vacuum(tables())
 
     def close(self) -> None:
         if os.getpid() != self._pid:
@@ -295,10 +296,12 @@ class PostgresStore:
         migrate(connection, self._schema, self.place, tenant=self._tenant, before=self._before)
         if synced == "off":
             tx.do("SET synchronous_commit = on")  # what is told is on the disk
+        if self._busy_seconds < driver.BUSY_SECONDS:
+            tx.do(f"SET lock_timeout = {round(self._busy_seconds * 1000)}")
         return tx
 
     def translate(self, error: DriverError) -> OutlastError:
-        return driver.translate(error, self.place)
+        return driver.translate(error, self.place, self._busy_seconds)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -308,8 +311,3 @@ class PostgresStore:
             raise StoreBusy(self.place, self._readers.timeout) from error
         except DriverError as error:
             raise self.translate(error) from error
-
-
-def _tables() -> list[str]:
-    lines = "\n".join(text for _, text in migrations("postgres")).splitlines()
-    return [line.split()[2] for line in lines if line.startswith("CREATE TABLE ")]

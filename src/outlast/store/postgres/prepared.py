@@ -47,9 +47,11 @@ def roll_back(connection: Link, how: str = "ROLLBACK") -> None:
 
 
 def _answer_of(connection: Link) -> PGresult:
+    """What was answered, and committed: where that fails, it is told after the answer."""
     answers: list[PGresult] = connection.wait(execute(connection.pgconn))
-    if answers[0].status not in _DONE:
-        raise error_from_result(answers[0], encoding="utf-8")
+    for answer in answers:
+        if answer.status not in _DONE:
+            raise error_from_result(answer, encoding="utf-8")
     return answers[0]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from hashlib import sha256
 
 from psycopg import Error as DriverError
@@ -100,3 +101,33 @@ def _version(connection: Link, schema: str, place: str, known: int) -> int:
     if found > known:
         raise StoreNewer(place, found, known)
     return int(found)
+
+
+# -- what is there, beside what should be ------------------------------------------------------------
+
+_MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|TRIGGER) (\w+)(?: .* ON (\w+) FOR EACH)?", re.MULTILINE)
+_SEAL = "moved"  # a trigger of a home that was moved away
+
+
+def tables() -> list[str]:
+    """The names of a ledger's tables."""
+    return [name for kind, name, _ in sorted(_made()) if kind == "table"]
+
+
+@cache
+def _made() -> frozenset[tuple[str, str, str]]:
+    """Every table, index and trigger: its kind and name, and the table that a trigger is on."""
+    texts = "\n".join(text for _, text in migrations("postgres"))
+    return frozenset((kind.lower(), name, on) for kind, name, on in _MADE.findall(texts))
+
+
+def differences(connection: Link, schema: str, *, is_moving: bool = False) -> list[str]:
+    """What was taken away from a ledger, and the triggers that were added to it, in words.
+
+    While it is being made of another home its own triggers are switched off.
+    """
+    found = {tuple(row) for row in connection.execute(named_statements()["parts_of_schema"], (schema, schema))}
+    lost = sorted(part for part in _made() - found if not is_moving or part[0] != "trigger")
+    gone = [f"{kind} {name}{on and f' of {on}'} is missing" for kind, name, on in lost]
+    more = {name for kind, name, on in found - _made() if kind == "trigger" and name != _SEAL}
+    return gone + [f"trigger {name} is none of ours" for name in sorted(more)]

@@ -87,15 +87,19 @@ class PostgresReader(
 
         Numbers are given before the commit, so that a lower one may be committed later. Where one is missing, whoever
         was given it is waited for: until all transactions that were under way when that was first seen are over. What
-        is missing then was rolled back, or removed.
+        is missing then was rolled back, or removed. Before a row that keeps a number (`keep_number`) nothing is.
         """
         begun, unbegun = self._one("snapshot_ends")
         settled = after
         for (number,) in self._all("entry_numbers", after, limit):
-            if number != settled + 1 and self.gaps.setdefault(number, unbegun) > begun:
+            if number != settled + 1 and self._is_waited_for(number, begun, unbegun):
                 break
             settled = number
         return settled
+
+    def _is_waited_for(self, number: int, begun: int, unbegun: int) -> bool:
+        """Whether an entry may still come before this one, where one is missing."""
+        return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
 class PostgresTransaction(
@@ -112,9 +116,6 @@ class PostgresTransaction(
     PostgresReader,
 ):
     """Lookups and writes inside one open transaction."""
-
-    def keep_number(self, highest: int) -> None:
-        """A sequence never goes back."""
 
     def __init__(
         self, connection: Link, sql: dict[str, str], lock: int, place: str, channel: str = "", marked: str = MARKED

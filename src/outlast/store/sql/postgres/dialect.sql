@@ -95,6 +95,15 @@ UPDATE schema_version SET version = ?
 -- name: columns_of_schema
 SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = ? ORDER BY table_name, column_name
 
+-- name: parts_of_schema
+-- Tables, indexes, and the triggers that are not switched off, each with the table that it is on.
+SELECT CASE c.relkind WHEN 'r' THEN 'table' ELSE 'index' END, c.relname, ''
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind IN ('r', 'i')
+UNION ALL
+SELECT 'trigger', t.tgname, c.relname
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ? AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+
 -- name: size_of_schema
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ? AND c.relkind = 'r'
@@ -185,3 +194,14 @@ SELECT last FROM counters WHERE name = 'workspace_shown'
 
 -- name: highest_entry
 SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('journal', 'key')::regclass), 0)
+
+-- Readers who ask how far all is told ask for the highest number that is there: a row of no chain keeps that of a newest
+-- entry that was removed.
+
+-- name: keep_number
+INSERT INTO journal (key, chain, seq, header, hash)
+SELECT kept.key, 0, kept.key, '\x7b7d'::bytea, decode(repeat('00', 32), 'hex') FROM (SELECT ?::bigint AS key) AS kept
+WHERE kept.key > (SELECT coalesce(max(key), 0) FROM journal)
+
+-- name: drop_kept_numbers
+DELETE FROM journal WHERE chain = 0 AND key < (SELECT max(key) FROM journal)

@@ -1,5 +1,7 @@
 -- name: find_keys
-SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = 'keys'
+-- A row where a key was ever made, and whether their table is still there.
+SELECT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid AND relname = 'keys')
+FROM pg_namespace WHERE nspname = ?
 
 -- name: make_keys
 -- In a schema of its own: who may ask, of every tenant.
