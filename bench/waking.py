@@ -54,6 +54,14 @@ def asks(run: Run, name: str) -> int:
 def works(run: Run, name: str) -> int:
     return begin(name)
 
+@step
+def small(number: int) -> str:
+    return "x" * 300
+
+@flow
+def steps(run: Run, count: int) -> int:
+    return len([small(number) for number in range(count)])
+
 @flow
 def dies(run: Run, name: str) -> int:
     begin(f"{name}-{os.getpid()}")
@@ -87,7 +95,7 @@ class Place:
         with subprocess.Popen(
             words, cwd=self.folder, env=around, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as started:
-            self._until(lambda: len(self.outlast.workers()) > 0)
+            self.until(lambda: len(self.outlast.workers()) > 0)
             try:
                 yield started
             finally:
@@ -96,8 +104,8 @@ class Place:
     def answered(self, number: int) -> float:
         name = f"answered-{number}"
         run_id = self.queue.start(self.flows.asks, name, task=name).run_id
-        (wait,) = self._until(lambda: self.outlast.interrupts(run_id))
-        self._until(lambda: self.outlast.get(run_id).status == "waiting")
+        (wait,) = self.until(lambda: self.outlast.interrupts(run_id))
+        self.until(lambda: self.outlast.get(run_id).status == "waiting")
         self.outlast.answer(wait.id, {"approved": True})
         return self._since(time.monotonic_ns(), name)
 
@@ -112,9 +120,9 @@ class Place:
         name = f"died-{number}"
         with self.worker():
             self.queue.start(self.flows.dies, name, task=name)
-            (first,) = self._until(lambda: [*self.folder.glob(f"{name}-*")])
+            (first,) = self.until(lambda: [*self.folder.glob(f"{name}-*")])
             with self.worker():
-                self._until(lambda: len(self.outlast.workers()) > 1)
+                self.until(lambda: len(self.outlast.workers()) > 1)
                 (self.folder / "killed").touch()
                 os.kill(int(first.name.rpartition("-")[2]), signal.SIGKILL)
                 return self._since(time.monotonic_ns(), name)
@@ -138,10 +146,10 @@ class Place:
         return median(walls), median(cpus)
 
     def _since(self, began: int, name: str) -> float:
-        self._until(lambda: (self.folder / name).exists() and (self.folder / name).read_text())
+        self.until(lambda: (self.folder / name).exists() and (self.folder / name).read_text())
         return (int((self.folder / name).read_text()) - began) / 1e6
 
-    def _until(self, found: Callable[[], T]) -> T:
+    def until(self, found: Callable[[], T]) -> T:
         limit = time.monotonic() + SECONDS
         while not (now := found()):
             assert time.monotonic() < limit, "it did not happen"

@@ -441,7 +441,7 @@ def test_outside_of_git_files_are_kept_from_here(cli: "Cli", tmp_path: Path) -> 
     assert repo("recover", "p", cwd=plain).code == 0
 
 
-def test_anchors_complete_like_runs_do(repo: Repository) -> None:
+def test_anchors_complete_like_runs_do(repo: Repository, tmp_path_factory: pytest.TempPathFactory) -> None:
     repo.store("alpha")
     repo.store("beta")
 
@@ -455,7 +455,7 @@ def test_anchors_complete_like_runs_do(repo: Repository) -> None:
     assert offered("handoff", "settle", "al") == ["alpha"]
     assert offered("handoff", "re") == ["recover", "renew"]
     home = str(repo.folder / ".outlast")
-    elsewhere = repo.folder.parent
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert offered("handoff", "show", "b", cwd=elsewhere) == []
     assert offered("--home", home, "handoff", "show", "b", cwd=elsewhere) == ["beta"]
 

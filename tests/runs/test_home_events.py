@@ -8,6 +8,8 @@ import pytest
 from outlast import Outlast, Run, flow, step
 from outlast.errors import EventAhead, NameInvalid, ValueRefused
 
+from ..kit import ledgers
+
 
 @step
 def double(number: int) -> int:
@@ -126,10 +128,8 @@ def test_who_follows_is_told_everything_once_while_others_write(outlast: Outlast
 
 def test_an_entry_that_cannot_be_read_keeps_no_other_from_being_told(outlast: Outlast) -> None:
     broken, sound = outlast.run(doubling, 1).run_id, outlast.run(doubling, 2).run_id
-    key = outlast._row(broken).key
-    outlast._home.store.write(
-        lambda tx: tx.do("UPDATE journal SET header = x'00' WHERE chain = ? AND seq = 2", (key,))  # type: ignore[attr-defined]
-    )
+    change = f"UPDATE journal SET header = CAST('?' AS BLOB) WHERE chain = {outlast._row(broken).key} AND seq = 2"
+    ledgers.change(outlast.home, change, rows=1)
     told = [(each.event.run_id, each.event.seq) for each in outlast.all_events(after=0).items]
     assert (broken, 2) not in told
     assert set(of_run(outlast, sound)) <= set(told)

@@ -10,6 +10,7 @@ import pytest
 from outlast import NOT_DONE, UNKNOWN, Run, effect, flow, inject, step
 from outlast.errors import Contested, NameInvalid, RunFinished
 
+from ..kit.ledgers import move_folder
 from ..kit.place import KNOBS, Place, ran, reach
 
 
@@ -296,11 +297,11 @@ def test_code_that_does_the_same_is_no_change(place: Place, text: str) -> None:
 def test_a_moved_folder_is_no_change(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
     interrupted(place)
     elsewhere = tmp_path_factory.mktemp("moved") / "project"
-    place.folder.rename(elsewhere)
+    move_folder(place.folder, elsewhere)
     try:
         assert _python(place, "report.py", cwd=elsewhere).stdout == "kelp1 trusted []\n"
     finally:
-        elsewhere.rename(place.folder)
+        move_folder(elsewhere, place.folder)
 
 
 @flow
