@@ -16,7 +16,7 @@ from outlast.doors.http.openapi import described
 from outlast.home.keys import ROLES
 from outlast.operations.operation import WHOSE, Operation, sentence_of
 from outlast.python.handoffs import Handoffs
-from outlast.python.schedules import Schedules
+from outlast.python.queues import Schedules
 from outlast.python.sessions import Sessions
 from outlast.python.tasks import Tasks, TaskSession
 from outlast.python.workspace import Workspace

@@ -62,7 +62,7 @@ call = next(each for each in app.CALLS if each.name == old.name)
 decoded = bodies.decode(b'{"kind": "note", "text": "x", "mood": "glad"}', call.body)
 schema = openapi.described()["components"]["schemas"]["MakeRecord"]["properties"]["mood"]
 tool = next(each for each in Served(None, None, ()).tools if each.name == old.name)
-from outlast.doors.cli import declared as of_commands
+from outlast.doors.cli import invocation as of_commands
 from outlast.operations.options import as_text
 of_commands._table = lambda: json.loads(as_text())
 from outlast.doors.cli.workspace.records import record as command

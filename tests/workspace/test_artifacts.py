@@ -39,7 +39,7 @@ from outlast.errors import (
     ValueRefused,
 )
 from outlast.store.nouns.workspace import WorkspaceWriter
-from outlast.workspace import entry, save
+from outlast.workspace import artifact, entry
 from outlast.workspace.artifact import Artifact, ArtifactPlace, parse_ref
 from outlast.workspace.content import media_type_of
 
@@ -935,7 +935,7 @@ def test_a_save_that_an_edit_put_in_front_is_not_taken_for_another(place: Home) 
 def test_a_write_that_was_stopped_until_its_content_was_swept_says_so_and_saves_nothing(
     place: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = save.stage
+    stage = artifact.stage
 
     def stopped_meanwhile(*given: Any) -> Any:
         taken = stage(*given)
@@ -944,7 +944,7 @@ def test_a_write_that_was_stopped_until_its_content_was_swept_says_so_and_saves_
             place.outlast.gc(dry_run=False)
         return taken
 
-    monkeypatch.setattr(save, "stage", stopped_meanwhile)
+    monkeypatch.setattr(artifact, "stage", stopped_meanwhile)
     with pytest.raises(Exception, match="save it again"):
         place.outlast.workspace.save("x", LONG)
     assert place.outlast.workspace.list() == []

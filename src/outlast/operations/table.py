@@ -5,7 +5,6 @@ from __future__ import annotations
 from outlast.operations import handoffs as handoffs
 from outlast.operations import queues as queues
 from outlast.operations import runs as runs
-from outlast.operations import sessions as sessions
 from outlast.operations import tasks as tasks
 from outlast.operations import workspace as workspace
 from outlast.operations.operation import OPERATIONS as OPERATIONS

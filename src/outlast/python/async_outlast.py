@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from outlast.home.caller import Acceptance, Caller
     from outlast.home.place import FoundHome
     from outlast.python import handoffs as late_handoffs
-    from outlast.python import schedules as late_schedules
+    from outlast.python import queues as late_queues
     from outlast.python import sessions as late_sessions
     from outlast.python import tasks as late_tasks
     from outlast.python import workspace as late_workspace
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import AsyncHandoffs
+    from outlast.python.queues import AsyncSchedules, Worker
     from outlast.python.run import AsyncRun
-    from outlast.python.schedules import AsyncSchedules
     from outlast.python.sessions import AsyncSessions
     from outlast.python.tasks import AsyncTasks
-    from outlast.python.worker import Worker
     from outlast.python.workspace import AsyncWorkspace
     from outlast.runs.claim import RunClaim
     from outlast.runs.home_events import HomeEvent
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from outlast.runs.waits.interrupt import Interrupt
 else:
     late_handoffs = late("outlast.python.handoffs")
-    late_schedules = late("outlast.python.schedules")
+    late_queues = late("outlast.python.queues")
     late_sessions = late("outlast.python.sessions")
     late_tasks = late("outlast.python.tasks")
     late_workspace = late("outlast.python.workspace")
@@ -99,7 +98,7 @@ class AsyncOutlast:
     @property
     def schedules(self) -> AsyncSchedules:
         """Flows that workers run at certain times; each call is awaited."""
-        return late_schedules.AsyncSchedules(self.blocking.schedules)
+        return late_queues.AsyncSchedules(self.blocking.schedules)
 
     @property
     def tasks(self) -> AsyncTasks:
@@ -417,7 +416,7 @@ class AsyncOutlast:
         drain: float | str | None = None,
     ) -> Worker:
         """See Outlast.worker; for `async with`. Async flows run on this loop, plain ones in threads."""
-        from outlast.python.worker import make_worker
+        from outlast.python.queues import make_worker
 
         loop = asyncio.get_running_loop()
         return make_worker(self.blocking, flows, concurrency, drain, queues=tuple(queues), loop=loop)

@@ -34,7 +34,7 @@ from outlast.handoffs.handoff import (
     Settlement,
     Standing,
 )
-from outlast.handoffs.list import contested_ones, list_handoffs, list_stored
+from outlast.handoffs.list import contested_ones, left_by_runs, list_handoffs, list_stored
 from outlast.handoffs.musts import is_pattern
 from outlast.handoffs.observer import observer_of, refused, root_of
 from outlast.handoffs.recover import claim, recover, renew
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from outlast.care.travel.handoff import BundleArrived, Bundled
     from outlast.handoffs.compose import StepHandoff
     from outlast.handoffs.difference import Applied, Difference
-    from outlast.handoffs.outline import RunLeft
+    from outlast.handoffs.list import RunLeft
     from outlast.ledger.verdict import Reason
     from outlast.runs.live import Executor
 
@@ -339,7 +339,7 @@ class Handoffs:
 
     def _left_by_runs(self, limit: int, before: str = "") -> tuple[list[RunLeft], int]:
         """What unfinished runs left, a line each, and how many tasks are unfinished."""
-        return rooms.outline.left_by_runs(self._executor, self._scope(None, None), limit, before)
+        return left_by_runs(self._executor, self._scope(None, None), limit, before)
 
     def _stored(self, standing: Standing | None, limit: int, before: str | None) -> list[Listed]:
         """The newest handoffs that somebody stored and that stand so."""

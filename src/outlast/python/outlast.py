@@ -24,11 +24,10 @@ if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something
     from outlast.home.place import FoundHome
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Handoffs
+    from outlast.python.queues import Schedules, Worker
     from outlast.python.run import Run
-    from outlast.python.schedules import Schedules
     from outlast.python.sessions import Sessions
     from outlast.python.tasks import Tasks
-    from outlast.python.worker import Worker
     from outlast.python.workspace import Workspace
     from outlast.runs.claim import RunClaim
     from outlast.runs.home_events import HomeEvent
@@ -58,7 +57,7 @@ class Outlast(Shared):
     @property
     def schedules(self) -> Schedules:
         """Flows that workers run at certain times: add, list, pause, resume, remove, trigger."""
-        from outlast.python.schedules import Schedules
+        from outlast.python.queues import Schedules
 
         return Schedules(self._executor)
 
@@ -363,7 +362,7 @@ class Outlast(Shared):
         `concurrency` (8) runs at once, each in a thread. When the block ends they end their steps within `drain`
         (30 s), and go on where somebody works.
         """
-        from outlast.python.worker import make_worker
+        from outlast.python.queues import make_worker
 
         return make_worker(self, flows, concurrency, drain, queues=tuple(queues))
 

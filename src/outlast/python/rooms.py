@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from outlast.handoffs import compose as compose
     from outlast.handoffs import difference as difference
     from outlast.handoffs import lint as lint
-    from outlast.handoffs import outline as outline
     from outlast.handoffs import store as store
     from outlast.home import caller as caller
     from outlast.home import claimer as claimer
@@ -72,7 +71,7 @@ _PLACES = {
     "outlast.care.travel": "export_run handoff import_run",
     "outlast.commands": "logs mirror mirrors room",
     "outlast.flows.yaml": "flow",
-    "outlast.handoffs": "carry compose difference lint outline store",
+    "outlast.handoffs": "carry compose difference lint store",
     "outlast.home": "caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """

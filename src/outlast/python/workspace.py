@@ -21,15 +21,13 @@ from outlast.workspace import artifact as artifacts
 from outlast.workspace import checkpoint as checkpoints
 from outlast.workspace import link as links
 from outlast.workspace import record as records
-from outlast.workspace import save as saves
 from outlast.workspace import why as evidence
-from outlast.workspace.artifact import Artifact
+from outlast.workspace.artifact import Artifact, ArtifactDraft
 from outlast.workspace.checkpoint import Checkpoint, CheckpointDiff
 from outlast.workspace.content import Given
 from outlast.workspace.link import Link, LinkFields
 from outlast.workspace.recall import recall as recalling
 from outlast.workspace.record import Record, RecordFields, check_kind, drafts, record_many
-from outlast.workspace.save import ArtifactDraft
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,8 +67,8 @@ class Workspace:
         tags and source stay as they are. Raises NameInvalid, ValueRefused, OperationConflict, DiskFull.
         """
         who = self._who(actor)
-        given = saves.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
-        return saves.save(self._caller, given, content, operation_id)
+        given = artifacts.draft(self._scope(scope), name, content, media_type, summary, tags, source, who)
+        return artifacts.save(self._caller, given, content, operation_id)
 
     def _save_from_command(self, told: str, name: str, content: Given, **said: Any) -> Artifact | None:
         """Save content as a step's command does that was told this: seen with the step's receipt, or never.
@@ -81,7 +79,7 @@ class Workspace:
         def given(run: RunRow) -> ArtifactDraft:
             actor = run.actor if said["actor"] is None else check_name("actor", said["actor"])
             kind, summary, tags, source = said["media_type"], said["summary"], said["tags"], said["source"]
-            return saves.draft(run.scope, name, content, kind, summary, tags, source, actor)
+            return artifacts.draft(run.scope, name, content, kind, summary, tags, source, actor)
 
         return save_from_command(self._caller, told, given, content, said["operation_id"])
 
@@ -93,7 +91,7 @@ class Workspace:
         told = {"media_type": None, "summary": "", "tags": (), "source": None} | said
         scope = self._scope(told.pop("scope", None))
         kind, summary, tags, source = told["media_type"], told["summary"], told["tags"], told["source"]
-        saves.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
+        artifacts.draft(scope, name, b"", kind, summary, tags, source, self._who(None))
         return self._caller.home.blobs.intake()
 
     def get(self, ref: str, *, scope: str | None = None) -> Artifact:
@@ -361,7 +359,7 @@ class RunWorkspace:
         """Save content under a name, as `outlast.workspace.save` does. Raises NameInvalid, ValueRefused."""
 
         def given(run: RunRow) -> ArtifactDraft:
-            return saves.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
+            return artifacts.draft(run.scope, name, content, media_type, summary, tags, source, run.actor)
 
         return save_from_run(self._execution, self._frame(), given, content)
 

@@ -21,7 +21,7 @@ from outlast.commands.logs import CommandLog
 from outlast.errors import IntegrityBroken, ReplyInvalid, RunFinished, RunHeld, ServerUnreachable
 from outlast.operations.table import OPERATIONS
 from outlast.python.outlast import acceptance_of, taken_because
-from outlast.python.schedules import Schedules
+from outlast.python.queues import Schedules
 from outlast.remote.calls import Given, from_operations, outcome_of, reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
 from outlast.runs.home_events import HomeEvent

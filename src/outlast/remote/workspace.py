@@ -23,11 +23,10 @@ from outlast.sessions.session import number
 from outlast.values.tokens import TokensOf, counter
 from outlast.workspace import checkpoint, link
 from outlast.workspace import record as records
-from outlast.workspace.artifact import Artifact
+from outlast.workspace.artifact import Artifact, draft
 from outlast.workspace.content import pieces_of, stream_of
 from outlast.workspace.recall import recall as recalling
 from outlast.workspace.recall.pack import ContextPack, line_of
-from outlast.workspace.save import draft
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

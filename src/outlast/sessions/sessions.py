@@ -30,8 +30,7 @@ from outlast.sessions.session import (
     window_of,
 )
 from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
-from outlast.values.codec import decode, encode
-from outlast.values.rows import value_of
+from outlast.values.codec import decode, encode, value_of
 from outlast.values.tokens import counter
 
 if TYPE_CHECKING:

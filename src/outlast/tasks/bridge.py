@@ -48,8 +48,7 @@ from outlast.runs.look import record_now
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.tasks.task import Task, TaskCompleted, TaskEvent, TaskPaused, TaskResumed
-from outlast.values.codec import decode, encode, pack_json
-from outlast.values.rows import value_of
+from outlast.values.codec import decode, encode, pack_json, value_of
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

@@ -5,6 +5,8 @@ silent change: a tuple that would come back as a list, a NaN that would come bac
 object are refused with the path of the value and what to do instead.
 
 And digests of bytes, one hash everywhere: SHA-256, in hex; identities use its first 128 bits.
+
+And what a row of the store says, as the value that callers get: one rule for what each column means.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import datetime
+from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_origin
 
 import msgspec
 
+from outlast.clock import moment
 from outlast.errors import ValueRefused
 from outlast.values.late import late
 
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 else:
     dataclasses = late("dataclasses")
     hashlib = late("hashlib")
+
 
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
 INJECT = "pass live objects by inject(…); steps take and return values"
@@ -279,3 +285,28 @@ def jsonable(value: Any) -> Any:
 def doubled(names: Iterable[str]) -> str | None:
     """The first of the names that is there twice."""
     return next((name for name, times in Counter(names).items() if times > 1), None)
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def value_of(kind: type[S], row: Any, **given: Any) -> S:
+    """A value with what its row says of each field: a moment as one, JSON read. `given`: what is said otherwise."""
+    said = {name: read(getattr(row, name)) for name, read in _readers(kind, row._fields) if name not in given}
+    return kind(**said, **given)
+
+
+@cache
+def _readers(kind: type[msgspec.Struct], columns: tuple[str, ...]) -> list[tuple[str, Callable[[Any], Any]]]:
+    """How each field that a row has a column for is read from it."""
+    return [(each.name, _reader(each.type)) for each in msgspec.structs.fields(kind) if each.name in columns]
+
+
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    if kind in (datetime, datetime | None):
+        return moment
+    if kind is bool:
+        return bool
+    if kind in (str, int) or get_origin(kind) is Literal:
+        return lambda value: value
+    return lambda text: msgspec.convert(decode(text), kind)

@@ -16,9 +16,8 @@ from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
-from outlast.values.codec import encode
+from outlast.values.codec import encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
-from outlast.values.rows import value_of
 from outlast.workspace import refs as refs_of
 from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 

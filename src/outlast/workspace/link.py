@@ -11,9 +11,8 @@ from outlast.home import caller as operations
 from outlast.home.caller import Repeatable
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
-from outlast.values.codec import encode
+from outlast.values.codec import encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
-from outlast.values.rows import value_of
 from outlast.workspace import refs
 from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
 

@@ -19,9 +19,8 @@ from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
-from outlast.values.codec import decode, encode
+from outlast.values.codec import decode, encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
-from outlast.values.rows import value_of
 from outlast.workspace import refs
 from outlast.workspace.entry import (
     SUMMARY_LENGTH,

@@ -112,7 +112,7 @@ SECTIONS: Sections = {
         "limit": ("queues:limit", "Limits that steps share over all runs, such as an API."),
         "workers": ("queues:workers", "Who is at work: what each runs, of which flows."),
         "schedule": ("queues:schedule", "Flows that workers run at certain times."),
-        "work": ("work:work", "Go on with every run that can, until stopped."),
+        "work": ("queues:work", "Go on with every run that can, until stopped."),
         "serve": ("serve:serve", "The same calls over HTTP, for other machines and languages."),
         "console": ("serve:console", "Look at this home, and answer what waits, in a browser."),
         "notify": ("notify:notify", "Who is told when something waits, fails or has ended."),

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.declared import option_of
 from outlast.doors.cli.group import cli
-from outlast.doors.cli.invocation import Invocation, command
+from outlast.doors.cli.invocation import Invocation, command, option_of
 from outlast.doors.cli.render import RAW, content_in, emit, fit
 from outlast.errors import HandoffNotFound, OutlastError
 

@@ -20,8 +20,8 @@ from outlast.doors.cli import late
 from outlast.doors.cli.exits import INTERRUPTED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
+from outlast.doors.cli.queues import OUTLAST, engine_options, settings_of
 from outlast.doors.cli.render import at, emit, note, say, say_all, table
-from outlast.doors.cli.work import OUTLAST, engine_options, settings_of
 from outlast.doors.mcp import require
 from outlast.errors import ExtraMissing, NameInvalid
 

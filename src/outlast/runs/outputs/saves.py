@@ -40,16 +40,14 @@ if TYPE_CHECKING:
     from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
     from outlast.workspace import artifact as artifacts
-    from outlast.workspace import entry, save
-    from outlast.workspace.artifact import Artifact
+    from outlast.workspace import entry
+    from outlast.workspace.artifact import AddedArtifact, Artifact, ArtifactDraft
     from outlast.workspace.content import Given
     from outlast.workspace.entry import ArtifactSource
     from outlast.workspace.recall import search
-    from outlast.workspace.save import AddedArtifact, ArtifactDraft
 else:
     artifacts = late("outlast.workspace.artifact")
     entry = late("outlast.workspace.entry")
-    save = late("outlast.workspace.save")
     search = late("outlast.workspace.recall.search")
     replay_execution = late("outlast.runs.replay.execution")
 
@@ -182,7 +180,7 @@ def save_from_run(
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> tuple[AddedArtifact, dict[str, Any]]:
-        added = save.add(caller, tx, draft, taken)
+        added = artifacts.add(caller, tx, draft, taken)
         return added, about(added.row)
 
     added = remember(execution, call, work)
@@ -224,7 +222,7 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
 def _staged(execution: Execution, draft: ArtifactDraft, content: Given) -> TakenContent:
     """Content that cannot be kept because the disk fails ends the run here; it is not the flow that failed."""
     try:
-        return save.stage(execution.executor.home, draft, content)
+        return artifacts.stage(execution.executor.home, draft, content)
     except Unavailable as error:
         execution.writer.sever(error)
 
@@ -236,7 +234,7 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
     taken = _staged(execution, draft, content)
 
     def work(tx: Writing) -> AddedArtifact:
-        return save.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
+        return artifacts.add(caller, tx, draft, taken, execution.hold.epoch, own=kept_by(attempt).artifacts)
 
     added = write_in_step(execution, work)
     fresh = WorkspaceKeys(artifacts=(added.row.key,)) if added.is_new else NOTHING
@@ -293,8 +291,8 @@ def save_from_command(
         return None
     draft = given(run_row(caller.home, place.run))
     _refuse_over(place, draft.name)
-    taken = save.stage(caller.home, draft, content)
-    operation = save.operation_of(draft, taken, operation_id)
+    taken = artifacts.stage(caller.home, draft, content)
+    operation = artifacts.operation_of(draft, taken, operation_id)
     source = entry.ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
     own = [*_noted(Path(place.file))]
 
@@ -304,9 +302,9 @@ def save_from_command(
             raise LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
-            return save.AddedArtifact(save.row_again(tx, int(before)), is_new=False)
+            return artifacts.AddedArtifact(artifacts.row_again(tx, int(before)), is_new=False)
         keys = [saved.key for saved in own]
-        return save.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
+        return artifacts.add(caller, tx, draft._replace(source=source), taken, place.epoch, own=keys)
 
     added = caller.home.store.write(work)
     _note(place, draft.name, SaveNote(added.row.key, added.is_new, operation.id or "", operation.print))
@@ -359,7 +357,7 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
             attempt.saved = (*attempt.saved, about(row))
             if saved.operation:
                 now = execution.executor.home.clock.now()
-                done = Answered(saved.operation, save.OPERATION, saved.print, str(saved.key), now)
+                done = Answered(saved.operation, artifacts.OPERATION, saved.print, str(saved.key), now)
                 attempt.operations = (*attempt.operations, done)
 
 
