@@ -35,11 +35,7 @@ def audit(call: Invocation, target: str) -> int:
     one, looked at in its records. Nothing of it is run.
     """
     found = _audit(call, target)
-    if call.json:
-        emit(found)
-    else:
-        _say(found)
-    return SUCCEEDED if found.passed else REFUSED
+    return call.tell_or_say(found, lambda: _say(found), code=SUCCEEDED if found.passed else REFUSED)
 
 
 def _audit(call: Invocation, target: str) -> Audit:

@@ -177,11 +177,7 @@ def backup(call: Invocation, file: str, mirror: bool) -> int:
     FILE may be a folder [here]; the name is then made of the home. A file that is there is never replaced.
     """
     done = late.backups.backup(call.home, file, mirror=mirror, progress=_backup_progress)
-    if call.json:
-        emit(done)
-    else:
-        _say_backup(call, done)
-    return FAILED if done.damaged else SUCCEEDED
+    return call.tell_or_say(done, lambda: _say_backup(call, done), code=FAILED if done.damaged else SUCCEEDED)
 
 
 def _say_backup(call: Invocation, done: BackedUp) -> None:
@@ -296,22 +292,11 @@ def verify(call: Invocation, run_id: str | None) -> int:
     if call.json:
         call.tell(found)
         return SUCCEEDED if found.ok else FAILED
-    parts = [counted(found.runs, "run"), counted(found.entries, "journal record"), counted(found.blobs, "blob")]
-    if found.handoffs:
-        parts.insert(1, counted(found.handoffs, "handoff"))
-    if found.sessions:
-        parts.insert(-1, counted(found.sessions, "session"))
-    if found.tasks:
-        parts.insert(-1, counted(found.tasks, "task"))
-    if found.artifacts:
-        parts.insert(-1, counted(found.artifacts, "artifact"))
-    if found.checkpoints:
-        parts.insert(-1, counted(found.checkpoints, "checkpoint"))
-    if found.records:
-        parts.insert(-1, counted(found.records, "record"))
-    if found.links:
-        parts.insert(-1, counted(found.links, "link"))
-    checked = f"{', '.join(parts)} checked"
+    nouns = ("session", "task", "artifact", "checkpoint", "record", "link")  # told of where there are some
+    others = [counted(number, noun) for noun in nouns if (number := getattr(found, f"{noun}s"))]
+    handoffs = [counted(found.handoffs, "handoff")] if found.handoffs else []
+    parts = (counted(found.runs, "run"), *handoffs, counted(found.entries, "journal record"), *others)
+    checked = f"{', '.join(parts)}, {counted(found.blobs, 'blob')} checked"
     if found.ok:
         say(f"ok: {checked}; all are as they were stored", "green")
         _say_files(found.files, found.outputs)

@@ -106,16 +106,12 @@ def status(call: Invocation) -> int:
         "home": place.name if place.exists else "",
         "clients": [_listed(client, place, user) for client in CLIENTS for user in (False, True)],
         "sessions": _sessions(place),
-        "waiting": len(_waiting(place.home)),
+        "waiting": len(spool.waiting(place.home)),
         "anchor": _anchor(place),
         "revisions": _revisions(place),
         "log": _log(place.home),
     }
-    if call.json:
-        emit(told)
-    else:
-        _say_status(told)
-    return SUCCEEDED
+    return call.tell_or_say(told, lambda: _say_status(told))
 
 
 def _say_status(told: dict[str, Any]) -> None:
@@ -154,10 +150,6 @@ def _sessions(place: WorkTree) -> list[dict[str, Any]]:
 
 def _anchor(place: WorkTree) -> str:
     return HookEvent("claude", "start", task=os.environ.get("OUTLAST_TASK", "")).anchor_on(place.branch)
-
-
-def _waiting(home: str) -> list[str]:
-    return spool.waiting(home)
 
 
 def _revisions(place: WorkTree) -> list[dict[str, Any]]:
@@ -200,11 +192,8 @@ def drain(call: Invocation) -> int:
             if granted:
                 late.leave.drain(place.home)
     left = len(spool.waiting(place.home))
-    if call.json:
-        emit({"home": place.name, "drained": before - left, "waiting": left})
-    else:
-        say(f"{counted(before - left, 'event')} taken in, {left} left")
-    return SUCCEEDED
+    told = {"home": place.name, "drained": before - left, "waiting": left}
+    return call.tell_line(told, f"{counted(before - left, 'event')} taken in, {left} left")
 
 
 def _here() -> WorkTree:

@@ -224,13 +224,17 @@ class Invocation:
             say(instead)
         return 0
 
-    def tell_line(self, answer: Any, line: str) -> int:
+    def tell_line(self, answer: Any, line: str, style: str = "") -> int:
         """The answer, as JSON or in this line. Gives the exit code."""
+        return self.tell_or_say(answer, lambda: say(line, style))
+
+    def tell_or_say(self, answer: Any, say_it: Callable[[], object], *, code: int = 0, **beside: Any) -> int:
+        """The answer as JSON, with what is told beside it, or said to people. Gives the exit code."""
         if self.json:
-            self.tell(answer)
+            self.tell(answer, **beside)
         else:
-            say(line)
-        return 0
+            say_it()
+        return code
 
     def ready(self, found: Any) -> Any:
         """What was recovered, or of a task: every command in it ready to be copied, also by who is elsewhere."""

@@ -19,7 +19,7 @@ import click
 from outlast.doors.cli import late
 from outlast.doors.cli.group import cli
 from outlast.doors.cli.invocation import Invocation, command, option_of
-from outlast.doors.cli.render import RAW, content_in, emit, fit
+from outlast.doors.cli.render import RAW, content_in, fit
 from outlast.errors import HandoffNotFound, OutlastError
 
 if TYPE_CHECKING:
@@ -53,11 +53,8 @@ def completion(call: Invocation, shell: str) -> int:
     # bash's own asks for its version, and prints
     script = late.shell_completion.ShellComplete.source(made(cli, {}, "outlast", VARIABLE))
     install = INSTALL[shell]
-    if call.json:
-        emit({"shell": shell, "install": install, "script": script})
-    else:
-        click.echo(f"# To install it, once: {install}\n{script}")
-    return 0
+    told = {"shell": shell, "install": install, "script": script}
+    return call.tell_or_say(told, lambda: click.echo(f"# To install it, once: {install}\n{script}"))
 
 
 # -- what is offered -----------------------------------------------------------------------------------

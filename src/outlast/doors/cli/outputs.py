@@ -14,7 +14,7 @@ import click
 from outlast.doors.cli.exits import FAILED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import file_argument, output_option, run_argument, saved
-from outlast.doors.cli.render import ago, content_out, counted, emit, note, say, table
+from outlast.doors.cli.render import ago, content_out, counted, note, say, table
 from outlast.errors import StoreReadOnly
 
 if TYPE_CHECKING:
@@ -161,11 +161,7 @@ def export(call: Invocation, run_id: str, file: str, move: bool, force: bool, mi
         return _mirror(call, run_id, alone=file == "." and not (move or force))
     with call.open() as outlast:
         done = outlast.export(run_id, file, move=move, force=force)
-    if call.json:
-        emit(done)
-    else:
-        _say_exported(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_exported(call, done))
 
 
 def _mirror(call: Invocation, run_id: str, *, alone: bool) -> int:
@@ -177,11 +173,8 @@ def _mirror(call: Invocation, run_id: str, *, alone: bool) -> int:
             folder = outlast.mirror(run.id)
         except OSError as error:
             raise StoreReadOnly(str(error.filename or outlast.mirror(run.id, write=False)), str(error)) from error
-    if call.json:
-        emit({"run_id": run.id, "mirror": str(folder)})
-    else:
-        say(f"run {run.id}: its receipts and handoffs are in {folder}", "green")
-    return 0
+    line = f"run {run.id}: its receipts and handoffs are in {folder}"
+    return call.tell_line({"run_id": run.id, "mirror": str(folder)}, line, "green")
 
 
 def _say_exported(call: Invocation, done: Exported) -> None:
@@ -204,11 +197,7 @@ def import_(call: Invocation, path: str, flow: str | None) -> int:
     """
     with call.open(make=True) as outlast:
         done = outlast.import_(path, flow=flow)
-    if call.json:
-        emit(done)
-    else:
-        _say_imported(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_imported(call, done))
 
 
 def _say_imported(call: Invocation, done: Imported) -> None:

@@ -99,11 +99,7 @@ def revoke(call: Invocation, key_id: str) -> int:
     """End a key by its id: a server refuses it from its next request on."""
     with _keys(call) as keys:
         done = keys.revoke(key_id)
-    if call.json:
-        emit(done)
-    else:
-        say(f"key {done.id} of {done.actor} is revoked")
-    return 0
+    return call.tell_line(done, f"key {done.id} of {done.actor} is revoked")
 
 
 def _keys(call: Invocation) -> closing[Keys]:
@@ -343,11 +339,7 @@ def install(
         _refuse_for_url(call, actor, url, flows, allow_approve)
     command = _command(call, actor, flows, allow_approve)
     found = late.install.over_stdio(client, command) if url is None else late.install.over_http(client, url)
-    if call.json:
-        emit(found)
-    else:
-        _say_configuration(found)
-    return 0
+    return call.tell_or_say(found, lambda: _say_configuration(found))
 
 
 def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:

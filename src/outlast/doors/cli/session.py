@@ -135,12 +135,8 @@ def append(
         if given["run_id"]:
             given["run_id"] = outlast.get(given["run_id"]).id
         message = outlast.sessions.append(session_id, role, content, meta=beside, **given)
-    if call.json:
-        call.tell(message)
-    else:
-        what = "was appended already" if message.replayed else "appended"
-        say(f"message {message.session_id}/{message.seq} {what}", "green")
-    return 0
+    what = "was appended already" if message.replayed else "appended"
+    return call.tell_line(message, f"message {message.session_id}/{message.seq} {what}", "green")
 
 
 @command("memo", of="session_set_memo", as_given=True)

@@ -122,11 +122,7 @@ def open_(call: Invocation, task_id: str, meta: str | None, **given: Any) -> int
     with call.open(make=True) as outlast:
         outlast.tasks.open(task_id, meta=beside, **absolute(given))
         found = outlast.tasks.get(task_id)
-    if call.json:
-        call.tell(found)
-    else:
-        _say_opened(call, found)
-    return 0
+    return call.tell_or_say(found, lambda: _say_opened(call, found))
 
 
 def _say_opened(call: Invocation, found: Task) -> None:
@@ -153,11 +149,7 @@ def pause(call: Invocation, task_id: str, operation_id: str | None, **given: Any
         with checks_shown(call, outlast):
             session = outlast.tasks.open(task_id, claim_id=given["claim_id"])
             paused = session.pause_task(**fields, **options, operation_id=operation_id)
-    if call.json:
-        call.tell(paused)
-    else:
-        _say_paused(call, paused)
-    return 0
+    return call.tell_or_say(paused, lambda: _say_paused(call, paused))
 
 
 def _fields(task_id: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -230,11 +222,7 @@ def complete(call: Invocation, task_id: str, evidence: tuple[str, ...], **given:
     with call.open() as outlast, checks_shown(call, outlast):
         session = _session(outlast, task_id, given)
         done = session.complete_task(said, **given)
-    if call.json:
-        call.tell(done)
-    else:
-        _say_completed(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_completed(call, done))
 
 
 def _say_completed(call: Invocation, done: TaskCompleted) -> None:
@@ -258,13 +246,9 @@ def event(call: Invocation, task_id: str, name: str, body: str | None, operation
     value = parsed(content(body, "JSON"), "JSON: it is no JSON") if body is not None else None
     with call.open() as outlast:
         recorded = outlast.tasks.session(task_id).record_event(name, value, operation_id=operation_id)
-    if call.json:
-        call.tell(recorded)
-    else:
-        what = "was recorded already" if recorded.replayed else "recorded"
-        masked = f", {recorded.masked} masked" if recorded.masked else ""
-        say(f"event {recorded.task}/{recorded.seq} {what}{masked}", "green")
-    return 0
+    what = "was recorded already" if recorded.replayed else "recorded"
+    masked = f", {recorded.masked} masked" if recorded.masked else ""
+    return call.tell_line(recorded, f"event {recorded.task}/{recorded.seq} {what}{masked}", "green")
 
 
 SECTIONS: Sections = {

@@ -188,11 +188,8 @@ def history(call: Invocation, anchor: str) -> int:
     """Everything that happened under an anchor, oldest first."""
     with call.open() as outlast:
         found = outlast.handoff.history(anchor)
-    if call.json:
-        call.tell(found, anchor=anchor)
-    else:
-        table(("SEQ", "WHEN", "EVENT", "BY", "WHAT"), [_event_row(event) for event in found])
-    return 0
+    heads = ("SEQ", "WHEN", "EVENT", "BY", "WHAT")
+    return call.tell_or_say(found, lambda: table(heads, map(_event_row, found)), anchor=anchor)
 
 
 def _event_row(event: HandoffEvent) -> Sequence[object]:
@@ -295,11 +292,8 @@ def apply(
         place = repo_root and os.path.abspath(repo_root)
         apply_here = partial(outlast.handoff.apply, name, revision=revision, repo_root=place)
         done = apply_here(dry_run=dry_run, force=force, leave_conflicts=leave_conflicts)
-    if call.json:
-        emit(done)
-    else:
-        _say_applied(call, done)
-    return REFUSED if done.hindrances or done.conflicts_left else 0
+    code = REFUSED if done.hindrances or done.conflicts_left else 0
+    return call.tell_or_say(done, lambda: _say_applied(call, done), code=code)
 
 
 def _say_applied(call: Invocation, done: Applied) -> None:
@@ -322,11 +316,7 @@ def export(call: Invocation, anchor: str, file: str, force: bool) -> int:
     """
     with call.open() as outlast:
         done = outlast.handoff.export(anchor, file, force=force)
-    if call.json:
-        emit(done)
-    else:
-        _say_exported(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_exported(call, done))
 
 
 def _say_exported(call: Invocation, done: Bundled) -> None:
@@ -342,11 +332,7 @@ def import_(call: Invocation, path: str) -> int:
     """Bring in a handoff from a file that export wrote. A history that parted from the one here is refused."""
     with call.open(make=True) as outlast:
         done = outlast.handoff.import_(path)
-    if call.json:
-        emit(done)
-    else:
-        _say_imported(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_imported(call, done))
 
 
 def _say_imported(call: Invocation, done: BundleArrived) -> None:

@@ -142,11 +142,7 @@ def renew(call: Invocation, anchor: str, **given: Any) -> int:
 
 
 def _claimed(call: Invocation, claim: HandoffClaim) -> int:
-    if call.json:
-        call.tell(claim)
-    else:
-        say_claim(call, claim)
-    return 0
+    return call.tell_or_say(claim, lambda: say_claim(call, claim))
 
 
 ENDINGS = ("completed", "failed", "released")
@@ -166,11 +162,7 @@ def settle(call: Invocation, anchor: str, evidence: tuple[str, ...], **given: An
     said = objects(evidence, "--evidence")
     with call.open() as outlast, checks_shown(call, outlast):
         done = outlast.handoff.settle(anchor, evidence=said, **absolute(given))
-    if call.json:
-        call.tell(done)
-    else:
-        _say_settled(call, done)
-    return 0
+    return call.tell_or_say(done, lambda: _say_settled(call, done))
 
 
 def _say_settled(call: Invocation, done: Settlement) -> None:

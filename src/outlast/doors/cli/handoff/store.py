@@ -213,11 +213,7 @@ def lint(call: Invocation, **given: Any) -> int:
     With ANCHOR alone: of the handoff stored there. Exits 4 when it is weak.
     """
     found = _lint_stored(call, given["anchor"]) if _is_alone(given) else _lint_given(call, given)
-    if call.json:
-        call.tell(found)
-    else:
-        say_lint(found)
-    return REFUSED if found.weak else 0
+    return call.tell_or_say(found, lambda: say_lint(found), code=REFUSED if found.weak else 0)
 
 
 def _is_alone(given: dict[str, Any]) -> bool:

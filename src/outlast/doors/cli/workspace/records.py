@@ -168,12 +168,8 @@ def unpin(call: Invocation, ref: str, **given: Any) -> int:
 def _pin(call: Invocation, ref: str, pinned: bool, given: dict[str, Any]) -> int:
     with call.open() as outlast:
         found = outlast.workspace.pin(ref, pinned=pinned, **given)
-    if call.json:
-        call.tell(found)
-    else:
-        already = "was already " if found.replayed else ""
-        say(f"{found.ref} {already}{'pinned' if found.pinned else 'not pinned'}: {brief(found.text, 60)}", "green")
-    return 0
+    now = f"{'was already ' if found.replayed else ''}{'pinned' if found.pinned else 'not pinned'}"
+    return call.tell_line(found, f"{found.ref} {now}: {brief(found.text, 60)}", "green")
 
 
 @command("link", of="workspace_link")
@@ -221,11 +217,7 @@ def why(call: Invocation, ref: str, depth: int) -> int:
     """What REF rests on, what contradicts or supersedes any of that, and how each part stands."""
     with call.open() as outlast:
         found = outlast.workspace.why(ref, depth=depth)
-    if call.json:
-        call.tell(found)
-    else:
-        say_all(str(found))
-    return 0
+    return call.tell_or_say(found, lambda: say_all(str(found)))
 
 
 _RECALLED = click.Choice(["observation", "decision", "evidence", "note", "artifact", "checkpoint"])
