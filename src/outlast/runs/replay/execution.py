@@ -20,7 +20,7 @@ from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, JournalWriter
-from outlast.runs.replay.model import OWN, Lacking
+from outlast.runs.replay.divergence import OWN, Lacking
 from outlast.runs.rewind import REWOUND
 from outlast.runs.step import StepSpec
 from outlast.store.contract import Hold, Writing

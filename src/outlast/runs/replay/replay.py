@@ -26,8 +26,8 @@ from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_now
 from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
+from outlast.runs.replay.divergence import Divergence, RunReplay, differences, diverged_calls
 from outlast.runs.replay.execution import Replaying, counted
-from outlast.runs.replay.model import Divergence, RunReplay, differences, diverged_calls
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.same_flow import flow_of_run
 from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
