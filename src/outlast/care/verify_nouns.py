@@ -1,13 +1,11 @@
-"""Whether the workspace is what was stored: the part of `verify` about artifacts, checkpoints, records and links.
+"""Parts of `verify`: whether sessions, tasks, and the workspace with its content, are what was stored.
 
-Whether sessions are what was stored: the part of `verify` that is about them.
-
-Whether tasks are what was stored: the part of `verify` that is about them.
+Rows are read a page at a time: no read holds the store up for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
@@ -32,25 +30,33 @@ if TYPE_CHECKING:
 
 
 PAGE = 100
+Keyed = TypeVar("Keyed", SessionRow, TaskRow, ArtifactRow, CheckpointRow, RecordRow, LinkRow)
 
 
-class CheckedSessions(NamedTuple):
-    """What a look at all sessions found."""
+def _paged(
+    home: Home, page: Callable[[Reading, int], list[Keyed]], check: Callable[[Reading, Keyed], Iterable[Break]]
+) -> Iterator[tuple[Keyed, list[Break]]]:
+    """Each row and what is wrong with it, page by page."""
 
-    sessions: int
-    breaks: list[Break]
+    def checked(look: Reading, after: int) -> list[tuple[Keyed, list[Break]]]:
+        return [(row, list(check(look, row))) for row in page(look, after)]
+
+    return every_row(lambda after: home.store.read(partial(checked, after=after)), lambda pair: pair[0].key)
 
 
-def check_sessions(home: Home) -> CheckedSessions:
-    """Walk both chains of every session, one session after the other: no read holds the store up for long."""
+def _checked(
+    home: Home, page: Callable[[Reading, int], list[Keyed]], check: Callable[[Reading, Keyed], Iterable[Break]]
+) -> tuple[int, list[Break]]:
+    """How many rows there are, and what is wrong with them."""
+    every: list[list[Break]] = [breaks for _, breaks in _paged(home, page, check)]
+    return len(every), [*chain(*every)]
+
+
+def check_sessions(home: Home) -> tuple[int, list[Break]]:
+    """How many sessions there are, and what is broken: both chains of each, one session after the other."""
     gone = home.store.read(_without_session)
-
-    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
-        return [(session.key, _session_breaks(look, session)) for session in look.sessions_after(after, 1)]
-
-    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
-    wrong = [breaks for _, breaks in pairs]
-    return CheckedSessions(len(wrong), [*gone, *chain(*wrong)])
+    number, wrong = _checked(home, lambda look, after: look.sessions_after(after, 1), _session_breaks)
+    return number, [*gone, *wrong]
 
 
 def _without_session(look: Reading) -> list[Break]:
@@ -96,23 +102,11 @@ def _of_memo(row: MemoRow) -> Proof:
     return Proof(row.version, header, row.digest, row.text, row.hash)
 
 
-class CheckedTasks(NamedTuple):
-    """What a look at all tasks found."""
-
-    tasks: int
-    breaks: list[Break]
-
-
-def check_tasks(home: Home) -> CheckedTasks:
-    """Walk the events of every task, one task after the other: no read holds the store up for long."""
+def check_tasks(home: Home) -> tuple[int, list[Break]]:
+    """How many tasks there are, and what is broken: the events of each, one task after the other."""
     gone = home.store.read(_without_task)
-
-    def following(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
-        return [(task.key, _task_breaks(look, task)) for task in look.tasks_after(after, 1)]
-
-    pairs = every_row(lambda after: home.store.read(partial(following, after=after)), lambda pair: pair[0])
-    wrong = [breaks for _, breaks in pairs]
-    return CheckedTasks(len(wrong), [*gone, *chain(*wrong)])
+    number, wrong = _checked(home, lambda look, after: look.tasks_after(after, 1), _task_breaks)
+    return number, [*gone, *wrong]
 
 
 def _without_task(look: Reading) -> list[Break]:
@@ -175,27 +169,18 @@ def check_workspace(home: Home) -> CheckedWorkspace:
     lost = home.store.read(lambda look: look.refs_without_artifact())
     breaks = [Break(f"artifact number {key}", "its row is missing") for key in lost]
     count, read = 0, dict[TakenContent, str]()
-    for row, wrong in _artifacts(home):
+    for row, wrong in _paged(home, lambda look, after: look.artifacts_after(after, PAGE), _of_artifact):
         count += 1
         taken = artifacts.taken_of(row)
         if taken not in read:
             read[taken] = _spoilt(home, taken, artifacts.ref_of(row))
         told = read[taken]
         breaks += wrong + ([Break(artifacts.ref_of(row), told)] if told else [])
-    pinned, broken = _counted(_paged(home, lambda look, after: look.checkpoints_after(after, PAGE), _of_checkpoint))
-    recorded, torn = _counted(_paged(home, lambda look, after: look.records_after(after, PAGE), _of_record))
-    linked, cut = _counted(_paged(home, lambda look, after: look.links_after(after, PAGE), _of_link))
+    pinned, broken = _checked(home, lambda look, after: look.checkpoints_after(after, PAGE), _of_checkpoint)
+    recorded, torn = _checked(home, lambda look, after: look.records_after(after, PAGE), _of_record)
+    linked, cut = _checked(home, lambda look, after: look.links_after(after, PAGE), _of_link)
     breaks += [*broken, *torn, *cut, *_out_of_order(home, lost)]
     return CheckedWorkspace(count, pinned, recorded, linked, len({taken.blob for taken in read}), breaks)
-
-
-def _artifacts(home: Home) -> Iterator[tuple[ArtifactRow, list[Break]]]:
-    """Every artifact and what is wrong with its row, page by page: no read holds the store up for long."""
-    return every_row(lambda after: home.store.read(partial(_page, after=after)), lambda pair: pair[0].key)
-
-
-def _page(look: Reading, after: int) -> list[tuple[ArtifactRow, list[Break]]]:
-    return [(row, list(_of_artifact(look, row))) for row in look.artifacts_after(after, PAGE)]
 
 
 def _of_artifact(look: Reading, row: ArtifactRow) -> Iterator[Break]:
@@ -226,27 +211,6 @@ def _spoilt(home: Home, taken: TakenContent, ref: str) -> str:
 
 
 # -- rows without content ----------------------------------------------------------------------------
-
-Keyed = TypeVar("Keyed", CheckpointRow, RecordRow, LinkRow)
-
-
-def _paged(
-    home: Home,
-    page: Callable[[Reading, int], list[Keyed]],
-    check: Callable[[Reading, Keyed], Iterator[Break]],
-) -> Iterator[list[Break]]:
-    """What is wrong with each row, page by page."""
-
-    def checked(look: Reading, after: int) -> list[tuple[int, list[Break]]]:
-        return [(row.key, list(check(look, row))) for row in page(look, after)]
-
-    found = every_row(lambda after: home.store.read(partial(checked, after=after)), lambda pair: pair[0])
-    return (breaks for _, breaks in found)
-
-
-def _counted(found: Iterator[list[Break]]) -> tuple[int, list[Break]]:
-    every = list(found)
-    return len(every), [each for breaks in every for each in breaks]
 
 
 def _of_checkpoint(look: Reading, row: CheckpointRow) -> Iterator[Break]:

@@ -205,45 +205,38 @@ class RemoteContent:
         self._line, self._artifact = line, artifact
 
     def pieces(self) -> Iterator[bytes]:
-        artifact, found, read_bytes = self._artifact, sha256(), 0
-        began, tries = time.monotonic(), 0
-        while read_bytes < artifact.size or (not artifact.size and not tries):
-            try:
-                for piece in self._from(read_bytes):
-                    found.update(piece)
-                    read_bytes += len(piece)
-                    self._refuse_longer(read_bytes)
-                    began, tries = time.monotonic(), 0
-                    yield piece
-                break
-            except Broken as broken:
-                tries += 1
-                self._line.again(broken, began, tries)
-        if found.hexdigest() != artifact.digest:
-            raise IntegrityBroken(artifact.ref, "its content was changed")
+        found = sha256()
+        for piece in self._read(0, None):
+            found.update(piece)
+            yield piece
+        if found.hexdigest() != self._artifact.digest:
+            raise IntegrityBroken(self._artifact.ref, "its content was changed")
 
     def between(self, start: int, end: int) -> Iterator[bytes]:
         """A part of it. The server proves what it sends; here only its length can be checked."""
-        if start >= end:
-            return
-        at, began, tries = start, time.monotonic(), 0
-        while at < end:
+        at = start
+        for piece in self._read(start, end) if start < end else ():
+            at += len(piece)
+            yield piece
+        if at < end:
+            raise IntegrityBroken(self._artifact.ref, "its content is shorter than was said")
+
+    def _read(self, at: int, end: int | None) -> Iterator[bytes]:
+        """What comes from there on, up to an end that is named or to its own. Raises IntegrityBroken for more."""
+        last = self._artifact.size if end is None else end  # what has no end is not read to its end
+        began, tries = time.monotonic(), 0
+        while at < last or (not last and not tries):
             try:
                 for piece in self._from(at, end):
                     at += len(piece)
-                    self._refuse_longer(at, end)
+                    if at > last:
+                        raise IntegrityBroken(self._artifact.ref, "its content is longer than was said")
                     began, tries = time.monotonic(), 0
                     yield piece
-                if at < end:
-                    raise IntegrityBroken(self._artifact.ref, "its content is shorter than was said")
+                return
             except Broken as broken:
                 tries += 1
                 self._line.again(broken, began, tries)
-
-    def _refuse_longer(self, read_bytes: int, end: int | None = None) -> None:
-        """Raises IntegrityBroken: what has no end is not read to its end."""
-        if read_bytes > (self._artifact.size if end is None else end):
-            raise IntegrityBroken(self._artifact.ref, "its content is longer than was said")
 
     def _from(self, start: int, end: int | None = None) -> Iterator[bytes]:
         part = bool(start) or end is not None
