@@ -109,25 +109,18 @@ class AsyncOutlast:
 
     @overload
     async def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Outcome[T]: ...
-
     @overload
     async def run(self, flow: FlowFile, *args: Any, **more: Any) -> Outcome[Any]: ...
-
     async def run(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
         flow: Flow[..., Any] | FlowFile,
@@ -187,25 +180,18 @@ class AsyncOutlast:
 
     @overload
     async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> AsyncStarted[T]: ...
-
     @overload
     async def start(self, flow: FlowFile, *args: Any, **more: Any) -> AsyncStarted[Any]: ...
-
     async def start(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
         flow: Flow[..., Any] | FlowFile,

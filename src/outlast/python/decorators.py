@@ -264,7 +264,6 @@ class MakesFlow(Protocol):
 
     @overload
     def __call__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]], /) -> Flow[P, T]: ...
-
     @overload
     def __call__(self, function: Callable[Concatenate[Any, P], T], /) -> Flow[P, T]: ...
 

@@ -84,25 +84,18 @@ class Outlast(Shared):
 
     @overload
     def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Outcome[T]: ...
-
     @overload
     def run(self, flow: FlowFile, *args: Any, **more: Any) -> Outcome[Any]: ...
-
     def run(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
         flow: Flow[..., Any] | FlowFile,
@@ -168,25 +161,18 @@ class Outlast(Shared):
 
     @overload
     def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Started[T]: ...
-
     @overload
     def start(self, flow: Flow[..., T], *args: Any, task: str | None, **more: Any) -> Started[T]: ...
-
     @overload
     def start(self, flow: Flow[..., T], *args: Any, fresh: bool, **more: Any) -> Started[T]: ...
-
     @overload
     def start(self, flow: Flow[..., T], *args: Any, session: str, **more: Any) -> Started[T]: ...
-
     @overload
     def start(self, flow: Flow[..., T], *args: Any, trace_id: str, **more: Any) -> Started[T]: ...
-
     @overload
     def start(self, flow: Flow[..., T], *args: Any, meta: JsonMap | None, **more: Any) -> Started[T]: ...
-
     @overload
     def start(self, flow: FlowFile, *args: Any, **more: Any) -> Started[Any]: ...
-
     def start(  # type: ignore[misc]  # no input of a flow has the name of one of these
         self,
         flow: Flow[..., Any] | FlowFile,

@@ -286,16 +286,12 @@ class Run(_Run):
 
     @overload
     def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
-
     @overload
     def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
-
     @overload
     def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
     @overload
     def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
     def step(  # type: ignore[misc]  # no input of a step is called `id`
         self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
     ) -> Any:
@@ -304,22 +300,16 @@ class Run(_Run):
 
     @overload
     def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> T: ...
-
     @overload
     def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> T: ...
-
     @overload
     def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
-
     @overload
     def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> T: ...
-
     @overload
     def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
     @overload
     def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
-
     def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
         self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
     ) -> Any:
@@ -342,7 +332,6 @@ class Run(_Run):
         on_error: Literal["collect"],
         **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
-
     @overload
     def map(
         self,
@@ -352,7 +341,6 @@ class Run(_Run):
         on_error: Literal["stop"] = "stop",
         **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
-
     @overload
     def map(
         self,
@@ -362,7 +350,6 @@ class Run(_Run):
         on_error: Literal["collect"],
         **how: Unpack[MapOptions[I]],
     ) -> list[Ok[T] | Failed]: ...
-
     @overload
     def map(
         self,
@@ -372,7 +359,6 @@ class Run(_Run):
         on_error: Literal["stop"] = "stop",
         **how: Unpack[MapOptions[I]],
     ) -> list[T]: ...
-
     def map(
         self,
         function: Callable[[I], Any],
@@ -397,12 +383,10 @@ class Run(_Run):
     def pause_for(
         self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
     ) -> T: ...
-
     @overload
     def pause_for(
         self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
     ) -> Any: ...
-
     def pause_for(
         self,
         type: str,
@@ -440,16 +424,12 @@ class AsyncRun(_Run):
 
     @overload
     def step(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
-
     @overload
     def step(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
-
     @overload
     def step(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
-
     @overload
     def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
-
     def step(  # type: ignore[misc]  # no input of a step is called `id`
         self, function: Callable[..., Any], /, *args: Any, id: str | None = None, **kwargs: Any
     ) -> Later[Any]:
@@ -458,22 +438,16 @@ class AsyncRun(_Run):
 
     @overload
     def effect(self, function: Callable[..., Later[T]], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
-
     @overload
     def effect(self, function: Callable[..., T], /, *args: Any, id: str | None, **more: Any) -> Later[T]: ...
-
     @overload
     def effect(self, function: Callable[..., Later[T]], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
-
     @overload
     def effect(self, function: Callable[..., T], /, *args: Any, confirm: Probe, **more: Any) -> Later[T]: ...
-
     @overload
     def effect(self, function: Callable[P, Later[T]], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
-
     @overload
     def effect(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Later[T]: ...
-
     def effect(  # type: ignore[misc]  # no input of an effect is called `id` or `confirm`
         self, function: Callable[..., Any], /, *args: Any, id: str | None = None, confirm: Probe = None, **kwargs: Any
     ) -> Later[Any]:
@@ -500,7 +474,6 @@ class AsyncRun(_Run):
         on_error: Literal["collect"],
         **how: Unpack[MapOptions[I]],
     ) -> Later[list[Ok[T] | Failed]]: ...
-
     @overload
     def map(
         self,
@@ -510,7 +483,6 @@ class AsyncRun(_Run):
         on_error: Literal["stop"] = "stop",
         **how: Unpack[MapOptions[I]],
     ) -> Later[list[T]]: ...
-
     @overload
     def map(
         self,
@@ -520,7 +492,6 @@ class AsyncRun(_Run):
         on_error: Literal["collect"],
         **how: Unpack[MapOptions[I]],
     ) -> Later[list[Ok[T] | Failed]]: ...
-
     @overload
     def map(
         self,
@@ -530,7 +501,6 @@ class AsyncRun(_Run):
         on_error: Literal["stop"] = "stop",
         **how: Unpack[MapOptions[I]],
     ) -> Later[list[T]]: ...
-
     def map(
         self,
         function: Callable[[I], Any],
@@ -556,12 +526,10 @@ class AsyncRun(_Run):
     def pause_for(
         self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Answer[T], **how: Unpack[PauseOptions]
     ) -> Later[T]: ...
-
     @overload
     def pause_for(
         self, type: str, payload: Mapping[str, Any] | None = None, *, schema: Any = None, **how: Unpack[PauseOptions]
     ) -> Later[Any]: ...
-
     def pause_for(
         self,
         type: str,
