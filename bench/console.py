@@ -179,7 +179,8 @@ def _rest(outlast: Outlast) -> dict[str, Shown]:
         "Schedules": Shown("/schedules", "schedules.html", outlast.schedules.list),
         "System": Shown("/system", "system.html", partial(outlast.runs, limit=50)),
         "Keys": Shown("/keys", "keys.html", partial(outlast.runs, limit=50)),
-        "Who did what": Shown("/audit", "audit.html", partial(outlast.all_events, after=0, limit=100)),
+        "Who did what, of one": Shown("/acts?by=nobody", "acts.html", partial(outlast.acts, limit=100)),
+        "Who did what": Shown("/acts", "acts.html", partial(outlast.acts, limit=100)),
     }
 
 

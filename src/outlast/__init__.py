@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast.care.acts import Act, Acts
     from outlast.care.audit.flow import Audit, AuditQuestion
     from outlast.care.gc.gc import Swept
     from outlast.care.travel.export_run import Exported
@@ -64,6 +65,8 @@ __all__ = [
     "NOT_DONE",
     "STATUSES",
     "UNKNOWN",
+    "Act",
+    "Acts",
     "ApiKey",
     "Applied",
     "Artifact",
@@ -152,6 +155,7 @@ __all__ = [
 
 # A name is imported when it is first asked for: `outlast --help` needs none of them.
 _PLACES = {
+    "care.acts": "Act Acts",
     "care.audit.flow": "Audit AuditQuestion",
     "care.gc.gc": "Swept",
     "care.travel.export_run": "Exported",

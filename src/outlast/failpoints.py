@@ -59,6 +59,12 @@ NOTIFY_POINTS = (
     "notify.sent",  # it took a message, before that is noted
 )
 
+# The same of what is done to keys and to targets of notifications, which are not in the ledger.
+ACT_POINTS = (
+    "act.begun",  # it is on record that somebody is about to do it
+    "act.ended",  # it is done, before that is on record
+)
+
 # The same of moving a home to another place.
 MOVE_POINTS = (
     "move.files",  # what lies beside the ledger is copied

@@ -263,7 +263,7 @@ def screens(place: Place) -> list[str]:
         "/schedules",
         "/keys",
         "/system",
-        "/audit",
+        "/acts",
         "/help",
         "/sign-in",
     ]

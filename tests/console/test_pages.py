@@ -2,6 +2,7 @@
 
 import hashlib
 import html
+import json
 import re
 import subprocess
 import sys
@@ -585,7 +586,7 @@ def test_who_is_bound_to_scopes_sees_all_of_them_and_nothing_else_and_what_he_an
         run = web.run(flows.report, "kelp", task="kelp").run_id
         web.handoff.store("task:seen", "seen", "Open a.py.", bind=False)
         wait = web.interrupts(run)[0].id
-    pages = ("/", "/runs", "/handoffs", "/handoffs?of=runs", "/handoffs?look=yes", "/tasks", "/audit", "/workspace")
+    pages = ("/", "/runs", "/handoffs", "/handoffs?of=runs", "/handoffs?look=yes", "/tasks", "/acts", "/workspace")
     with opened(home, require_key=True) as place:
         visitor = place.visitor()
         visitor.sign_in(place.key("eve", "read", "write", "approve", scopes=["web"]))
@@ -620,7 +621,7 @@ def test_who_did_what_to_a_handoff_is_told_and_leads_to_it(tmp_path: Path) -> No
         bob.handoff.recover("task:kelp", claim=True)
         bob.handoff.settle("task:kelp", "failed", note="the gauge is broken")
     with opened(tmp_path / "home") as place:
-        shown = place.visitor().get("/audit").text
+        shown = place.visitor().get("/acts").text
     assert _acts(shown) == [
         ("bob", "settled as failed", "task:kelp", "the gauge is broken"),
         ("bob", "claimed", "task:kelp", ""),
@@ -645,14 +646,17 @@ def test_who_did_what_to_a_run_is_told(tmp_path: Path) -> None:
         aborted = ann.run(flows.report, "moss").run_id
         bob.abort(aborted, why="not this year")
     with opened(tmp_path / "home") as place:
-        acts = _acts(place.visitor().get("/audit").text)
+        acts = _acts(place.visitor().get("/acts").text)
     assert [(who, what, why) for who, what, _, why in acts] == [
         ("bob", "aborted", "not this year"),
         ("ann", "started", ""),
+        ("ann", "resumed", ""),
         ("bob", "retried stumble", "it is there now"),
         ("ann", "started", ""),
+        ("ann", "resumed", ""),
         ("bob", "sent a signal", ""),
         ("ann", "started", ""),
+        ("ann", "resumed", ""),
         ("bob", "skipped stumble", "nobody needs it"),
         ("ann", "started", ""),
         ("bob", "declined", "too early"),
@@ -671,7 +675,7 @@ def test_who_did_what_leads_further_back_and_loses_nothing(tmp_path: Path, monke
         outlast.run(flows.counting, 20).unwrap()
         for number in range(6, 9):
             outlast.handoff.store(f"task:h{number}", "Stopped", "Open a.py.", bind=False)
-    pages, path = list[list[str]](), "/audit"
+    pages, path = list[list[str]](), "/acts"
     with opened(tmp_path / "home") as place:
         while path:
             shown = place.visitor().get(path).text
@@ -695,12 +699,34 @@ def test_who_did_what_shows_nothing_of_another_tenant_or_scope(tmp_path: Path) -
         bound.sign_in(place.key("eve", "read", scopes=["web"]))
         elsewhere.sign_in(place.key("mallory", "admin", tenant="elsewhere"))
         whole.sign_in(place.key("ann", "read"))
-        assert [what for _, what, _, _ in _acts(bound.get("/audit").text)] == ["stored revision 1", "started"]
-        assert "secretive" not in bound.get("/audit").text
-        assert bound.get("/audit?scope=default").status == 403
-        assert "Nobody did anything yet." in elsewhere.get("/audit").text
-        assert len(_acts(whole.get("/audit").text)) == 4
-        assert len(_acts(whole.get("/audit?scope=web").text)) == 2
+        assert [what for _, what, _, _ in _acts(bound.get("/acts").text)] == ["stored revision 1", "started"]
+        assert "secretive" not in bound.get("/acts").text
+        assert bound.get("/acts?scope=default").status == 403
+        assert "Nobody did anything yet." in elsewhere.get("/acts").text
+        assert len(_acts(whole.get("/acts").text)) == 4
+        assert len(_acts(whole.get("/acts?scope=web").text)) == 2
+
+
+def test_who_did_what_to_keys_and_targets_is_for_admins(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home", actor="ann") as outlast:
+        outlast.set_limit("api", concurrency=1)
+    with opened(tmp_path / "home", require_key=True) as place:
+        admin, reader = place.visitor(), place.visitor()
+        admin.sign_in(place.key("ann", "admin"))
+        token = admin.get("/keys").hidden("token")
+        admin.post("/keys", {"token": token, "do": "create", "actor": "carla", "role": "read"})
+        reader.sign_in(place.key("eve", "read"))
+        made = [(who, what, on.split()[0]) for who, what, on, _ in _acts(admin.get("/acts").text)]
+        assert made == [("ann", "made", "key"), ("ann", "set", "limit")]
+        assert [what for _, what, _, _ in _acts(reader.get("/acts").text)] == ["set"]
+        assert json.loads(reader.get("/v1/acts?kind=key").text)["items"] == []
+        assert [each["what"] for each in json.loads(admin.get("/v1/acts?kind=key").text)["items"]] == ["made"]
+        assert "carla" not in reader.get("/v1/acts").text
+        assert _acts(admin.get("/acts?kind=limit&by=ann&since=1h").text) == [
+            ("ann", "set", "limit api", "concurrency 1")
+        ]
+        assert "Nobody did such a thing yet." in admin.get("/acts?by=mallory").text
+        assert "outlast acts --by mallory" in admin.get("/acts?by=mallory").text
 
 
 # -- what is kept, and messages --------------------------------------------------------------------------

@@ -146,6 +146,7 @@ ASKED: dict[str, Words] = {  # an operation, and a command that is it
     "limit_list": lambda p: ("limit", "list"),
     "limit_remove": lambda p: ("limit", "remove", "gone"),
     "worker_list": lambda p: ("workers",),
+    "home_acts": lambda p: ("acts",),
     "home_verify": lambda p: ("verify",),
 }
 NOT_ASKED = {  # operations with a command whose answer is not compared here, and why

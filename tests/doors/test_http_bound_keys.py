@@ -66,6 +66,7 @@ def test_a_key_bound_to_another_scope_sees_and_changes_nothing_by_any_call(serve
         "run_due",
         "inbox_list",
         "home_events",
+        "home_acts",
     }  # of the whole tenant: bob's own is there now
     assert all(MARK.encode() in told_by(after[name]) for name in changed & {"run_list"})
 

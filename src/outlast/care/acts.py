@@ -1,224 +1,218 @@
-"""Who did what: what people did to runs and handoffs, the newest first, as the journals have it.
+"""Who did what, the newest first: to runs and handoffs as the journals have it, to all else as it was put on record.
 
 A page is bounded work, whatever the home holds: the headers of so many entries, and what the acts among them carry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
+from outlast.care.act_words import MAY_BE, said_in
 from outlast.clock import moment
-from outlast.errors import OutlastError
-from outlast.ledger.journal import CALLS, Header, decode_header
+from outlast.errors import ValueRefused
+from outlast.home.place import check_name
+from outlast.ledger.journal import decode_header
 from outlast.runs import home_events
-from outlast.values.ambient import notice
-from outlast.values.codec import digest
+from outlast.runs.find import time_of
+from outlast.values.codec import decode, encode
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
-    from outlast.store.contract import Reading
+    from outlast.runs.find import Time
+    from outlast.store.contract import ActRow, Reading
     from outlast.store.contract.runs import HeaderRow
 
 AT_A_TIME = 1000  # entries whose headers are read at once
 MOST = 5  # times, for one page
-
-OF_RUN = {
-    "started": "started",
-    "again": "started again",
-    "fresh": "started afresh",
-    "forked": "forked",
-    "accepted": "accepted",
-    "aborted": "aborted",
-    "pausing": "paused",
-    "rewound": "rewound",
-    "claimed": "claimed",
-    "taken": "took over",
-    "released": "released",
-    "checked": "checked",
-    "displaced": "put files back",
-    "moved": "moved to another home",
-}
-OF_HANDOFF = {
-    "stored": "stored",
-    "claimed": "claimed",
-    "lost": "was refused the claim",
-    "accepted": "accepted",
-    "checked": "checked",
-    "settled": "settled",
-    "released": "released",
-}
-OF_INTERRUPT = {"answered": "answered", "cancelled": "cancelled"}
-BY_A_PERSON = ("decided", "reused")  # marks of a call whose outcome somebody gave
+RECORDED = 200  # acts that are read at once, of those that no journal has
+JOURNALED = ("run", "handoff")
+ACT_KINDS = (*JOURNALED, "schedule", "queue", "limit", "key", "target")
+ACTS_OF_ADMINS = ("key", "target")  # of which only an admin is told
+UNFINISHED = "it was begun, and nobody has put on record that it was done; look how it stands"
+END = 1 << 62
 
 
 class Act(Struct, frozen=True):
-    """What somebody did to a run or under an anchor."""
+    """What somebody did."""
 
-    number: int  # of its entry, among those of all journals
+    number: str  # its place among all of them
     at: datetime
     who: str
     what: str
+    kind: str  # of what it was done to
+    name: str  # of a run its id, of a handoff its anchor
     why: str
-    scope: str
-    run_id: str = ""
-    flow: str = ""
-    anchor: str = ""
+    scope: str  # empty: it is about the whole tenant
+    flow: str = ""  # of a run that is there
+    changes: dict[str, tuple[Any, Any]] = {}  # from what to what
+    done: bool = True  # False: it was begun outside of the ledger, and whoever did it died
+
+    @property
+    def said(self) -> str:
+        """What else there is to say, in a line: why, and from what to what."""
+        return "; ".join(filter(None, (self.why, *(_changed(*each) for each in self.changes.items()))))
 
 
-class ActsSoFar(Struct, frozen=True):
-    """Some of them, and the number before which to look further; 0 where nothing is before."""
+class Acts(Struct, frozen=True):
+    """Some of them, and the cursor of those before; None: there are none."""
 
-    acts: tuple[Act, ...]
-    before: int
+    items: tuple[Act, ...]
+    next: str | None
     looked_at: int  # entries
 
 
-class _Facts(Struct, frozen=True):
-    """What is read of an entry: whatever else it carries may be long."""
+class ActQuery(Struct, frozen=True):
+    """Which acts: None asks for nothing."""
 
-    by: Any = ""
-    actor: Any = ""
-    why: Any = ""
-    note: Any = ""
-    override: Any = ""
-    summary: Any = ""
-    outcome: Any = ""
-    type: Any = ""
-    code: Any = ""
-    to: Any = ""
-    revision: Any = 0
-    answer: Any = None
+    scope: str | None = None
+    by: str | None = None
+    kinds: tuple[str, ...] = ACT_KINDS
+    since: int = 0
+
+    def is_so(self, act: Act) -> bool:
+        return self.by in (None, act.who) and act.kind in self.kinds and self.scope in (None, act.scope)
 
 
-class _Carried(Struct, frozen=True):
-    facts: _Facts = _Facts()
+class Place(NamedTuple):
+    """Where an act stands among all: after an entry of a journal; those that no journal has by their numbers too."""
+
+    entry: int
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        return f"{self.entry}.{self.number}" if self.number else str(self.entry)
+
+    @property
+    def upto(self) -> int:
+        """Before which entry the journals are read."""
+        return self.entry + bool(self.number)
 
 
-_decode = msgspec.json.Decoder(_Carried).decode
-UNREADABLE = _Facts(why="it cannot be read; see `outlast verify`")
+class _Met(NamedTuple):
+    place: Place
+    act: Act
 
 
-def read(home: Home, scope: str | None, before: int, limit: int) -> ActsSoFar:
-    """The newest acts before a number (0: of all), `limit` at most, among so many entries as a page looks at."""
-    newest = home_events.read(home, home_events.EventQuery(), None, 0).upto + 1  # below it nothing comes in any more
-    begins = min(before or newest, newest)
-    return home.store.read(lambda look: _page(look, scope, begins, limit))
+def act_query(
+    now: int, scope: str | None, by: str | None, kind: str | None, since: Time | None, *, is_admin: bool
+) -> ActQuery:
+    """What is asked for, checked. Raises ValueRefused, NameInvalid."""
+    for name, value in (("scope", scope), ("by", by)):
+        if value is not None:
+            check_name(name, value)
+    if kind is not None and kind not in ACT_KINDS:
+        raise ValueRefused("kind", f"{kind!r:.100} is none", f"use one of {', '.join(ACT_KINDS)}")
+    seen = [each for each in ACT_KINDS if kind in (None, each) and (is_admin or each not in ACTS_OF_ADMINS)]
+    return ActQuery(scope, by, tuple(seen), time_of("since", since, now) or 0)
 
 
-def _page(look: Reading, scope: str | None, begins: int, limit: int) -> ActsSoFar:
-    found, before = list[Act](), begins
-    for _ in range(MOST):
-        after = max(before - 1 - AT_A_TIME, 0)
-        for act in _between(look, scope, after, before):
-            found.append(act)
-            if len(found) == limit:
-                return ActsSoFar(tuple(found), _further(act.number), begins - act.number)
-        before = after + 1
-        if not after:
-            break
-    return ActsSoFar(tuple(found), _further(before), begins - before)
+def read(home: Home, asked: ActQuery, limit: int, cursor: str = "") -> Acts:
+    """The newest acts that are so, `limit` at most, among so many entries as a page looks at.
+
+    `cursor`: those before it, which is `next` of the page before. Raises ValueRefused.
+    """
+    if type(limit) is not int or limit < 1:
+        raise ValueRefused("limit", f"{limit!r:.100} is no number of acts", "give a whole number from 1 on")
+    begins = _place(cursor) if cursor else Place(END)
+    settled = home_events.read(home, home_events.EventQuery(), None, 0).upto + 1  # below it nothing comes in any more
+    return home.store.read(lambda look: _Page(look, asked, limit).read(begins, settled))
 
 
-def _further(before: int) -> int:
-    return before if before > 1 else 0
+def _place(cursor: str) -> Place:
+    entry, dot, number = cursor.partition(".")
+    parts = [entry, number] if dot else [entry]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
+        raise ValueRefused("cursor", f"{cursor!r:.100} is none that this list gave", "begin without")
+    return Place(*map(int, parts))
 
 
-def _between(look: Reading, scope: str | None, after: int, before: int) -> Iterator[Act]:
-    for row in look.headers_between(after, before):
-        if scope in (None, row.scope) and (row.run_id or row.anchor) and row.header.startswith(_MAY_BE):
-            act = _legible(look, row)
-            if act is not None:
-                yield act
+class _Page:
+    """One page, as it is gathered."""
 
+    def __init__(self, look: Reading, asked: ActQuery, limit: int) -> None:
+        self.look, self.asked, self.limit = look, asked, limit
+        self.found, self.looked_at = list[Act](), 0
 
-def _legible(look: Reading, row: HeaderRow) -> Act | None:
-    try:
-        return _act(look, row)
-    except (OutlastError, ValueError, TypeError, OverflowError):
-        notice(f"an entry of {row.run_id or row.anchor} is damaged; see `outlast verify`")
+    def read(self, before: Place, settled: int) -> Acts:
+        if not set(JOURNALED) & set(self.asked.kinds):
+            return self._until(before, [], Place(0)) or self._told(None)
+        for _ in range(MOST):
+            upto = min(before.upto, settled)
+            after = max(upto - 1 - AT_A_TIME, 0)
+            rows = self.look.headers_between(after, upto)
+            self.looked_at += upto - 1 - after
+            ends = Place(after + 1 if after else 0)
+            if full := self._until(before, rows, ends):
+                return full
+            before = ends
+            if not after or (rows and _time(rows[0]) < self.asked.since):
+                return self._told(None)
+        return self._told(before)
+
+    def _until(self, before: Place, rows: list[HeaderRow], ends: Place) -> Acts | None:
+        """Gather those down to a place; the page, once it is full."""
+        both = merge(self._journaled(rows), self._recorded(before, ends.entry), key=lambda met: met.place, reverse=True)
+        for place, act in both:
+            if self.asked.is_so(act):
+                self.found.append(act)
+            if len(self.found) == self.limit:
+                return self._told(place)
         return None
 
+    def _told(self, before: Place | None) -> Acts:
+        following = before.text if before is not None and not self._is_first(before) else None
+        return Acts(tuple(self.found), following, self.looked_at)
 
-_OF_CALLS = (b'["step"', b'["effect"')
-_MARKS = tuple(b',"%s",' % mark.encode() for mark in BY_A_PERSON)
-_NAMED = ((b"run", OF_RUN), (b"handoff", OF_HANDOFF), (b"interrupt", OF_INTERRUPT))
-_BEGIN = tuple(b'["%s","%s"' % (kind, name.encode()) for kind, names in _NAMED for name in names)
-_MAY_BE = (*_BEGIN, b'["decision"', *_OF_CALLS)
+    def _is_first(self, place: Place) -> bool:
+        return place.upto <= 1 and not self.look.acts_before(*place, 0, 1)
+
+    def _journaled(self, rows: list[HeaderRow]) -> Iterator[_Met]:
+        asked = self.asked
+        for row in rows:
+            kind = "run" if row.run_id else "handoff" if row.anchor else ""
+            if kind not in asked.kinds or asked.scope not in (None, row.scope) or not row.header.startswith(MAY_BE):
+                continue
+            said = said_in(self.look, row, asked.since)
+            if said is not None:
+                about = (kind, row.run_id or row.anchor, said.why, row.scope, row.flow)
+                yield _Met(Place(row.key), Act(str(row.key), moment(said.at), said.who, said.what, *about))
+
+    def _recorded(self, before: Place, first: int) -> Iterator[_Met]:
+        """Those that no journal has, down to the ones that were done when `first` was the newest entry."""
+        while rows := self.look.acts_before(*before, first, RECORDED):
+            for row in rows:
+                before = Place(row.entry, row.number)
+                if row.at >= self.asked.since:
+                    yield _Met(before, _recorded(before, row))
 
 
-def _act(look: Reading, row: HeaderRow) -> Act | None:
-    """What an entry says that somebody did; None for one of a call that went its way, or that nobody closed."""
-    if row.header.startswith(_OF_CALLS) and not any(mark in row.header for mark in _MARKS):
-        return None
+def _changed(name: str, change: tuple[Any, Any]) -> str:
+    was, now = map(_text, change)
+    if change[0] is None:
+        return f"{name} {now}"
+    return f"{name} was {was}" if change[1] is None else f"{name} {was} → {now}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _time(row: HeaderRow) -> int:
     header = decode_header(row.header)
-    if header.kind in CALLS and header.mark not in BY_A_PERSON:
-        return None
-    said = _said(header, look.payload_at(row.key))
-    if said is not UNREADABLE and not _is_by_somebody(header, said):
-        return None
-    who = str(said.by or said.actor or "")
-    what, why = _WORDS[header.kind](header, said), str(_why(said) or "")
-    at = moment(header.ended_at or header.started_at)
-    return Act(row.key, at, who, what, why, row.scope, row.run_id, row.flow, row.anchor)
+    return header.ended_at or header.started_at
 
 
-def _is_by_somebody(header: Header, said: _Facts) -> bool:
-    return bool(said.by or said.actor) or header.kind in ("run", "handoff")
-
-
-def _said(header: Header, payload: bytes | None) -> _Facts:
-    if payload is None or header.payload != digest(payload):
-        return UNREADABLE if header.payload else _Facts()
-    try:
-        return _decode(payload).facts
-    except msgspec.MsgspecError:
-        return UNREADABLE
-
-
-# -- in words ------------------------------------------------------------------------------------------
-
-
-def _why(said: _Facts) -> Any:
-    comment = said.answer.get("comment") if isinstance(said.answer, dict) else ""
-    return said.why or said.override or said.note or comment or said.summary
-
-
-def _of_run(header: Header, said: _Facts) -> str:
-    more = {"accepted": said.code, "rewound": f"to {said.to}" if isinstance(said.to, str) and said.to else ""}
-    return f"{OF_RUN[header.name]} {more.get(header.name) or ''}".strip()
-
-
-def _of_handoff(header: Header, said: _Facts) -> str:
-    more = {"stored": f"revision {said.revision}", "settled": f"as {said.outcome}"}
-    return f"{OF_HANDOFF[header.name]} {more.get(header.name, '')}".strip()
-
-
-def _of_interrupt(header: Header, said: _Facts) -> str:
-    if header.name == "answered" and said.type == "approval" and isinstance(said.answer, dict):
-        return "approved" if said.answer.get("approved") else "declined"
-    if header.name == "answered" and said.type == "signal":
-        return "sent a signal"
-    return f"{OF_INTERRUPT[header.name]} {said.type}".strip()
-
-
-def _of_call(header: Header, said: _Facts) -> str:
-    return f"{'skipped' if header.mark == 'decided' else 'reused'} {header.name}"
-
-
-def _decision(header: Header, said: _Facts) -> str:
-    return f"retried {header.name}" if header.status == "retry" else f"decided {header.status} for {header.name}"
-
-
-_WORDS: dict[str, Callable[[Header, _Facts], str]] = {
-    "run": _of_run,
-    "handoff": _of_handoff,
-    "interrupt": _of_interrupt,
-    "decision": _decision,
-    "step": _of_call,
-    "effect": _of_call,
-}
+def _recorded(place: Place, row: ActRow) -> Act:
+    changes = {name: (was, now) for name, (was, now) in decode(row.changes).items()}
+    why, done = "" if row.done else UNFINISHED, bool(row.done)
+    about = (row.noun, row.name, why, row.scope)
+    return Act(place.text, moment(row.at), row.actor, row.verb, *about, changes=changes, done=done)

@@ -175,6 +175,7 @@ class Acceptance(NamedTuple):
     codes: tuple[str, ...] = ()
     why: str = ""
     partial: str = ""  # keep, restore: what to do with partial work; empty: as the steps declare
+    by: str = ""  # who resumes it; nobody where it goes on by itself, or because a question was answered
 
     def takes(self, code: str, subject: str) -> bool:
         return code in self.codes or f"{code}:{subject}" in self.codes

@@ -11,10 +11,11 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -92,7 +93,12 @@ def allows(roles: tuple[Role, ...], wanted: Role) -> bool:
     return "admin" in roles or wanted in roles or (wanted == "read" and bool(roles))
 
 
+Noting = Callable[[ApiKey], AbstractContextManager[Any]]
 USED_US = 60_000_000  # that a key was used is written once a minute at most
+
+
+def _unnoted(key: ApiKey) -> AbstractContextManager[Any]:
+    return nullcontext()
 
 
 class Keys:
@@ -114,10 +120,11 @@ class Keys:
         roles: Iterable[str] = ("read", "write"),
         expires: object = None,
         scopes: Iterable[str] = (),
+        noting: Noting = _unnoted,
     ) -> NewKey:
         """A new key, of the whole tenant unless it is bound to scopes; the first of them is where it is by itself.
 
-        Its text is shown here and never again. Raises NameInvalid.
+        Its text is shown here and never again. `noting` is what it is made in, once it is known. Raises NameInvalid.
         """
         now, secret = self._clock.now(), secrets.token_urlsafe(32)
         row = KeyRow(
@@ -132,7 +139,8 @@ class Keys:
             last_used_at=0,
             revoked_at=0,
         )
-        self._file.add(row)
+        with noting(_key(row)):
+            self._file.add(row)
         if not self._found.database:
             keep_out_of_git(self.home)
         return NewKey(_key(row), text_of(row.id, secret))
@@ -162,14 +170,19 @@ class Keys:
         now = moment(self._clock.now())
         return any(key.usable(now) for key in self.list())
 
-    def revoke(self, key_id: str) -> ApiKey:
-        """End a key, at once and for good. Raises KeyNotFound, or IntegrityBroken for one that ended by damage."""
+    def revoke(self, key_id: str, noting: Noting = _unnoted) -> ApiKey:
+        """End a key, at once and for good; one that was ended stays as it is.
+
+        `noting` is what it is ended in. Raises KeyNotFound, or IntegrityBroken for one that ended by damage.
+        """
         row = self._file.find(key_id)
         if row is None:
             raise KeyNotFound(key_id, self._found.name)
         if not row.is_sound():
             raise IntegrityBroken(f"key {key_id}", "its record was changed, and nobody can use it")
-        self._file.revoke(row, self._clock.now())
+        if not row.revoked_at:
+            with noting(_key(row)):
+                self._file.revoke(row, self._clock.now())
         return _key(cast(KeyRow, self._file.find(key_id)))
 
     def check(self, text: str) -> ApiKey:

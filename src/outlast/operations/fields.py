@@ -121,6 +121,12 @@ OfSession = Annotated[str, about("Only those of this conversation.")]
 OfTrace = Annotated[str, about("Only those of this trace.")]
 StartedBy = Annotated[str, about("Only those that this actor started.")]
 Since = Annotated[str, about("Only those that began then or later: a time, or how long ago (`90m`, `7d`).")]
+DoneBy = Annotated[str, about("Only what this actor did.")]
+ActKind = Annotated[
+    Literal["run", "handoff", "schedule", "queue", "limit", "key", "target"],
+    about("Only what was done to such: a target is one of notifications."),
+]
+DoneSince = Annotated[str, about("Only what was done then or later: a time, or how long ago (`90m`, `7d`).")]
 Until = Annotated[str, about("Only those that began before: a time, or how long ago.")]
 Searched = Annotated[str, about("Only those with this text in id, flow, task, phase, tags, inputs, meta or error.")]
 FlowName = Annotated[str, about("The name of a flow that the server was given.")]

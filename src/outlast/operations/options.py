@@ -71,6 +71,7 @@ TYPED = {
     "handoff_recover.file_path": "The one about this file, instead of ANCHOR.",
     "handoff_settle.run_checks": "Run no checks; those on record must do.",
     "handoff_text": "What to do from here, or @FILE, or - (stdin) [as --next].",
+    "home_acts.cursor": "`next` of the page before: those before it.",
     "meta": "An object to keep with it, or @FILE.",
     "repo_root": "The folder that the files are in [this repository].",
     "run_checks": "Run its checks, and record what came of them.",
@@ -88,7 +89,8 @@ TAKEN = {
     "RUN": "cursor",
     "FILE": "creates environment file_path target_files",
     "JSON": "evidence",
-    "NAME": "assignee branch started_by symbol",
+    "NAME": "assignee branch by started_by symbol",
+    "NEXT": "home_acts.cursor",
     "TEXT": "acknowledged handoff_text missing next_action note prefix risk source summary",
     "TIME": "since until",
     "WHEN": "expires",
@@ -189,7 +191,7 @@ def _option(operation: Operation, field: msgspec.structs.FieldInfo) -> dict[str,
     kind, choices = _takes(field.type)
     sentence = _of(TYPED, operation, field.name) or sentence_of(operation.request, field.name)
     flags = _flags(operation, field.name)
-    taken = _OF_KIND.get(kind) or _TAKEN.get(field.name) or flags[-1].rpartition("-")[2].upper()
+    taken = _OF_KIND.get(kind) or _of(_TAKEN, operation, field.name) or flags[-1].rpartition("-")[2].upper()
     made = {
         "name": field.name,
         "flags": flags,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from outlast.care.acts import ACT_KINDS as ACT_KINDS
+from outlast.care.acts import ACTS_OF_ADMINS as ACTS_OF_ADMINS
+from outlast.care.acts import Acts
 from outlast.clock import micros
 from outlast.errors import (
     AlreadyAnswered,
@@ -625,6 +628,27 @@ class TakeStreamToken(Request):
 )
 class HomeFacts(Request):
     """Nothing."""
+
+
+@operation(
+    "home_acts",
+    "GET /v1/acts",
+    "Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets",
+    calls="acts",
+    role="read",
+    answer=Acts,
+    errors=(NameInvalid, ValueRefused),
+    detail="A page is found among a few thousand entries: it may have fewer than `limit`, or none, and `next` although "
+    "more was done before; `looked_at` says how many entries it was found among. What was done to keys and targets is "
+    "told to the role `admin` alone. A key that is bound to scopes is told what was done in them.",
+    not_by_mcp=FOR_PEOPLE,
+)
+class ListActs(Paged):
+    """Which acts: those that are all that is asked for."""
+
+    by: f.DoneBy | None = None
+    kind: f.ActKind | None = None
+    since: f.DoneSince | None = None
 
 
 @operation(

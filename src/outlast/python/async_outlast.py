@@ -241,7 +241,8 @@ class AsyncOutlast:
         take: bool = False,
     ) -> Outcome[Any]:
         """Continue a run by its id. See Outlast.resume."""
-        acceptance, spec = acceptance_of(accept, why, partial), self.blocking._spec_of(flow)
+        acceptance = acceptance_of(accept, why, partial, self._caller.actor)
+        spec = self.blocking._spec_of(flow)
         claimed = rooms.start.claim_run(self._caller, run_id, taken_because(take, why))
         return await self._received(claimed, spec, acceptance)
 
@@ -335,6 +336,7 @@ class AsyncOutlast:
     verify = awaited(Shared.verify)
     gc = awaited(Shared.gc)
     all_events = awaited(Shared.all_events)
+    acts = awaited(Shared.acts)
 
     def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a run as they come: `async for event in outlast.follow_events(run)`."""

@@ -5,10 +5,10 @@ And what a door may know of one that is open, and tell it: who acts, by which do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from outlast.errors import EmbeddedOnly, HomeNotFound
 from outlast.home.caller import LOCAL as LOCAL
@@ -19,6 +19,10 @@ from outlast.home.place import without_password as without_password
 from outlast.python import rooms
 from outlast.python.outlast import Outlast
 from outlast.python.shared import Shared, url_of
+from outlast.values.codec import jsonable
+
+if TYPE_CHECKING:
+    from outlast.home.keys import ApiKey
 
 Tell = Callable[[str], None]
 
@@ -113,6 +117,29 @@ def show_claims(outlast: Shared, claims: Iterable[str]) -> None:
 def look_nowhere(outlast: Shared) -> None:
     """For a flow whose file is gone, the folder that this process happens to stand in is not looked at."""
     outlast._caller.looks_here = False
+
+
+# -- what is done outside of the ledger, on record there -----------------------------------------------
+
+
+def noting_key(outlast: Shared, verb: Literal["made", "revoked"]) -> Callable[[ApiKey], AbstractContextManager[None]]:
+    """For `Keys`: that a key is made, or ended, by who acts there. One is ended also where nothing can be recorded."""
+
+    def noting(key: ApiKey) -> AbstractContextManager[None]:
+        said = {"actor": key.actor, "roles": key.roles, "scopes": key.scopes or None, "expires_at": key.expires_at}
+        told = jsonable(said)
+        before, after = ({}, told) if verb == "made" else (told, {})
+        return rooms.act.noting(outlast._caller, "key", key.id, verb, before, after, even_unrecorded=verb == "revoked")
+
+    return noting
+
+
+def noting_target(
+    outlast: Shared, name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> AbstractContextManager[None]:
+    """For a target of notifications: that it is added, changed or removed by who acts there."""
+    verb = "removed" if after is None else "added" if before is None else "changed"
+    return rooms.act.noting(outlast._caller, "target", name, verb, before, after)
 
 
 # -- what runs -----------------------------------------------------------------------------------------

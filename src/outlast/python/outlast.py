@@ -237,7 +237,7 @@ class Outlast(Shared):
         return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
 
     def _go_on(self, run_id: str) -> None:
-        go_on(self, run_id, lambda run: self.resume(run.id))
+        go_on(self, run_id, lambda run: self._wake(run.id))
 
     def _resume_soon(
         self,
@@ -269,8 +269,12 @@ class Outlast(Shared):
         folder. `take` takes the run from whoever holds it: `why` is on the record, and the holder can write nothing any
         more. Raises FlowNotFound, FlowElsewhere.
         """
-        acceptance, spec = acceptance_of(accept, why, partial), self._spec_of(flow)
+        acceptance, spec = acceptance_of(accept, why, partial, self._caller.actor), self._spec_of(flow)
         return self._received(rooms.start.claim_run(self._caller, run_id, taken_because(take, why)), spec, acceptance)
+
+    def _wake(self, run_id: str) -> Outcome[Any]:
+        """Like resume, of a run that goes on because it can: nobody is on record for it."""
+        return self._received(rooms.start.claim_run(self._caller, run_id, ""))
 
     def replay(self, run_id: str) -> RunReplay:
         """Run a run's body on its receipts only, and say where it does not do what is recorded.
@@ -380,12 +384,12 @@ def taken_because(take: bool, why: str) -> str:
     return why if take else ""
 
 
-def acceptance_of(accept: Iterable[str], why: str, partial: str | None) -> Acceptance:
-    """What a resume takes upon itself. Raises NameInvalid."""
+def acceptance_of(accept: Iterable[str], why: str, partial: str | None, by: str = "") -> Acceptance:
+    """What a resume takes upon itself, and who resumes. Raises NameInvalid."""
     wanted = rooms.caller.supposed(accept, partial)
     if wanted.codes and not why.strip():
         raise NameInvalid("why", why, "say why you accept it; it is on the record")
-    return wanted._replace(why=why)
+    return wanted._replace(why=why, by=by)
 
 
 def on_record(

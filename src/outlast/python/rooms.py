@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from outlast.handoffs import difference as difference
     from outlast.handoffs import lint as lint
     from outlast.handoffs import store as store
+    from outlast.home import act as act
     from outlast.home import caller as caller
     from outlast.home import claimer as claimer
     from outlast.home import home as home
@@ -72,7 +73,7 @@ _PLACES = {
     "outlast.commands": "logs mirror mirrors room",
     "outlast.flows.yaml": "flow",
     "outlast.handoffs": "carry compose difference lint store",
-    "outlast.home": "caller claimer home place",
+    "outlast.home": "act caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """
         begin body branches call_async call_plain decisions find fork home_events journal look os_signals

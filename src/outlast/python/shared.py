@@ -26,7 +26,7 @@ from outlast.runs.run import check_options as check_options
 from outlast.runs.stops import PERSON, SHUTDOWN
 
 if TYPE_CHECKING:
-    from outlast.care.acts import ActsSoFar as ActsSoFar
+    from outlast.care.acts import Acts as Acts
     from outlast.care.audit.flow import Audit
     from outlast.care.backup import BackedUp
     from outlast.care.gc.gc import Swept
@@ -377,9 +377,39 @@ class Shared:
         asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
         return rooms.home_events.read(self._home, asked, after, limit)
 
-    def _acts(self, scope: str | None, before: int, limit: int) -> ActsSoFar:
-        """What people did to runs and handoffs, the newest first, before a number (0: the newest of all)."""
-        return rooms.acts.read(self._home, scope, before, limit)
+    def acts(
+        self,
+        *,
+        by: str | None = None,
+        kind: str | None = None,
+        since: Time | None = None,
+        limit: int = 50,
+        cursor: str = "",
+        scope: str | None = None,
+    ) -> Acts:
+        """Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets.
+
+        Of those that are all that is asked for, and of every scope unless one is named. `kind` is one of those words in
+        the singular (`target`); `since` as of `runs`. A page is found among a few thousand entries, so it may have
+        fewer acts than `limit`, or none: while its `next` is not None, that is the `cursor` of those before. Raises
+        ValueRefused, NameInvalid.
+        """
+        return self._acts(by, kind, since, limit, cursor, scope)
+
+    def _acts(
+        self,
+        by: str | None,
+        kind: str | None,
+        since: Time | None,
+        limit: int,
+        cursor: str,
+        scope: str | None,
+        *,
+        is_admin: bool = True,
+    ) -> Acts:
+        """The same; who is no admin is told nothing of keys and targets."""
+        asked = rooms.acts.act_query(self._home.clock.now(), scope, by, kind, since, is_admin=is_admin)
+        return rooms.acts.read(self._home, asked, limit, cursor)
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""

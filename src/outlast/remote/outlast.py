@@ -35,7 +35,7 @@ from outlast.remote.observe import close_client, open_client
 from outlast.remote.runs import GivenReceipts, RemoteSchedules, Runs
 from outlast.remote.tasks import RemoteSessions, RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
-from outlast.runs.find import run_query
+from outlast.runs.find import run_query, time_of
 from outlast.runs.run import Options, Outcome, RunRecord
 from outlast.values.ambient import begin
 
@@ -103,6 +103,9 @@ class RemoteShared(Shared):
 
     def _check_restore_outputs(self, given: Given) -> None:
         given["paths"] = list(given["paths"])
+
+    def _check_acts(self, given: Given) -> None:
+        given["since"] = _iso(time_of("since", given["since"], self._executor.home.clock.now()))
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -257,6 +260,9 @@ class RemoteOutlast(RemoteShared, Outlast):
     def resume(self, given: Given) -> Outcome[Any]:
         """Its result is plain JSON: only the server has the flow's types. Raises NoFlows."""
         return self._runs.until_over(self._runs.resume(**given))
+
+    def _wake(self, run_id: str) -> Outcome[Any]:
+        return self.resume(run_id)
 
     @like(Outlast.wait)
     def wait(self, given: Given) -> Outcome[Any]:

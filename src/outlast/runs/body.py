@@ -175,6 +175,7 @@ def _recover(
         }
         execution.writer.note(execution.writer.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
+    facts |= {"by": accept.by} if accept.by else {}
     facts |= {"death": claimed.death} if claimed.death else {}
     facts |= {"code": spec.code} if spec is not None and spec.code else {}
     execution.writer.note(execution.writer.fact("run", "resumed", facts))

@@ -71,7 +71,7 @@ def run_query(now: int, *, status: str | None, since: Time | None, until: Time |
     for name, value in named.items():
         if value is not None:
             check_name(name, value)
-    return RunQuery(status=status, since=_time("since", since, now), until=_time("until", until, now), **named)
+    return RunQuery(status=status, since=time_of("since", since, now), until=time_of("until", until, now), **named)
 
 
 def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = None) -> list[RunRecord]:
@@ -205,7 +205,7 @@ def _texts(record: RunRecord) -> Iterable[str]:
     return (record.id, record.flow, record.task, record.phase, *record.tags, *(encode(each).decode() for each in said))
 
 
-def _time(name: str, given: Time | None, now: int) -> int | None:
+def time_of(name: str, given: Time | None, now: int) -> int | None:
     """A moment in microseconds; a duration is so long ago. Raises ValueRefused."""
     if given is None:
         return None

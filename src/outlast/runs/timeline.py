@@ -237,7 +237,8 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
         case "started":
             return f"by {facts['actor']}" if "actor" in facts else ""
         case "resumed":
-            return f"from {facts.get('from', '')}, {facts.get('verdict', '')}"
+            told = (f"from {facts.get('from', '')}", str(facts.get("verdict", "")), _by(facts))
+            return ", ".join(part for part in told if part)
         case "failed" | "retrying" if isinstance(facts.get("error"), dict):
             again = f"try {facts['retry']} of {facts['of']} follows; " if name == "retrying" else ""
             return again + _error(facts["error"])
@@ -282,7 +283,7 @@ EVENTS: Mapping[str, tuple[str, ...]] = {
     "run.again": ("of", "by", "effects"),
     "run.fresh": ("of", "by", "effects"),
     "run.forked": ("of", "step", "call", "to", "by", "why", "effects", "reuse_effects", "inputs", "state"),
-    "run.resumed": ("from", "verdict", "reasons", "code"),
+    "run.resumed": ("from", "verdict", "reasons", "by", "code"),
     "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
     "run.waiting": ("interrupts", "state", "removed", "code_changed"),
     "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed", "code"),

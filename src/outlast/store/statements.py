@@ -48,7 +48,7 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
 
 
 def _later(dialect: str) -> list[Path]:
-    return sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"))
+    return sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"), key=_number)
 
 
 def _number(file: Path) -> int:

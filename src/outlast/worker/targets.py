@@ -51,6 +51,12 @@ class Target(Struct, frozen=True):
         told = {name: value for name, value in msgspec.structs.asdict(self).items() if name != "secret"}
         return told | {"has_secret": bool(self.secret)}
 
+    def recorded(self) -> dict[str, Any]:
+        """What the record of a change says: of an address only where it is, because the rest may open it."""
+        where = urlsplit(self.to).netloc.rpartition("@")[2] if self.kind in ("webhook", "slack") else ""
+        told = {"kind": self.kind, "to": where or None, "on": list(self.on), "tenant": self.tenant}
+        return told | {"answers": self.answers or None, "link": self.link or None, "private": self.private or None}
+
 
 class Targets:
     """The targets of a home."""
@@ -71,7 +77,7 @@ class Targets:
 
     def add(self, target: Target) -> Target:
         """Keep a target; one of the same name is changed. Raises NameInvalid."""
-        made = _checked(target)
+        made = checked(target)
         self._write([*(each for each in self.all() if each.name != made.name), made])
         return made
 
@@ -83,10 +89,14 @@ class Targets:
 
     def named(self, name: str) -> Target:
         """A target by its name. Raises NameInvalid."""
-        for each in self.all():
-            if each.name == name:
-                return each
+        found = self.known(name)
+        if found is not None:
+            return found
         raise NameInvalid("target", name, "there is none of that name; see `outlast notify list`")
+
+    def known(self, name: str) -> Target | None:
+        """The same, or None."""
+        return next((each for each in self.all() if each.name == name), None)
 
     def _write(self, targets: list[Target]) -> None:
         write_private(self.path, encode({"targets": [msgspec.structs.asdict(each) for each in targets]}))
@@ -104,7 +114,8 @@ def write_private(path: Path, content: bytes) -> None:
     os.replace(beside, path)
 
 
-def _checked(target: Target) -> Target:
+def checked(target: Target) -> Target:
+    """A target that can be told, with a secret. Raises NameInvalid."""
     check_name("target", target.name)
     if target.kind not in KINDS:
         raise NameInvalid("kind", target.kind, f"use one of {', '.join(KINDS)}")

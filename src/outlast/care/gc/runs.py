@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from outlast import failpoints
+from outlast.home import act
 from outlast.runs.holder import holder_of
 from outlast.runs.run import FINISHED
 from outlast.store.contract import KeptOutcome, Kin, Reading, Slice, Weight, Writing
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 SLICE_ROWS = 2000  # of one transaction; with the bytes, this keeps it well under 50 ms
 SLICE_BYTES = 4 << 20
+NAMED = 10  # runs that the record of a removal names
 
 Progress = Callable[[int, int], None]  # runs removed so far, and in all
 
@@ -86,7 +88,16 @@ def _bury(tx: Writing, caller: Caller, runs: Sequence[Kin], going: set[str]) -> 
         if _may_go(caller, tx, run) and _family(tx, run) <= going:
             tx.bury(run.key, run.id, caller.home.clock.now(), caller.actor, _kept(tx, run))
             buried.append((run.key, run.id))
+    _note(tx, caller, [run for run in runs if (run.key, run.id) in buried])
     return buried
+
+
+def _note(tx: Writing, caller: Caller, runs: Sequence[Kin]) -> None:
+    """Record who removed them: one by its id, several by how many they are."""
+    for scope in dict.fromkeys(run.scope for run in runs):
+        ids = [run.id for run in runs if run.scope == scope]
+        told = {"runs": ids if len(ids) <= NAMED else len(ids)}
+        act.note(caller, tx, "run", ids[0] if len(ids) == 1 else "", "removed", told, scope=scope)
 
 
 def _kept(look: Reading, run: Kin) -> KeptOutcome:

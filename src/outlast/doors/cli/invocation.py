@@ -164,10 +164,13 @@ class Invocation:
     # the home, wherever a flow goes then
     _opened: list[FoundHome] = field(default_factory=list, compare=False, repr=False)
 
-    def open(self, *, make: bool = False, adopt: bool = True) -> Outlast:
-        """The home, opened. Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs."""
+    def open(self, *, make: bool = False, adopt: bool = True, tenant: str | None = None) -> Outlast:
+        """The home, opened for the tenant that the command names, else for this one.
+
+        Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs.
+        """
         home = self._opened[0] if self._opened else self.home
-        who = {"tenant": self.tenant, "scope": self.scope, "actor": self.actor}
+        who = {"tenant": self.tenant or tenant, "scope": self.scope, "actor": self.actor}
         try:
             outlast = late.door.open_for("cli", home, **who, make=make, tell=note, adopt=adopt, blobs=self.blobs)
         except HomeNotFound as error:

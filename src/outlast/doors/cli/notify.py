@@ -59,8 +59,12 @@ def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **giv
     if secret_env and not secret:
         raise NameInvalid("secret-env", secret_env, "that variable is empty or not set")
     known: dict[str, Any] = {"tenant": call.tenant or "default"} | ({"on": on} if on else {})
-    made = late.targets.Targets(home).add(late.targets.Target(name=name, secret=secret, **given, **known))
+    made = late.targets.checked(late.targets.Target(name=name, secret=secret, **given, **known))
+    targets = late.targets.Targets(home)
+    before = targets.known(name)
     with call.open(make=True) as outlast:
+        with late.door.noting_target(outlast, name, before.recorded() if before else None, made.recorded()):
+            targets.add(made)
         late.notify.Notifier(outlast, home, made.tenant).begin(made)
     if call.json:
         emit(made.shown() | ({"secret": made.secret} if not secret else {}))
@@ -101,7 +105,10 @@ def _standing(call: Invocation, targets: list[Target]) -> dict[str, str]:
 @click.argument("name", metavar="NAME")
 def remove(call: Invocation, name: str) -> int:
     """Tell one no more."""
-    done = late.targets.Targets(late.backups.folder_of(call.home, note)).remove(name)
+    targets = late.targets.Targets(late.backups.folder_of(call.home, note))
+    found = targets.named(name)
+    with call.open(make=True) as outlast, late.door.noting_target(outlast, name, found.recorded(), None):
+        done = targets.remove(name)
     emit(done.shown()) if call.json else say(f"{done.name} is told no more")
     return 0
 

@@ -23,7 +23,7 @@ from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation
 from outlast.doors.cli.queues import OUTLAST, engine_options, settings_of
 from outlast.doors.cli.render import at, emit, note, say, say_all, table
 from outlast.doors.mcp import require
-from outlast.errors import ExtraMissing, NameInvalid
+from outlast.errors import ExtraMissing, NameInvalid, OutlastError
 
 if TYPE_CHECKING:
     from outlast import ApiKey, Keys, Outlast
@@ -64,8 +64,9 @@ def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[s
     first of them unless a request names another. Other keys read the whole tenant.
     """
     tenant, may = call.tenant or "default", roles or ("read", "write")
-    with _keys(call) as keys:
-        made = keys.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes)
+    with _keys(call) as keys, call.open(make=True) as outlast:
+        noting = late.door.noting_key(outlast, "made")
+        made = keys.create(actor, tenant=tenant, roles=may, expires=expires, scopes=scopes, noting=noting)
     if call.json:
         emit(made.key, key=made.text)
     else:
@@ -98,8 +99,22 @@ def list_(call: Invocation) -> int:
 def revoke(call: Invocation, key_id: str) -> int:
     """End a key by its id: a server refuses it from its next request on."""
     with _keys(call) as keys:
-        done = keys.revoke(key_id)
+        done = _revoked(call, keys, key_id)
     return call.tell_line(done, f"key {done.id} of {done.actor} is revoked")
+
+
+def _revoked(call: Invocation, keys: Keys, key_id: str) -> ApiKey:
+    """A key that was ended, on the record of its tenant; also where that cannot be opened."""
+    found = next((key for key in keys.list() if key.id == key_id), None)
+    if found is None:
+        return keys.revoke(key_id)
+    try:
+        opened = call.open(make=True, tenant=found.tenant)
+    except OutlastError as error:
+        note(f"it is on no record: {error}")
+        return keys.revoke(key_id)
+    with opened as outlast:
+        return keys.revoke(key_id, late.door.noting_key(outlast, "revoked"))
 
 
 def _keys(call: Invocation) -> closing[Keys]:

@@ -221,7 +221,7 @@ def wake(call: Invocation, outlast: Outlast, one: DueRun) -> Woken:
 
 def _resumed(outlast: Outlast, run_id: str) -> Outcome[Any]:
     try:
-        outcome = outlast.resume(run_id)
+        outcome = outlast._wake(run_id)
     except (SystemExit, KeyboardInterrupt):  # the flow ended itself, or was ended: its record says how it stands
         outcome = interrupted(outlast, run_id)
     mirror(outlast, run_id)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from outlast.doors.console.asked import word
 from outlast.doors.console.needs import once, result_in
 from outlast.doors.console.render import compact, sized
 from outlast.errors import Forbidden, OutlastError
 from outlast.ids import random_id
+from outlast.operations.runs import ACT_KINDS, ACTS_OF_ADMINS
+from outlast.python.door import noting_key
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
@@ -176,8 +179,9 @@ def _make(asked: PageRequest) -> dict[str, Any]:
     assert identity is not None
     scopes = [each.strip() for each in form.get("scopes", "").split(",") if each.strip()]
     roles, ends = asked.many.get("role", []) or ["read"], form.get("ends", "").strip() or None
+    noting = noting_key(asked.outlast("key_list"), "made")
     made = asked.exchange.state.keys.create(
-        form.get("actor", "").strip(), tenant=identity.tenant, roles=roles, expires=ends, scopes=scopes
+        form.get("actor", "").strip(), tenant=identity.tenant, roles=roles, expires=ends, scopes=scopes, noting=noting
     )
     return {"actor": made.key.actor, "roles": made.key.roles, "text": made.text}
 
@@ -187,20 +191,24 @@ def _revoke(asked: PageRequest) -> str:
     known = {key.id: key for key in asked("key_list").items}
     if asked.form.get("key", "") not in known:
         raise Forbidden("there is no such key", "look at the list again")
-    return str(asked.exchange.state.keys.revoke(asked.form["key"]).actor)
+    noting = noting_key(asked.outlast("key_list"), "revoked")
+    return str(asked.exchange.state.keys.revoke(asked.form["key"], noting).actor)
 
 
 # -- who did what ----------------------------------------------------------------------------------------
 
 
-def audit(asked: PageRequest) -> dict[str, Any]:
+def acts(asked: PageRequest) -> dict[str, Any]:
     """What people did, the newest first: a page, and the way further back."""
-    given = asked.query.get("before", "")
-    before = int(given) if given.isdecimal() and len(given) < 19 else 0
-    found = asked.acts(before, ACTS, **_scope(asked))
+    wanted = {name: asked.query[name] for name in ("by", "kind", "since", "cursor") if name in asked.query}
+    found = asked("home_acts", **wanted, **_scope(asked), limit=ACTS)
     return {
-        "acts": found.acts,
+        "acts": found.items,
         "looked_at": found.looked_at,
-        "is_first": not before,
-        "next": asked.link(before=found.before) if found.before else "",
+        "kinds": [kind for kind in ACT_KINDS if asked.may("admin") or kind not in ACTS_OF_ADMINS],
+        "is_asked": any(asked.query.get(name) for name in ("by", "kind", "since", "scope")),
+        "is_first": "cursor" not in wanted,
+        "next": asked.link(cursor=found.next) if found.next else "",
+        "command": " ".join(["outlast acts", *(f"--{name} {word(text)}" for name, text in asked.query.items())]),
+        "json": f"/v1/acts{asked.link().removeprefix('/acts')}",
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from outlast.operations.operation import Role
     from outlast.python.handoffs import Handoffs, Inbox
     from outlast.python.outlast import Outlast
-    from outlast.python.shared import ActsSoFar, RunsSoFar
+    from outlast.python.shared import RunsSoFar
 
 T = TypeVar("T")
 MOST_FIELDS = 500  # of a form
@@ -113,10 +113,9 @@ class PageRequest:
         outlast, _ = self._opened("handoff_list", given)
         return outlast.handoff
 
-    def acts(self, before: int, limit: int, **given: Any) -> ActsSoFar:
-        """What people did before a number, the newest first."""
-        outlast, asked = self._opened("home_events", given)
-        return outlast._acts(asked.request.scope, before, limit)
+    def outlast(self, name: str) -> Outlast:
+        """The home, for what one who may do this operation does beside it."""
+        return self._opened(name, {})[0]
 
     def left(self, run_id: str) -> list[Any]:
         """What unfinished attempts of a run left in their files, with how each was before and is now."""

@@ -151,14 +151,7 @@ SCREENS = (
     ),
     Shows("/system", "system.html", admin.system, tab="system", command="outlast doctor", json="/v1/facts"),
     Shows("/keys", "keys.html", admin.keys, admin.change_keys, "keys", "outlast keys list", "/v1/keys"),
-    Shows(
-        "/audit",
-        "audit.html",
-        admin.audit,
-        tab="audit",
-        command="outlast watch --after 0 --once",
-        json="/v1/events?after=0",
-    ),
+    Shows("/acts", "acts.html", admin.acts, tab="acts", command="outlast acts", json="/v1/acts"),
     Shows("/help", "help.html", lambda asked: {}, tab="help", command="outlast --help", json="/openapi.json"),
 )
 

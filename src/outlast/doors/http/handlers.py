@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast import Outcome
 from outlast.clock import micros
-from outlast.doors.http.calls import CallRequest, Does, Page, page_asked, page_of
+from outlast.doors.http.calls import CallRequest, Does, Page, limit_asked, page_asked, page_of
 from outlast.doors.http.exchange import STREAMS
 from outlast.doors.http.streams import Follower
 from outlast.errors import Forbidden, HandoffInvalid, RequestInvalid, RunFinished, RunHeld
@@ -31,7 +31,7 @@ from outlast.python.project import inputs_of
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
-    from outlast import Outlast, RunRecord
+    from outlast import Acts, Outlast, RunRecord
     from outlast.doors.http.exchange import Exchange
     from outlast.python.awaited import Started
 
@@ -121,6 +121,11 @@ def _keys(outlast: Outlast, asked: CallRequest) -> Page:
         raise Forbidden("keys are of the whole tenant, and this one is bound to some of its scopes", "use another key")
     tenant = asked.identity.tenant_named(asked.request.tenant_id)
     return Page([key for key in asked.state.keys.list() if key.tenant == tenant])
+
+
+def _acts(outlast: Outlast, asked: CallRequest) -> Acts:
+    is_admin = asked.identity.may("admin")
+    return outlast._acts(**asked.given("limit"), limit=limit_asked(asked), scope=asked.request.scope, is_admin=is_admin)
 
 
 def _stream_token(outlast: Outlast, asked: CallRequest) -> StreamToken:
@@ -246,6 +251,7 @@ HANDLERS: dict[str, Does] = {
     "run_audit": _audit,
     "home_verify": _verify,
     "stream_token": _stream_token,
+    "home_acts": _acts,
     "key_list": _keys,
     "schedule_add": _add_schedule,
     "schedule_trigger": _trigger,
@@ -397,7 +403,7 @@ def resume_here(exchange: Exchange, outlast: Outlast, asked: CallRequest) -> Sta
     exchange.state.refuse_unserved(outlast, run, request.flow)
     here = outlast._acting()
     with _counted(exchange) as count:
-        acceptance = acceptance_of(request.accept, request.why, request.partial)
+        acceptance = acceptance_of(request.accept, request.why, request.partial, whose(here).actor)
         take = taken_because(request.take, request.why)
         started = here._resume_soon(run.id, acceptance, request.flow, take=take)
         count(started)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from outlast.errors import QueueNotFound
 from outlast.flows.spec import NO_LIMITS
+from outlast.home import act
 from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.ids import random_id
@@ -231,10 +232,14 @@ def move(caller: Caller, queue: str, engine: str, operation_id: str | None, *, a
     stored = "" if engine == OUTLAST else engine
 
     def work(tx: Writing) -> tuple[Queue, str]:
-        if tx.queue_of(queue) is None and not adopt:
+        before = tx.queue_of(queue)
+        if before is None and not adopt:
             raise QueueNotFound(queue)
         tx.add_queue(queue, stored)
         tx.set_engine(queue, stored)
+        was = (before.engine or OUTLAST) if before is not None else None
+        if was != engine or adopt:
+            act.note(caller, tx, "queue", queue, "moved", {"engine": was}, {"engine": engine})
         return queue_named(tx, queue), queue
 
     moved = Repeatable(operation_id, "queue_move", [queue, engine, adopt])

@@ -20,6 +20,7 @@ from msgspec import Struct
 from outlast.clock import moment
 from outlast.errors import LimitNotFound, NameInvalid
 from outlast.flows.spec import LANE, rate_of
+from outlast.home import act
 from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.runs.holder import is_dead
@@ -71,7 +72,10 @@ def set_limit(caller: Caller, name: str, concurrency: int | None, rate: str, ope
     row = LimitRow(name, concurrency or 0, count, window, caller.actor, caller.home.clock.now())
 
     def work(tx: Writing) -> tuple[Limit, str]:
+        before = tx.limit_of(name)
         tx.put_limit(row)
+        if _numbers(before) != _numbers(row):
+            act.note(caller, tx, "limit", name, "set", _numbers(before), _numbers(row))
         return _shown(caller.home, tx, row), name
 
     said = Repeatable(operation_id, "limit_set", [name, concurrency, rate])
@@ -83,12 +87,18 @@ def remove_limit(caller: Caller, name: str, operation_id: str | None = None) -> 
     home = caller.home
 
     def work(tx: Writing) -> tuple[Limit, str]:
-        found = _named(home, tx, name)
+        found, before = _named(home, tx, name), tx.limit_of(name)
         tx.remove_limit(name)
+        act.note(caller, tx, "limit", name, "removed", _numbers(before))
         return found, name
 
     gone = Limit(name, 0, "", caller.actor, moment(home.clock.now()))
     return once(home, Repeatable(operation_id, "limit_remove", [name]), work, lambda _: gone)
+
+
+def _numbers(row: LimitRow | None) -> dict[str, int | str | None]:
+    """What the record of a change says of it."""
+    return {} if row is None else {"concurrency": row.most or None, "rate": rate_text(row) or None}
 
 
 def limits(home: Home) -> list[Limit]:

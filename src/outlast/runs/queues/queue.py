@@ -15,6 +15,7 @@ from msgspec import Struct
 from outlast.clock import moment
 from outlast.errors import EngineConflict, OptionInvalid, OutlastError, QueueNotFound, RunHeld
 from outlast.flows.spec import LANE, rate_of
+from outlast.home import act
 from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.runs import claim as claims
@@ -254,8 +255,11 @@ def pause(caller: Caller, name: str, operation_id: str | None, *, paused: bool) 
     check_name("queue", name)
 
     def work(tx: Writing) -> tuple[Queue, str]:
+        before = tx.is_paused(name)
         if not tx.pause_queue(name, paused, caller.actor, caller.home.clock.now()):
             raise QueueNotFound(name)
+        if before != paused:
+            act.note(caller, tx, "queue", name, "paused" if paused else "resumed")
         return queue_named(tx, name), name
 
     operation = Repeatable(operation_id, "queue_pause", [name, paused])

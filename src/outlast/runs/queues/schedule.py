@@ -23,6 +23,7 @@ from msgspec import Struct
 from outlast.clock import micros, moment
 from outlast.errors import ExtraMissing, ScheduleInvalid, ScheduleNotFound
 from outlast.flows.loading import lasting
+from outlast.home import act
 from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.place import check_name
 from outlast.runs import begin
@@ -34,7 +35,7 @@ from outlast.runs.same_flow import is_same_source
 from outlast.runs.start import pack_inputs
 from outlast.store.contract import FinishedRow, Reading, RunRow, Writing
 from outlast.store.contract.queues import ScheduleRow
-from outlast.values.codec import decode, encode
+from outlast.values.codec import decode, digest, encode
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
@@ -94,6 +95,8 @@ def put(
         before = tx.schedule_of(row.scope, row.name)
         if before is None or _said(before) != _said(_spelt_as(home.project, before, row)):
             tx.put_schedule(row)
+            verb = "added" if before is None else "changed"
+            act.note(caller, tx, "schedule", name, verb, _told(before), _told(row), scope=row.scope)
 
     return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
 
@@ -122,6 +125,14 @@ def _said(row: ScheduleRow) -> tuple[Any, ...]:
     return (row.flow, row.inputs, row.cron, row.timezone, row.missed, row.queue)
 
 
+def _told(row: ScheduleRow | None) -> dict[str, Any]:
+    """What the record of a change says of it: of the inputs, which may be anything, only that they are others."""
+    if row is None:
+        return {}
+    said = dict(zip(("flow", "inputs", "cron", "timezone", "missed", "queue"), _said(row), strict=True))
+    return said | {"inputs": digest(row.inputs.encode())[:12] if row.inputs != "{}" else None}
+
+
 def schedules(caller: Caller) -> list[Schedule]:
     """Every schedule, by scope and name."""
 
@@ -147,6 +158,8 @@ def pause(caller: Caller, name: str, operation_id: str | None = None, *, paused:
     def work(tx: Writing) -> None:
         row = _found(tx.schedule_of(caller.scope, name), name)
         tx.pause_schedule(row.scope, row.name, paused, next_after(row.cron, row.timezone, now))
+        if bool(row.paused) != paused:
+            act.note(caller, tx, "schedule", name, "paused" if paused else "resumed", scope=row.scope)
 
     return _changed(caller, Repeatable(operation_id, "schedule_pause", [name, paused]), name, work)
 
@@ -157,6 +170,7 @@ def remove(caller: Caller, name: str, operation_id: str | None = None) -> Schedu
     def work(tx: Writing) -> tuple[Schedule, str]:
         row = _found(tx.schedule_of(caller.scope, name), name)
         tx.remove_schedule(row.scope, row.name)
+        act.note(caller, tx, "schedule", name, "removed", _told(row), scope=row.scope)
         found = _shown(row, AtWork(caller, tx))
         return found, encode(found).decode()
 
@@ -221,7 +235,13 @@ def trigger(executor: Executor, row: ScheduleRow, spec: FlowSpec, operation_id: 
         return before
     now = home.clock.now()
     run_id = fire(executor, row, spec, now, f"trigger {operation_id}" if operation_id is not None else "")
-    home.store.write(lambda tx: operation.note(tx, run_id, now) if operation.answered(tx) is None else None)
+
+    def work(tx: Writing) -> None:
+        if operation.answered(tx) is None:
+            operation.note(tx, run_id, now)
+            act.note(executor.caller, tx, "schedule", row.name, "triggered", {}, {"run": run_id}, scope=row.scope)
+
+    home.store.write(work)
     return run_id
 
 

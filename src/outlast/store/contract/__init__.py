@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from outlast.ledger.journal import Break, JournalEntry
+from outlast.store.contract.acts import ActReading, ActRow, ActWriting, NewAct
 from outlast.store.contract.handoffs import (
     AnchorRow,
     HandoffReading,
@@ -81,6 +82,7 @@ from outlast.values.frozen import NamedTuple
 __all__ = [
     "MARK",
     "PROVEN",
+    "ActRow",
     "AnchorRow",
     "DatabaseRoom",
     "Ending",
@@ -95,6 +97,7 @@ __all__ = [
     "LimitRow",
     "MemoRow",
     "MessageRow",
+    "NewAct",
     "NewHandoff",
     "NewRun",
     "NewSession",
@@ -142,6 +145,7 @@ PROVEN = (
         "handoffs",
         "signals",
         "schedules",
+        "acts",
     ),
     *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
     *("records", "links", "stored_by", "workspace_shown"),
@@ -173,6 +177,7 @@ class Reading(
     LimitReading,
     ScheduleReading,
     ToldReading,
+    ActReading,
     HandoffReading,
     SessionReading,
     TaskReading,
@@ -195,6 +200,7 @@ class Writing(
     LimitWriting,
     ScheduleWriting,
     ToldWriting,
+    ActWriting,
     HandoffWriting,
     SessionWriting,
     TaskWriting,

@@ -126,6 +126,7 @@ JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
     "CheckpointRow": {"refs": list[str], "state": dict},
     "RecordRow": {"refs": list[str], "tags": list[str], "source": dict, "masked": list[str]},
     "LinkRow": {"by": dict, "masked": list[str]},
+    "ActRow": {"changes": dict[str, tuple[Any, Any]]},
 }
 CHOICES: dict[
     str, dict[str, tuple[str, ...]]
@@ -187,6 +188,8 @@ def _mended(kind: type, name: str, value: Any) -> Any:
         return few[0]
     if wanted is dict:
         return BY_WHOM if name in ("source", "by") else "{}"
+    if wanted is not None and name == "changes":
+        return "{}"
     if wanted is not None:
         return "[]" if wanted == list[str] else '["","","",0]' if wanted is not Any else "null"
     if annotation == "str" and isinstance(value, str):
@@ -279,6 +282,7 @@ NAMES = {
     "RecordRow": "record:{id}",
     "LinkRow": "link {id}",
     "SignalRow": "signal {id}",
+    "ActRow": "act {number}",
 }
 
 
@@ -327,6 +331,7 @@ ROW_NAMES: dict[str, Callable[[Any], str]] = {
     "handoffs": _named("handoff row {2}"),
     "signals": _named("signal {2}"),
     "schedules": _named("schedule {3} in scope {2}"),
+    "acts": _named("act {0}"),
     "sessions": lambda row: f"session {row[3]}" if row[2] == "default" else f"session {row[3]} in scope {row[2]}",
     "tasks": lambda row: f"task {row[3]}" if row[2] == "default" else f"task {row[3]} in scope {row[2]}",
     "artifacts": _named("artifact number {0}"),

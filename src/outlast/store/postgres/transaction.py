@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold
+from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
     HandoffWriter,
@@ -68,6 +69,7 @@ class PostgresReader(
     LimitReader,
     ScheduleReader,
     ToldReader,
+    ActReader,
     HandoffReader,
     SessionReader,
     TaskReader,
@@ -109,6 +111,7 @@ class PostgresTransaction(
     LimitWriter,
     ScheduleWriter,
     ToldWriter,
+    ActWriter,
     HandoffWriter,
     SessionWriter,
     TaskWriter,

@@ -14,6 +14,7 @@ import apsw
 from outlast.errors import LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold
+from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
     HandoffWriter,
@@ -80,6 +81,7 @@ class StoreReader(
     LimitReader,
     ScheduleReader,
     ToldReader,
+    ActReader,
     HandoffReader,
     SessionReader,
     TaskReader,
@@ -96,6 +98,7 @@ class Transaction(
     LimitWriter,
     ScheduleWriter,
     ToldWriter,
+    ActWriter,
     HandoffWriter,
     SessionWriter,
     TaskWriter,

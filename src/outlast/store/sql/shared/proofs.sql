@@ -47,6 +47,9 @@ SELECT key, * FROM signals WHERE key > ? ORDER BY key LIMIT ?
 -- name: rows_of_schedules
 SELECT number, * FROM schedules WHERE number > ? ORDER BY number LIMIT ?
 
+-- name: rows_of_acts
+SELECT number, * FROM acts WHERE number > ? ORDER BY number LIMIT ?
+
 -- name: rows_of_sessions
 SELECT key, * FROM sessions WHERE key > ? ORDER BY key LIMIT ?
 
