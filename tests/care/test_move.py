@@ -55,6 +55,7 @@ def folder(tmp_path: Path) -> FoundHome:
             outlast.run(short, "kelp", task="monday").unwrap()
             outlast.run(report, "eel", task="tuesday")
             outlast.workspace.record("note", "kelp is an alga")
+            outlast.set_limit("api", concurrency=2)
             outlast.handoff.store(anchor="task:x", summary="begun", handoff_text="go on", next_action="look")
     with closing(Keys(found)) as keys:
         keys.revoke(keys.create("ann").key.id)
@@ -71,6 +72,7 @@ def told(home: FoundHome, tenant: str = "default") -> dict[str, Any]:
             "runs": [(run.id, run.status, run.task) for run in runs],
             "receipts": [[repr(each) for each in outlast.receipts(run.id)] for run in runs],
             "waits": [wait.id for wait in outlast.interrupts()],
+            "acts": [(act.number, act.what, act.said) for act in outlast.acts().items],
             "artifact": outlast.workspace.get("found.txt").ref,
             "handoff": outlast.handoff.recover("task:x").handoff.summary,
             "verified": outlast.verify().ok,
