@@ -86,7 +86,8 @@ def test_a_schedule_says_who_changed_it_from_what_to_what(ann: Outlast) -> None:
         ("bob", "paused"), ("bob", "changed"), ("ann", "added"),
     ]  # fmt: skip
     assert found[1][4] == f"run {run.id}"
-    assert found[4][4].endswith("cron 0 7 * * * → 0 8 * * *")
+    assert found[4][4].startswith("cron 0 7 * * * → 0 8 * * *; inputs sha256:")
+    assert "inputs" not in found[5][4]
     assert SECRET not in str(found)
     assert {act.scope for act in ann.acts(kind="schedule").items} == {"default"}
 

@@ -270,6 +270,19 @@ def screens(place: Place) -> list[str]:
     return ["/", *some, *runs, *handed, *kept, "/workspace/recall?goal=publish", *rest]
 
 
+@pytest.mark.parametrize("width", [1280, 1100, 1081, 800, 360])
+def test_the_names_of_the_screens_stand_in_one_line(browser: Any, place: Place, width: int) -> None:
+    with tab(browser, place, viewport={"width": width, "height": 700}) as found:
+        page = found.go("/keys")
+        tops = page.evaluate("[...document.querySelectorAll('nav a')].map(each => each.offsetTop)")
+        assert len(tops) == 11
+        assert len(set(tops)) == 1
+        seen = page.locator("nav a[aria-current]").bounding_box()
+        assert seen["x"] + seen["width"] <= width
+        if width > 1080:  # none is hidden
+            assert page.evaluate("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")
+
+
 def test_no_screen_is_too_wide_for_a_phone_or_runs_what_agents_wrote(browser: Any, place: Place) -> None:
     with tab(browser, place, viewport={"width": 360, "height": 740}) as seen:
         for path in screens(place):

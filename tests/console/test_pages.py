@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from outlast import Outlast
+from outlast.doors.console import needs
 from outlast.doors.console.screens import SCREENS
 from outlast.python.named_flows import find_flow
 from outlast.worker.notify import Notifier
@@ -750,6 +751,7 @@ def test_a_link_in_a_message_opens_one_wait_and_looking_answers_nothing(tmp_path
         wait = outlast.interrupts(run)[0].id
     target = Targets(home).add(Target("ops", "webhook", "https://x", answers="ann", link="https://c"))
     with opened(home, require_key=True) as place, Outlast(home) as outlast:
+        place.key("admin", "admin")
         visitor, path = place.visitor(), f"/answer/{answer_token(target, wait, int(time.time()))}"
         page = visitor.get(path)
         assert "Publish kelp?" in page.text
@@ -760,6 +762,42 @@ def test_a_link_in_a_message_opens_one_wait_and_looking_answers_nothing(tmp_path
         assert outlast.interrupt(wait).answered_by == "ann"
         assert visitor.get(f"/inbox/{wait}").status == 303  # it opens nothing else
         assert visitor.get("/answer/nonsense").status == 403
+
+
+def test_a_link_is_good_for_one_answer_and_for_a_week(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast:
+        run = outlast.run(flows.report, "kelp").run_id
+        wait = outlast.interrupts(run)[0].id
+    target = Targets(home).add(Target("ops", "webhook", "https://x", answers="ann", link="https://c"))
+    with opened(home, require_key=True) as place, Outlast(home) as outlast:
+        first, second = place.visitor(), place.visitor()
+        now = int(time.time())
+        path, over = (f"/answer/{answer_token(target, wait, at)}" for at in (now, now - 8 * 86400))
+        forms = [
+            {name: each.get(path).hidden(name) for name in ("token", "shown", "operation")} for each in (first, second)
+        ]
+        assert second.get(over).status == 403
+        assert second.post(over, forms[1] | {"do": "decline"}).status == 403
+        assert outlast.interrupt(wait).status == "open"
+        first.post(path, forms[0] | {"do": "approve"})
+        told = second.follow(second.post(path, forms[1] | {"do": "decline", "why": "no"})).text
+        assert "ann" in told
+        assert outlast.interrupt(wait).answer == {"approved": True}
+        assert 'value="approve"' not in second.get(path).text  # nothing is left to press
+
+
+def test_a_question_of_a_run_that_is_over_says_so_and_has_no_buttons(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        run = outlast.run(flows.report, "kelp").run_id
+        wait = outlast.interrupts(run)[0]
+        outlast.abort(run, why="not this year")
+        over = outlast.get(run)
+    assert needs._void(None, wait, over) == {"title": "This question is void.", "why": "Its run has aborted."}  # type: ignore[arg-type]
+    with opened(tmp_path / "home") as place:
+        shown = place.visitor().get(f"/inbox/{wait.id}").text
+        assert "This question is void." in shown
+        assert 'value="approve"' not in shown
 
 
 def test_a_link_is_of_the_tenant_whose_target_it_was_sent_to(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from outlast.doors.cli.group import cli
 from outlast.errors import Unauthenticated
 from outlast.home.keys import Keys
 
+from .http_flows import doubling
 from .server import Served, served
 from .test_http_runs import FLOWS, start
 
@@ -139,6 +140,28 @@ def test_a_token_opens_streams_for_a_minute_and_nothing_else(tmp_path: Path) -> 
         assert server.get("/v1/events?token=a.b.c", headers=asked).status == 401
         server.keys().revoke(key.key.id)
         assert server.get(f"/v1/events?token={given['token']}", headers=asked).status == 401
+
+
+def test_a_token_opens_no_more_than_its_key_does(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home, scope="web") as web, Outlast(home) as whole, Outlast(home, tenant="elsewhere") as other:
+        runs = [each.run(doubling, 1).run_id for each in (web, whole, other)]
+    with served(home, poll_seconds=0.02, loopback=False) as server:
+        given = [{"scopes": ["web"]}, {}, {"tenant": "elsewhere"}]
+        keys = [server.keys().create("ann", roles=["read"], **each).text for each in given]  # type: ignore[arg-type]
+        seen = []
+        for key in keys:
+            token = server.post("/v1/stream-token", key=key).json["token"]
+            stream = HomeStream(server, f"?after=0&token={token}")
+            seen.append({each["data"]["event"]["run_id"] for each in stream.until("run.succeeded")})
+            stream.close()
+        assert (seen[0], seen[2]) == ({runs[0]}, {runs[2]})
+        assert seen[1] <= {runs[0], runs[1]}
+        token = server.post("/v1/stream-token", key=keys[0]).json["token"]
+        asked = {"accept": STREAM}
+        assert server.get(f"/v1/events?scope=default&token={token}", headers=asked).status == 403
+        for hidden in runs[1:]:
+            assert server.get(f"/v1/runs/{hidden}/events?token={token}", headers=asked).status == 404
 
 
 def test_a_token_is_over_after_its_time_and_for_one_purpose(tmp_path: Path) -> None:

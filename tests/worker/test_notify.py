@@ -23,7 +23,9 @@ from click.testing import CliRunner
 
 from outlast import Outlast, Run, failpoints, flow, step
 from outlast.doors.cli.group import cli
+from outlast.doors.console.screens import SCREENS
 from outlast.errors import NameInvalid
+from outlast.operations.table import OPERATIONS
 from outlast.testing.crashes import ChildEnd, in_child
 from outlast.worker import send as sending
 from outlast.worker.notices import trial
@@ -368,33 +370,74 @@ def test_a_chat_is_told_in_its_own_form_and_a_command_gets_all_of_it(tmp_path: P
         send(Target("cmd", "command", "exit 3"), message)
 
 
+class Mail:
+    """A mail server that takes everything, but for whom it was told to refuse."""
+
+    def __init__(self, *offers: str) -> None:
+        said = self.said = list[str]()
+        answers = {"DATA": "354 go on", "QUIT": "221 bye", "EHLO": "250-here\r\n" + "\r\n".join([*offers, "250 OK"])}
+
+        class Smtp(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                self._say("220 here")
+                data = False
+                for raw in self.rfile:
+                    line = raw.decode().rstrip("\r\n")
+                    said.append(line)
+                    if data and line != ".":
+                        continue
+                    word = line.upper().partition(" ")[0]
+                    data = word == "DATA"
+                    self._say("550 nobody" if "nobody@" in line else answers.get(word, "250 ok"))
+                    if word == "QUIT":
+                        return
+
+            def _say(self, line: str) -> None:
+                self.wfile.write(f"{line}\r\n".encode())
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Smtp)
+        self.place = f"127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self) -> "Mail":
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
 def test_an_e_mail_has_the_question_and_the_link() -> None:
-    said: list[str] = []
-
-    class Smtp(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            self.wfile.write(b"220 here\r\n")
-            data = False
-            for raw in self.rfile:
-                line = raw.decode().rstrip("\r\n")
-                said.append(line)
-                word = line.upper()
-                if data and line != ".":
-                    continue
-                data = word == "DATA"
-                self.wfile.write({"DATA": b"354 go on\r\n", "QUIT": b"221 bye\r\n"}.get(word, b"250 ok\r\n"))
-                if word == "QUIT":
-                    return
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Smtp) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        place = f"127.0.0.1:{server.server_address[1]}"
-        target = Target("mail", "email", "ann@example.org", server=place, sender="outlast@example.org", private=True)
+    with Mail() as mail:
+        target = Target(
+            "mail", "email", "ann@example.org", server=mail.place, sender="outlast@example.org", private=True
+        )
         send(target, Notice("r:1", "opened", "now", "Publish?\r\nBcc: eve@example.org", "http://c/inbox/1"))
-        server.shutdown()
+    said = mail.said
     assert "RCPT TO:<ANN@EXAMPLE.ORG>" in [line.upper() for line in said]
     assert not any(line.startswith("Bcc:") for line in said[: said.index("")])
     assert any("http://c/inbox/1" in line for line in said)
+
+
+def test_an_e_mail_that_was_refused_is_told_again(outlast: Outlast) -> None:
+    with Mail() as mail:
+        made = Targets(outlast.home).add(Target("mail", "email", "nobody@example.org", server=mail.place, private=True))
+        notifier(outlast).begin(made)
+        outlast.run(asking, "Publish?")
+        assert notifier(outlast).send_all() == 0
+        assert "550" in notifier(outlast).told(made).error
+        Targets(outlast.home).add(msgspec.structs.replace(made, to="ann@example.org"))
+        assert notifier(outlast).send_all(time.time() + 3600) == 1
+    assert "." in mail.said  # the end of what was taken
+
+
+def test_a_password_is_sent_to_no_mail_server_that_cannot_keep_it_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.worker.send._address", lambda host, port, private: "127.0.0.1")  # as one of the world
+    with Mail("250-AUTH PLAIN LOGIN") as mail:
+        target = Target("mail", "email", "ann@example.org", server=mail.place, user="ann", secret="hunter2")
+        with pytest.raises(NotTaken, match="STARTTLS"):
+            send(target, Notice("r:1", "opened", "now", "Publish?", ""))
+        assert not any(line.startswith("AUTH") for line in mail.said)
 
 
 def test_a_link_answers_for_one_wait_one_person_and_a_while(outlast: Outlast, receiver: Receiver) -> None:
@@ -430,6 +473,16 @@ def test_what_cannot_be_told_is_refused_when_it_is_added(outlast: Outlast) -> No
     ):
         with pytest.raises(NameInvalid):
             Targets(outlast.home).add(wrong)
+
+
+def test_a_target_is_added_where_the_home_is_and_by_no_request() -> None:
+    """One of the kind `command` runs a program here: who has a key alone must not be able to say which."""
+    asked = [*OPERATIONS.values()]
+    assert [each.name for each in asked if "notify" in each.path or "target" in each.path.split("/")] == []
+    assert [
+        each.name for each in asked if each.writes and {"command", "to"} <= set(each.request.__struct_fields__)
+    ] == []
+    assert [screen.path for screen in SCREENS if screen.posts and "notify" in screen.path] == []
 
 
 def test_the_commands_add_list_test_and_remove(tmp_path: Path, receiver: Receiver) -> None:

@@ -92,6 +92,8 @@ def _email(target: Target, message: Notice) -> None:
         if line.has_extn("starttls"):
             line.starttls(context=ssl.create_default_context())
             line.ehlo()
+        elif target.user and not target.private:
+            raise NotTaken(f"{host} offers no STARTTLS, and a password is not sent where others can read it")
         if target.user:
             line.login(target.user, target.secret)
         line.send_message(mail)

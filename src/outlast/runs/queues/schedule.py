@@ -96,7 +96,7 @@ def put(
         if before is None or _said(before) != _said(_spelt_as(home.project, before, row)):
             tx.put_schedule(row)
             verb = "added" if before is None else "changed"
-            act.note(caller, tx, "schedule", name, verb, _told(before), _told(row), scope=row.scope)
+            act.note(caller, tx, "schedule", name, verb, _told(before, row), _told(row, before), scope=row.scope)
 
     return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
 
@@ -125,12 +125,13 @@ def _said(row: ScheduleRow) -> tuple[Any, ...]:
     return (row.flow, row.inputs, row.cron, row.timezone, row.missed, row.queue)
 
 
-def _told(row: ScheduleRow | None) -> dict[str, Any]:
-    """What the record of a change says of it: of the inputs, which may be anything, only that they are others."""
+def _told(row: ScheduleRow | None, other: ScheduleRow | None = None) -> dict[str, Any]:
+    """What the record of a change says of it: of inputs, which may be anything, only that they are not the others."""
     if row is None:
         return {}
-    said = dict(zip(("flow", "inputs", "cron", "timezone", "missed", "queue"), _said(row), strict=True))
-    return said | {"inputs": digest(row.inputs.encode())[:12] if row.inputs != "{}" else None}
+    said = dict(zip(("flow", "cron", "timezone", "missed", "queue"), (row.flow, *_said(row)[2:]), strict=True))
+    changed = other is not None and row.inputs != other.inputs
+    return said | ({"inputs": f"sha256:{digest(row.inputs.encode())[:12]}"} if changed else {})
 
 
 def schedules(caller: Caller) -> list[Schedule]:
