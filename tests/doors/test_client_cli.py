@@ -2,13 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from outlast import Outlast
 from outlast.doors.cli import main
 from outlast.doors.cli.group import cli
+from outlast.doors.cli.run import resumed_or_awaited
+from outlast.errors import RunHeld
 
 from . import http_flows
 from .client_story import make_repository
@@ -106,3 +110,25 @@ def test_the_key_comes_from_its_own_variable_and_never_from_an_effects(
     assert ask("task", "open", "mine").exit_code == 0
     monkeypatch.setenv("OUTLAST_API_KEY", "publish-3f2a")
     assert code_of(capsys, "task", "open", "nobody's") == "unauthenticated"
+
+
+def test_what_a_server_went_on_with_by_itself_is_waited_for(repo: Path, server: Served, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with Outlast(f"http://127.0.0.1:{server.port}", key=server.key) as outlast, ThreadPoolExecutor(1) as beside:
+        run = server.post("/v1/runs", {"flow": "telling", "inputs": {"path": str(gate)}}, key=server.key).json
+        with pytest.raises(RunHeld):
+            outlast.resume(run["run_id"])
+        going = beside.submit(resumed_or_awaited, outlast, run["run_id"])
+        gate.write_text("open")
+        assert going.result(30).unwrap() == "open"
+        assert resumed_or_awaited(outlast, run["run_id"]).unwrap() == "open"  # it was done before
+
+
+def test_an_answer_with_resume_ends_well_whoever_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OUTLAST_API_KEY", raising=False)
+    with served(tmp_path / "home", flows=(FLOWS,), works=True, poll_seconds=0.02) as server:
+        monkeypatch.setenv("OUTLAST_HOME", f"http://127.0.0.1:{server.port}")
+        for number in range(5):
+            asked = {"flow": "asking", "inputs": {"question": f"Publish {number}?"}}
+            wait = server.post("/v1/runs?wait=30", asked).json["interrupts"][0]["id"]
+            assert told("approve", wait, "--resume")["status"] == "succeeded"

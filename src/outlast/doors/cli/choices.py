@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, may_repeat
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
@@ -23,7 +24,7 @@ from outlast.doors.cli.options import (
 )
 from outlast.doors.cli.outcomes import say_kept
 from outlast.doors.cli.render import say
-from outlast.doors.cli.run import resume_now
+from outlast.doors.cli.run import go_on_now
 from outlast.doors.cli.waits import top_of
 from outlast.errors import RepeatsEffects
 
@@ -101,7 +102,7 @@ def decided(call: Invocation, outlast: Outlast, run: RunRecord, what: str, resum
     """Say what was decided and how to go on; with `resume`, go on, unless an engine does."""
     top = top_of(outlast, run) if resume and not run.finished else None
     if top is not None and not top.engine:
-        return resume_now(call, outlast, top.id)
+        return go_on_now(call, outlast, top.id)
     if call.json:
         call.tell(run)
         return 0
@@ -114,7 +115,8 @@ def decided(call: Invocation, outlast: Outlast, run: RunRecord, what: str, resum
 def how_it_goes_on(call: Invocation, run: RunRecord) -> str:
     """What becomes of a run about which something was decided."""
     if run.status == "running":  # a resume would be refused
-        return f"it is run by {run.holder}: it goes on there, or with the next tick"
+        holder = "the server" if late.shared.url_of(call.home) else run.holder
+        return f"it is run by {holder}: it goes on there, or with the next tick"
     if run.engine:
         return f"{run.engine} goes on with it, where a worker of it is: {call.worker_for(run)}"
     return f"continue: {call.command('resume', run.id)}"
