@@ -276,15 +276,24 @@ def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tu
     held = _held(caller, tx, before, how)
     if how.pause:
         held = _given_back(caller, tx, anchor, contract.anchor, how)
+    lease = before.lease if before and not how.pause else None
     if anchor is None:
-        anchor_id = caller.home.ids()
-        start = genesis_of_anchor(anchor_id, how.scope, contract.anchor)
-        anchor = tx.add_anchor(anchor_id, how.scope, contract.anchor, start)
+        anchor, lease = _new_anchor(caller.home, tx, how.scope, contract.anchor)
+    elif lease is None:
+        lease = tx.lease_of_anchor(anchor.id)
     handoff = _handoff(caller, tx, prepared, how, anchor, before, *held)
-    _append(tx, anchor, handoff, before.lease if before and not how.pause else tx.lease_of_anchor(anchor.id))
+    _append(tx, anchor, handoff, lease)
     tx.keep_contents(prepared.contents)
     task_states.stored(caller.home, tx, handoff, pause=how.pause)
     return handoff, handoff.id
+
+
+def _new_anchor(home: Home, tx: Writing, scope: str, anchor: str) -> tuple[AnchorRow, LeaseRow]:
+    """An anchor that was not there, and its lease, which is as it was made."""
+    anchor_id = home.ids()
+    start = genesis_of_anchor(anchor_id, scope, anchor)
+    made = tx.add_anchor(anchor_id, scope, anchor, start)
+    return made, LeaseRow(made.key, 0, 0, start, None)
 
 
 def _held(caller: Caller, tx: Writing, found: FoundHandoff | None, how: Storing) -> tuple[str, str]:
