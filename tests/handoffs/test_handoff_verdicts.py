@@ -1,16 +1,20 @@
 """The verdict on real repositories, case by case: what was done, the word, and every code."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from outlast import Outlast
 from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.observer import NOBODY
+from outlast.handoffs.verdict import _quoted
 from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 
 from ..kit.desk import TASK, Desk, codes, git
@@ -690,3 +694,8 @@ def test_every_code_of_a_handoff_is_reached_here_or_where_runs_and_tampering_are
     reached = set().union(*(case.codes for case in CASES))
     assert {*CONTESTS, *WEAKENS, *NOTES} - reached == FROM_RUNS | TAMPERED
     assert TASK.startswith("task:")
+
+
+@given(st.lists(st.text("ab -'\"$;é\n@%+=:,./~\\", max_size=6), min_size=1, max_size=5))
+def test_a_command_is_quoted_as_the_shell_needs_it(words: list[str]) -> None:
+    assert _quoted(words) == shlex.join(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from posixpath import dirname
 from shlex import join, quote
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from outlast.handoffs.evidence import CountedCheck
 
 JUST_NOW = "just now"  # stands for content of which nothing was looked at: only what was run just now ran on it
+_ODD = re.compile(r"[^\w@%+=:,./ -]", re.ASCII)  # what a shell may take for something else, as `shlex` has it
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
 
 
@@ -116,12 +118,20 @@ def command(handoff: Handoff, verb: str, *words: str, anchor: str = "") -> str:
     name = anchor or handoff.anchor
     rest = [*words, *_in_scope(handoff)]
     named = [*rest, "--", name] if name.startswith("-") else [name, *rest]
-    return f"outlast handoff {verb} {join(named)}"
+    return f"outlast handoff {verb} {_quoted(named)}"
 
 
 def with_options(handoff: Handoff, verb: str, *words: str) -> str:
     """A command in the handoff's scope, which names it by its options."""
-    return f"outlast handoff {verb} {join([*words, *_in_scope(handoff)])}"
+    return f"outlast handoff {verb} {_quoted([*words, *_in_scope(handoff)])}"
+
+
+def _quoted(words: list[str]) -> str:
+    """The words as a shell reads them; mostly it reads them as they are, which is seen at one look."""
+    plain = " ".join(words)
+    if _ODD.search(plain) or plain.count(" ") != len(words) - 1 or "" in words:
+        return join(words)
+    return plain
 
 
 def _in_scope(handoff: Handoff) -> tuple[str, ...]:

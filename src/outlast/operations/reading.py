@@ -160,7 +160,8 @@ def _packets(handoff: Handoff) -> dict[str, msgspec.Raw | None]:
 
 
 def _reason(recovered: Recovered, reason: Reason) -> dict[str, Any]:
-    return reason.to_dict() | {"accepted": reason.fingerprint in recovered.accepted}
+    accepted = recovered.accepted
+    return reason.to_dict() | {"accepted": bool(accepted) and reason.fingerprint in accepted}
 
 
 def _value(value: Any) -> Any:
