@@ -44,12 +44,9 @@ from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import CURRENT, Frame, Raised, StepCall
 from outlast.runs.call import Call, Fresh, Past, Replay, known_scope
 from outlast.runs.call_plain import drive_plain
-from outlast.runs.decisions import decline
 from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
 from outlast.runs.step import StepSpec
-from outlast.runs.waits import ask as questions
-from outlast.runs.waits.ask import GivenAnswer, Question
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
 from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
@@ -57,8 +54,13 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.runs import child as children
+    from outlast.runs import decisions
+    from outlast.runs.waits import ask as questions
+    from outlast.runs.waits.ask import GivenAnswer, Question
 else:
     children = late("outlast.runs.child")
+    decisions = late("outlast.runs.decisions")
+    questions = late("outlast.runs.waits.ask")
 
 UNMIRRORED = 64  # receipts that a crash may have kept from the mirror: written again, if they were not
 
@@ -352,7 +354,7 @@ class Performance:
         """How many more iterations there are beyond the limit."""
         if node.on_limit != "pause":
             return 0
-        asked = Question("limit", {"iterations": number, "until": node.until}, {}, None, step=node.id)
+        asked = questions.Question("limit", {"iterations": number, "until": node.until}, {}, None, step=node.id)
         return node.max if self._wait(lane, asked).value["choice"] == "more" else 0
 
     # -- branches --------------------------------------------------------------------------------
@@ -472,7 +474,7 @@ class Performance:
         why = f"nobody answered {node.id} in time, and its default is no"
         with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
             queued = writer.queue_work(
-                lambda tx: decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
+                lambda tx: decisions.decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
             )
         writer.write(queued)
         writer.sever(LeaseLost(execution.id, execution.hold.epoch))

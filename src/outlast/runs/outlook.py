@@ -27,7 +27,6 @@ from outlast.runs import claim as claims
 from outlast.runs import holder as holders
 from outlast.runs import recovery, under_way
 from outlast.runs.call import Call, Past, count_death, labels
-from outlast.runs.decisions import back_to
 from outlast.runs.found import FoundRun, find, refuse_unknown_end
 from outlast.runs.heard import LabelsOf
 from outlast.runs.heartbeat import death_of
@@ -39,12 +38,16 @@ from outlast.runs.same_flow import flow_if_known, refuse_unfit, whereabouts
 from outlast.runs.waits.interrupt import CHOICES, Interrupt
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import decisions
     from outlast.runs.live import Executor
+else:
+    decisions = late("outlast.runs.decisions")  # most resumes follow none
 
 
 UNDER_WAY = ("partial_work", "still_running")  # what somebody who lives is at is no leftover of a death
@@ -217,7 +220,7 @@ def _died_in(step: PlanStep) -> bool:
 
 def _going_back(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow, step: str) -> list[JournalEntry]:
     """That the run goes back to a step, as `rewind` would have it in the journal. Raises StepNotFound."""
-    to = {"to": back_to(caller, look, row, step), "by": caller.actor, "why": ""}
+    to = {"to": decisions.back_to(caller, look, row, step), "by": caller.actor, "why": ""}
     return [claims.run_fact("rewound", to, epoch=lease.epoch + 1, at=caller.home.clock.now())]
 
 

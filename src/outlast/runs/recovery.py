@@ -180,7 +180,8 @@ def needs_of(found: FoundRun, source: BodySource | None) -> set[str]:
 
 def _resources(executor: Executor, found: FoundRun, source: BodySource | None, loaded: bool) -> list[Reason]:
     """Every resource that nobody provides. While nothing is loaded, its function is looked for in the source."""
-    missing = executor.live.resources.missing(needs_of(found, source))
+    needed = needs_of(found, source)
+    missing = executor.live.resources.missing(needed) if needed else {}
     if missing and not loaded:
         missing = _not_in_source(executor, found, source, missing)
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"

@@ -15,6 +15,7 @@ from outlast.runs.attempt import CURRENT, Attempt
 from outlast.values.codec import decode, pack_json
 
 if TYPE_CHECKING:
+    from outlast.resources.resources import Resources
     from outlast.runs.journal_writer import JournalWriter
     from outlast.runs.live import Executor
 
@@ -119,10 +120,14 @@ class Needs:
     """What an execution needs. One that is open already is looked after when this execution first asks for it."""
 
     def __init__(self, executor: Executor, writer: JournalWriter, known: Iterable[str]) -> None:
-        self._home, self._resources, self._writer = executor.home, executor.live.resources, writer
+        self._home, self._live, self._writer = executor.home, executor.live, writer
         self._known = set(known)
         self._met: set[str] = set()  # by this execution
         self._turns: dict[str, threading.Lock] = {}
+
+    @property
+    def _resources(self) -> Resources:
+        return self._live.resources  # most executions ask for none
 
     def get(self, key: str, *, again: bool = False) -> Any:
         """The live object. `again`: an attempt before failed, maybe because of it.

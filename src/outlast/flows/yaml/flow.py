@@ -36,6 +36,11 @@ class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
         others = sorted(code_of_definition(each.definition) for each in self.others())
         return identity(encode([own, *others])) if others else own
 
+    @cached_property
+    def needs(self) -> dict[str, str]:
+        """Commands are given no live objects."""
+        return {}
+
     @property
     def identity(self) -> str:
         """The name that its file gives it."""
