@@ -71,7 +71,7 @@ def test_a_list_of_lines_composes_and_judges_nothing(outlast: Outlast) -> None:
         outlast.run(asks, f"port-{number}", task=f"ask-{number}")
     outlast.handoff._left_by_runs(10)
     met = files_of(lambda: outlast.handoff._left_by_runs(10))
-    assert "outline.py" in met
+    assert "list.py" in met
     assert not met & {"compose.py", "outlook.py", "recovery.py", "lint.py", "code.py"}
     assert "compose.py" in files_of(lambda: outlast.handoff.list())
 
