@@ -193,6 +193,19 @@ def test_a_run_leaves_on_a_file_and_comes_into_a_folder(url: str, folder: Path) 
     assert [each["id"] for each in told(into, "runs")["runs"]] == [run["id"]]
 
 
+def test_recall_finds_the_same_in_the_same_order_as_in_a_file(url: str, folder: Path) -> None:
+    words = ("tides", "kelp", "a ship", "the harbour", "eels", "an export", "time zones", "the moon")
+    texts = [f"{one} and {other} on day {number}" for number, one in enumerate(words) for other in words]
+    found = []
+    for home in (url, folder / "file"):
+        with Outlast(home) as outlast:
+            outlast.workspace.record_many([{"kind": "note", "text": text, "source": text[:9]} for text in texts])
+            packs = [outlast.workspace.recall(f"what about {word} and the moon?", 400) for word in words]
+            found.append([[(entry.excerpt, entry.why) for entry in pack.entries] for pack in packs])
+    assert found[0] == found[1]
+    assert all(found[0])
+
+
 def test_keys_are_in_the_database_for_every_machine_that_serves_it(url: str, folder: Path) -> None:
     assert told(url, "keys", "list")["keys"] == []
     made = told(url, "keys", "create", "--actor", "ann", "--role", "read")
