@@ -219,7 +219,7 @@ def make_backup(
                 )
                 packer.end_with(b"0" * DIGEST_BYTES)
             digest = _sign(file)
-        _reached("backup.synced")
+        failpoints.reached("backup.synced")
         _name(beside / "file", place)
     damaged, left_out = tuple(taking.damaged), tuple(taking.left_out)
     size = place.stat().st_size
@@ -273,7 +273,7 @@ class _Taking:
             self._add(packer, each)
 
     def _add_copy(self, packer: Packer, name: str, copy: Path) -> None:
-        _reached("backup.copied")
+        failpoints.reached("backup.copied")
         self._total += copy.stat().st_size
         self._add(packer, HomeFile(name, copy, 0))
         copy.unlink()
@@ -292,7 +292,7 @@ class _Taking:
         blob = BLOB.fullmatch(found.name)
         if blob and blob[1] != digest:
             self.damaged.append((found.name, "its content was changed"))
-        _reached("backup.added")
+        failpoints.reached("backup.added")
 
     def _refuse_vanished(self, found: HomeFile) -> None:
         """A work folder may be cleared meanwhile; a blob must not."""
@@ -337,10 +337,5 @@ def _name(file: Path, place: Path) -> None:
     except OSError:  # a file system without links
         refuse_to_replace(place, False, lambda _: False)
         os.replace(file, place)
-    _reached("backup.named")
+    failpoints.reached("backup.named")
     sync_folder(place.parent)
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)

@@ -142,7 +142,7 @@ def _copy_files(source: FoundHome, to: FoundHome) -> int:
             sync_file(target)
             sync_folder(target.parent)
         count += 1
-    _reached("move.files")
+    failpoints.reached("move.files")
     return count
 
 
@@ -154,7 +154,7 @@ def _copy_keys(source: FoundHome, to: FoundHome) -> int:
                 new.add(row)
             elif row.revoked_at and not there[row.id].revoked_at:
                 new.revoke(there[row.id], row.revoked_at)
-    _reached("move.keys")
+    failpoints.reached("move.keys")
     return len(rows)
 
 
@@ -191,7 +191,7 @@ class _Move:
             return MovedTenant(self._tenant, counts, chains, blobs, 0)
         _copy_tables(self._old, self._new, tables, self._tell)
         self._new.set_last_numbers(self._old.last_numbers())
-        _reached("move.numbers")
+        failpoints.reached("move.numbers")
         counts, chains = _counted(self._old, tables)
         if _counted(self._new, self._new.tables()) != (counts, chains):
             raise IntegrityBroken(self._new.place, "its rows are not those of the home that it was copied from")
@@ -208,12 +208,12 @@ class _Move:
     def seal(self) -> None:
         if not self.is_sealed:
             self._old.seal(self._to.name)
-        _reached("move.sealed")
+        failpoints.reached("move.sealed")
 
     def publish(self) -> None:
         if self._new is not None:
             self._new.publish()
-        _reached("move.published")
+        failpoints.reached("move.published")
 
     def close(self) -> None:
         self._old.close()
@@ -245,7 +245,7 @@ def _copy_blobs(source: FoundHome, to: FoundHome, tenant: str, tell: Progress) -
     names = [blob.name for shelf in old.trash().shelves() for blob in (*shelf.blobs, *shelf.trash)]
     for number, name in enumerate(names, 1):
         new.keep(name, old.pieces(name))
-        _reached("move.blob")
+        failpoints.reached("move.blob")
         tell(f"{tenant}: content", number)
     return len(names)
 
@@ -260,7 +260,7 @@ def _copy_tables(old: Tables, new: NewTables, tables: list[Table], tell: Progres
                 new.clear(tables[number:], table, after)
             for page in _rows_after(old, table, after):
                 new.put(table, page)
-                _reached("move.rows")
+                failpoints.reached("move.rows")
                 tell(table.name, len(page))
             break
 
@@ -292,8 +292,3 @@ def _counted(tables: Tables, each: list[Table]) -> tuple[dict[str, int], str]:
             if table.name in CHAINED:
                 chained.update(msgspec.msgpack.encode(rows))
     return counts, chained.hexdigest()
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)

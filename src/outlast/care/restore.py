@@ -97,7 +97,7 @@ def refuse_taken(home: Path) -> None:
 def put_in_place(made: Path, home: Path) -> None:
     """Give a home that is whole its name. Raises HomeNotEmpty when somebody was first."""
     sync_tree(made)
-    _reached("home.synced")
+    failpoints.reached("home.synced")
     try:
         os.rename(made, home)  # over nothing, or over an empty folder
     except (FileExistsError, NotADirectoryError):
@@ -106,7 +106,7 @@ def put_in_place(made: Path, home: Path) -> None:
         if home.is_dir() and any(home.iterdir()):
             raise HomeNotEmpty(str(home)) from error
         raise
-    _reached("home.named")
+    failpoints.reached("home.named")
     sync_folder(home.parent)
 
 
@@ -129,7 +129,7 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
                 file.write(piece)
                 done += len(piece)
                 progress(done, total)
-        _reached("home.staged")
+        failpoints.reached("home.staged")
     return done
 
 
@@ -172,11 +172,6 @@ def _prove_end(archive: Archive[Backup], path: Path) -> None:
         found = digest_of(file, end).hexdigest()
         if end < 0 or file.read(DIGEST_BYTES) != found.encode():
             raise ValueError("it is not what was written: the digest of all of it differs")
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)
 
 
 LOST = ".lost"  # in a home: what was set aside

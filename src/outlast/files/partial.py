@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from outlast import failpoints
 from outlast.errors import DiskFull, EditedSince, NotRestorable
 from outlast.files.changes import (
     GIT_PATHS,
@@ -175,11 +176,11 @@ def _restored(
     saved = _save(plan, blobs, secrets)
     if record:
         record(saved)
-    place.reached("restore.saved")
+    failpoints.reached("restore.saved")
     for change in _removals_first(undo):
         with _named(root, change.path):
             _put_back(root, change.path, before.get(change.path), now.get(change.path), blobs)
-        place.reached("restore.written")
+        failpoints.reached("restore.written")
     return RestoredFiles(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
 
 
@@ -352,5 +353,5 @@ def _write(folder: int, name: str, before: SeenFile, content: bytes) -> None:
         os.symlink(os.fsdecode(content), on_the_way, dir_fd=folder)
     else:
         place.write_new(folder, on_the_way, content, before.bits)
-    place.reached("restore.staged")
+    failpoints.reached("restore.staged")
     os.replace(on_the_way, name, src_dir_fd=folder, dst_dir_fd=folder)

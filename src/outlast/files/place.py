@@ -35,11 +35,6 @@ STAGING = ".outlast-apply"
 NOTE = "undo"  # the file in it by which what was placed is undone
 
 
-def reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)
-
-
 @contextmanager
 def alone(root: Path, anchor: str) -> Iterator[None]:
     """Nobody else places files below this root meanwhile. The lock goes with the process that holds it."""
@@ -217,7 +212,7 @@ def _place_all(root: Path, puts: Sequence[Put], depths: Mapping[str, int], ancho
             done.append(_noted(put, depths[put.path]))
             with named(root, put.path, anchor, "all else is as it was"):
                 _place(root, put, depths[put.path])
-            reached("apply.written")
+            failpoints.reached("apply.written")
     except BaseException:  # Ctrl-C too: half of it is nothing that anybody asked for
         _undo(root, done, anchor)  # where that is not let end, the note stays for the next call
         clear(root, depths)
@@ -234,7 +229,7 @@ def _stage(root: Path, puts: Sequence[Put], depths: Mapping[str, int], anchor: s
     for put in puts:
         with named(root, put.path, anchor, "nothing was touched"):
             _stage_one(root, put, depths[put.path])
-        reached("apply.staged")
+        failpoints.reached("apply.staged")
 
 
 def _stage_one(root: Path, put: Put, depth: int) -> None:
@@ -311,7 +306,7 @@ def _note(root: Path, files: Sequence[UndoNote], anchor: str, of: str) -> None:
         write_new(folder, f"{NOTE}.new", content)
         os.replace(f"{NOTE}.new", NOTE, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
-    reached("apply.noted")
+    failpoints.reached("apply.noted")
 
 
 def _kept_name(path: str) -> str:
@@ -391,7 +386,7 @@ def _undo(root: Path, files: Sequence[UndoNote], anchor: str) -> None:
             _undo_one(root, each)
         except OSError as error:
             stuck.append(f"{path_of(each.path)!r}: {error.strerror}")
-        reached("apply.undone")
+        failpoints.reached("apply.undone")
     if stuck:
         raise NotApplicable(anchor, f"these could not be put back as they were: {', '.join(stuck)}")
 

@@ -126,7 +126,7 @@ class Notifier:
             for message, upto in self._news(target, state, now):
                 self._beat()
                 send(target, message)
-                _reached("notify.sent")
+                failpoints.reached("notify.sent")
                 sent.count += 1
                 state.tries, state.next_at, state.error = 0, 0.0, ""
                 state.upto = max(state.upto, upto)
@@ -197,7 +197,7 @@ class Notifier:
             if row is None:
                 yield None
                 return
-            _reached("notify.held")
+            failpoints.reached("notify.held")
             state = msgspec.convert(decode(row.state), Told)
             try:
                 yield state
@@ -244,8 +244,3 @@ class _Sent:
     """How many messages were taken."""
 
     count = 0
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)

@@ -294,8 +294,7 @@ def _refusal(home: Home, trash: Trash) -> str:
 
 
 def _cleared(trouble: str) -> str:
-    if failpoints.armed:
-        failpoints.armed("sweep.cleared")
+    failpoints.reached("sweep.cleared")
     return trouble
 
 

@@ -127,8 +127,7 @@ def _may_go(caller: Caller, look: Reading, run: Kin) -> bool:
 def finish(home: Home, buried: Sequence[tuple[int, str]]) -> list[str]:
     """Remove everything that is left of buried runs; what could not be removed, in words."""
     troubles = [remove_folder(folder) for _, run_id in buried for folder in folders_of(home, run_id)]
-    if failpoints.armed:
-        failpoints.armed("sweep.folders")
+    failpoints.reached("sweep.folders")
     for pieces in _together(_slices(home, [key for key, _ in buried])):
         home.store.write(partial(_remove_slices, pieces=pieces))
     return [trouble for trouble in troubles if trouble]

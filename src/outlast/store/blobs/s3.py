@@ -179,17 +179,17 @@ class S3Blobs:
     def _place(self, name: str, sent: Sent) -> None:
         """Upload, unless it is there; what is there in the end is verified, and nobody has condemned it."""
         self.claim()
-        _reached("blob.written")
+        failpoints.reached("blob.written")
         held = self._look(name) if sent.size > SMALL_BYTES else None
         if held is None or not self._relied_on(held, name, sent):
             self._send(name, sent, held)
-        _reached("blob.synced")
+        failpoints.reached("blob.synced")
 
     def _send(self, name: str, sent: Sent, held: Held | None) -> None:
         key, create = self._next_key(held, FIRST)
         for _ in range(TRIES):
             self._send_once(_path(name, key), sent, create)
-            _reached("blob.named")
+            failpoints.reached("blob.named")
             held = self._look(name)
             if self._relied_on(held, name, sent):
                 return
@@ -376,11 +376,6 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
             file.writelines(pieces)
     except OSError as error:
         raise translated(error, str(path.parent), HomeReadOnly) from error
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)
 
 
 # -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---

@@ -94,13 +94,13 @@ class S3Trash:
         keys = self.blobs._look(name).usable
         for key in keys:
             self._bucket.put(_path(name, key) + TRASH, b"")
-        _reached("sweep.trashed")
+        failpoints.reached("sweep.trashed")
         held = self.blobs._look(name)
         young = any(not self._is_past(held.content.get(key), held.trash.get(key)) for key in keys)
         if not keys or young or is_needed(name):
             self._take_back(name, held, keys)
             return False
-        _reached("sweep.dated")
+        failpoints.reached("sweep.dated")
         return True
 
     def _is_past(self, begun: BucketObject | None, now: BucketObject | None) -> bool:
@@ -113,7 +113,7 @@ class S3Trash:
             if key in held.gone:
                 self._bucket.remove(_path(name, key) + GONE)
             self._bucket.remove(_path(name, key) + TRASH)
-        _reached("sweep.restored")
+        failpoints.reached("sweep.restored")
 
     # -- removing ----------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class S3Trash:
             return False
         gone = [self._removed(blob.name, key, held, started) for key in condemned]
         if gone and all(gone) and not needed:
-            _reached("sweep.emptied")
+            failpoints.reached("sweep.emptied")
             return True
         return False
 
@@ -147,9 +147,9 @@ class S3Trash:
             if key not in before.gone:
                 self._bucket.remove(path + GONE)
             return False
-        _reached("sweep.doomed")
+        failpoints.reached("sweep.doomed")
         self._bucket.remove(path)
-        _reached("sweep.emptied")
+        failpoints.reached("sweep.emptied")
         self._bucket.remove(path + TRASH)
         return True
 
@@ -185,8 +185,3 @@ def _blob(name: str, there: dict[str, BucketObject], is_old: object) -> BlobFile
 
 def _size(there: dict[str, BucketObject]) -> int:
     return sum(each.size for each in there.values())
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)

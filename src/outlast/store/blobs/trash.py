@@ -84,7 +84,7 @@ class FolderTrash:
         try:
             make_folder(self.folder)
             os.replace(self.blobs.path(name), place)
-            _reached("sweep.trashed")
+            failpoints.reached("sweep.trashed")
             if is_needed(name) or not self._is_old(place.stat()):
                 self.put_back(name)
                 return False
@@ -93,19 +93,19 @@ class FolderTrash:
             return False
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
-        _reached("sweep.dated")
+        failpoints.reached("sweep.dated")
         return True
 
     def put_back(self, name: str) -> None:
         """Put a blob back in its place, young again; if a saver has written it anew, that one stays."""
         place, path = self.folder / name, self.blobs.path(name)
         if path.is_file():
-            _reached("sweep.restored")
+            failpoints.reached("sweep.restored")
             place.unlink(missing_ok=True)
             return
         make_folder(path.parent)
         os.replace(place, path)
-        _reached("sweep.restored")
+        failpoints.reached("sweep.restored")
         os.utime(path)
 
     def remove(self, blob: BlobFile, is_needed: IsNeeded) -> bool:
@@ -121,7 +121,7 @@ class FolderTrash:
             return False
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
-        _reached("sweep.emptied")
+        failpoints.reached("sweep.emptied")
         return True
 
 
@@ -142,8 +142,3 @@ def _stat(path: Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     return seen if stat.S_ISREG(seen.st_mode) else None
-
-
-def _reached(point: str) -> None:
-    if failpoints.armed:
-        failpoints.armed(point)
