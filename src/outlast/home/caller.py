@@ -96,9 +96,7 @@ class Caller(msgspec.Struct, eq=False):
         scopes: Collection[str] = (),
     ) -> Caller:
         """Somebody else on the same home, who can be looked up by nobody. Raises NameInvalid, Forbidden."""
-        who = self.actor if actor is None else check_name("actor", actor)
-        where = self.scope if scope is None else check_name("scope", scope)
-        home = self.home
+        who, where, home = self.actor_named(actor), self.scope_named(scope), self.home
         if scopes:
             from outlast.store.bound import refuse_other
 
@@ -120,6 +118,14 @@ class Caller(msgspec.Struct, eq=False):
     def is_acting(self) -> bool:
         """Whether somebody else acts here than who opened the home."""
         return self.claimer is _NOBODY
+
+    def scope_named(self, scope: str | None) -> str:
+        """The scope that is named, else his own. Raises NameInvalid."""
+        return self.scope if scope is None else check_name("scope", scope)
+
+    def actor_named(self, actor: str | None) -> str:
+        """The actor that is named, else himself. Raises NameInvalid."""
+        return self.actor if actor is None else check_name("actor", actor)
 
     def refuse_other_tenant(self, tenant: str | None) -> None:
         """A tenant may be named, and is only ever the one that the home was opened for. Raises TenantNotFound."""

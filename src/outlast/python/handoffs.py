@@ -464,10 +464,10 @@ class Handoffs:
 
     def _scope(self, scope: str | None, tenant_id: str | None) -> str:
         self._executor.caller.refuse_other_tenant(tenant_id)
-        return self._executor.caller.scope if scope is None else check_name("scope", scope)
+        return self._executor.caller.scope_named(scope)
 
     def _actor(self, actor: str | None) -> str:
-        return self._executor.caller.actor if actor is None else check_name("actor", actor)
+        return self._executor.caller.actor_named(actor)
 
     def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
         root = observer_of(self._executor.caller).place(self._executor.caller, handoff, repo_root)

@@ -155,12 +155,7 @@ class Sessions:
 
     def _new(self, scope: str | None, actor: str | None = None) -> SessionCall:
         """One whose id is still to be chosen."""
-        caller = self._caller
-        return SessionCall(
-            caller.scope if scope is None else check_name("scope", scope),
-            "",
-            caller.actor if actor is None else check_name("actor", actor),
-        )
+        return SessionCall(self._caller.scope_named(scope), "", self._caller.actor_named(actor))
 
 
 class AsyncSessions:

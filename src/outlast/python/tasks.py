@@ -237,7 +237,7 @@ class Tasks:
         """
         if state is not None and state not in STATES:
             raise ValueRefused("state", f"{state!r:.100} is none", f"use one of {', '.join(STATES)}")
-        named = self._executor.caller.scope if scope is None else check_name("scope", scope)
+        named = self._executor.caller.scope_named(scope)
         return tasks.listed(self._executor, named, state, number("limit", limit), before)
 
     # -- narrowing what was given ----------------------------------------------------------------
@@ -255,13 +255,8 @@ class Tasks:
         caller.refuse_other_tenant(tenant_id)
         if isinstance(task_id, str) and len(task_id) > LONGEST:
             raise NameInvalid("task", task_id, f"it has {len(task_id)} characters; the limit is {LONGEST}")
-        return Of(
-            caller.scope if scope is None else check_name("scope", scope),
-            check_name("task", task_id),
-            caller.actor if actor is None else check_name("actor", actor),
-            repo_root,
-            claim_id,
-        )
+        task = check_name("task", task_id)
+        return Of(caller.scope_named(scope), task, caller.actor_named(actor), repo_root, claim_id)
 
 
 # -- on an event loop --------------------------------------------------------------------------------

@@ -306,10 +306,10 @@ class Workspace:
         return [recalling.Must(f"handoff:{handoff.id}", text, handoff.stored_at, handoff.actor) for text in said]
 
     def _who(self, actor: str | None) -> str:
-        return self._caller.actor if actor is None else check_name("actor", actor)
+        return self._caller.actor_named(actor)
 
     def _scope(self, scope: str | None) -> str:
-        return self._caller.scope if scope is None else check_name("scope", scope)
+        return self._caller.scope_named(scope)
 
 
 class AsyncWorkspace:

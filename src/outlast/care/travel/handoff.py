@@ -171,9 +171,7 @@ def export_handoff(
     Raises HandoffNotFound, IntegrityBroken when a record or a blob is not what was stored, Conflict when there is
     another file of that name.
     """
-    asked = HandoffQuery(
-        check_name("scope", scope) if scope is not None else caller.scope, check_name("anchor", anchor)
-    )
+    asked = HandoffQuery(caller.scope_named(scope), check_name("anchor", anchor))
     one = caller.home.store.read(lambda look: _standing(look, asked))
     if one is None:
         raise not_found(caller.home, asked)
