@@ -283,6 +283,23 @@ def test_the_names_of_the_screens_stand_in_one_line(browser: Any, place: Place, 
             assert page.evaluate("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")
 
 
+@pytest.mark.parametrize("width", [1280, 1271, 1270, 1100, 360])
+def test_so_they_do_for_who_signed_in_by_a_long_name(browser: Any, tmp_path: Path, width: int) -> None:
+    with Outlast(tmp_path / "home"):
+        pass
+    with opened(tmp_path / "home", require_key=True) as place:
+        key = place.key("a-rather-long-name@department.example.org", "admin")
+        with tab(browser, place, viewport={"width": width, "height": 700}) as found:
+            page = found.go("/sign-in")
+            page.fill("input[name=key]", key)
+            page.click("main button")
+            page.wait_for_selector("nav a[aria-current]")
+            tops = page.evaluate("[...document.querySelectorAll('nav a')].map(each => each.offsetTop)")
+            assert len(set(tops)) == 1
+            if width > 800:
+                assert page.evaluate("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")
+
+
 def test_no_screen_is_too_wide_for_a_phone_or_runs_what_agents_wrote(browser: Any, place: Place) -> None:
     with tab(browser, place, viewport={"width": 360, "height": 740}) as seen:
         for path in screens(place):

@@ -800,6 +800,19 @@ def test_a_question_of_a_run_that_is_over_says_so_and_has_no_buttons(tmp_path: P
         assert 'value="approve"' not in shown
 
 
+def test_a_link_shows_no_picture_that_it_does_not_open(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast:
+        chart = outlast.workspace.save("chart.png", PNG, media_type="image/png")
+        wait = outlast.interrupts(outlast.run(flows.report, "kelp", {"chart": chart.ref}).run_id)[0].id
+    target = Targets(home).add(Target("ops", "webhook", "https://x", answers="ann", link="https://c"))
+    with opened(home, require_key=True) as place:
+        place.key("admin", "admin")
+        shown = place.visitor().get(f"/answer/{answer_token(target, wait, int(time.time()))}").text
+    assert "to see it" in shown
+    assert "/content/artifact" not in shown
+
+
 def test_a_link_is_of_the_tenant_whose_target_it_was_sent_to(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Outlast(home) as outlast, Outlast(home, tenant="elsewhere") as other:

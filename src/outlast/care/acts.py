@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from outlast.store.contract.runs import HeaderRow
 
 AT_A_TIME = 1000  # entries whose headers are read at once
-MOST = 5  # times, for one page
+MOST = 3  # times, for one page
 RECORDED = 200  # acts that are read at once, of those that no journal has
 JOURNALED = ("run", "handoff")
 ACT_KINDS = (*JOURNALED, "schedule", "queue", "limit", "key", "target")

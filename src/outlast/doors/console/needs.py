@@ -145,6 +145,7 @@ def item(asked: PageRequest) -> dict[str, Any]:
         "refs": [(ref, asked.maybe("workspace_why", ref=ref, depth=1)) for ref in refs[:20]],
         "is_open": wait.status == "open" and not wait.is_overdue and not (run is not None and run.finished),
         "can": asked.may("approve"),
+        "by_link": asked.exchange.route.startswith("/answer/"),  # which opens the question, and no picture in it
         "operation": random_id(),
     }
 
