@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from outlast.store.contract.runs import HeaderRow
 
 AT_A_TIME = 1000  # entries whose headers are read at once
-MOST = 3  # times, for one page
+MOST = 2  # times, for one page
 RECORDED = 200  # acts that are read at once, of those that no journal has
 JOURNALED = ("run", "handoff")
 ACT_KINDS = (*JOURNALED, "schedule", "queue", "limit", "key", "target")
@@ -75,8 +75,10 @@ class ActQuery(Struct, frozen=True):
     kinds: tuple[str, ...] = ACT_KINDS
     since: int = 0
 
-    def is_so(self, act: Act) -> bool:
-        return self.by in (None, act.who) and act.kind in self.kinds and self.scope in (None, act.scope)
+    def has(self, row: ActRow) -> bool:
+        """Whether one that no journal has is so."""
+        mine = self.by in (None, row.actor) and self.scope in (None, row.scope)
+        return mine and row.noun in self.kinds and row.at >= self.since
 
 
 class Place(NamedTuple):
@@ -160,8 +162,7 @@ class _Page:
         """Gather those down to a place; the page, once it is full."""
         both = merge(self._journaled(rows), self._recorded(before, ends.entry), key=lambda met: met.place, reverse=True)
         for place, act in both:
-            if self.asked.is_so(act):
-                self.found.append(act)
+            self.found.append(act)
             if len(self.found) == self.limit:
                 return self._told(place)
         return None
@@ -180,7 +181,7 @@ class _Page:
             if kind not in asked.kinds or asked.scope not in (None, row.scope) or not row.header.startswith(MAY_BE):
                 continue
             said = said_in(self.look, row, asked.since)
-            if said is not None:
+            if said is not None and asked.by in (None, said.who):
                 about = (kind, row.run_id or row.anchor, said.why, row.scope, row.flow)
                 yield _Met(Place(row.key), Act(str(row.key), moment(said.at), said.who, said.what, *about))
 
@@ -189,7 +190,7 @@ class _Page:
         while rows := self.look.acts_before(*before, first, RECORDED):
             for row in rows:
                 before = Place(row.entry, row.number)
-                if row.at >= self.asked.since:
+                if self.asked.has(row):
                     yield _Met(before, _recorded(before, row))
 
 
