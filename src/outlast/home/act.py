@@ -61,11 +61,9 @@ def noting(
     forgiven = (OutlastError,) if even_unrecorded else ()
     with suppress(*forgiven):
         number = write(lambda tx: note(caller, tx, noun, name, verb, before, after, done=False))
-    if failpoints.armed:
-        failpoints.armed("act.begun")
+    failpoints.reached("act.begun")
     yield
-    if failpoints.armed:
-        failpoints.armed("act.ended")
+    failpoints.reached("act.ended")
     with suppress(*forgiven):
         write(lambda tx: tx.finish_act(number))
 
