@@ -85,14 +85,12 @@ def insert_on(connection: psycopg.Connection) -> Callable[[], object]:
     return lambda: connection.execute(text, (content,), prepare=True)
 
 
-def bare_rows(url: str, runs: int) -> float:
-    """How long so many rows at a time take, as often as a run has steps: what a group commit could be at most."""
+def bare_rows(url: str, runs: int) -> None:
+    """So many rows at a time, as often as a run has steps: what a group commit could be at most."""
     rows = [RESULT.encode()] * runs
-    with psycopg.connect(url, autocommit=True) as connection:
-        began = time.perf_counter()
+    with psycopg.connect(url, autocommit=True) as connection, in_step():
         for _ in range(STEPS):
             connection.execute("INSERT INTO bare (content) SELECT unnest(%s::bytea[])", (rows,), prepare=True)
-        return time.perf_counter() - began
 
 
 # -- ours --------------------------------------------------------------------------------------------------
@@ -108,34 +106,59 @@ def alone(home: FoundHome, name: str) -> tuple[float, float]:
     return median(_LIMIT), median(_SPENT)
 
 
-async def at_once(home: FoundHome, prefix: str, runs: int) -> float:
-    """How long so many runs take, from the first start to the last end."""
+async def at_once(home: FoundHome, prefix: str, runs: int) -> None:
+    """So many runs, from the first start to the last end."""
     async with AsyncOutlast(home) as outlast:
         await outlast.run(many, task=f"{prefix}-warm")
-        began = time.perf_counter()
-        await asyncio.gather(*(outlast.with_options().run(many, task=f"{prefix}-{each}") for each in range(runs)))
-        return time.perf_counter() - began
+        with in_step():
+            await asyncio.gather(*(outlast.with_options().run(many, task=f"{prefix}-{each}") for each in range(runs)))
+
+
+@contextmanager
+def in_step() -> Iterator[None]:
+    """Begin when every process is ready, tell what it took as a line of JSON, and go on when all have ended.
+
+    So nobody opens or closes his home, which writes files for people, while others are measured.
+    """
+    print("ready", flush=True)
+    sys.stdin.readline()
+    began, cpu = time.perf_counter(), time.process_time()
+    yield
+    told = {"began": began, "ended": time.perf_counter(), "cpu": time.process_time() - cpu}
+    print(json.dumps(told), flush=True)
+    sys.stdin.readline()
 
 
 def child(kind: str, url: str, folder: str, runs: int, prefix: str) -> None:
-    """In a process of its own: what it took, as a line of JSON."""
-    cpu = time.process_time()
+    """In a process of its own."""
     if kind == "bare":
-        wall = bare_rows(url, runs)
+        bare_rows(url, runs)
     else:
-        wall = asyncio.run(at_once(FoundHome(Path(folder), database=url), prefix, runs))
-    print(json.dumps({"wall": wall, "cpu": time.process_time() - cpu}))
+        asyncio.run(at_once(FoundHome(Path(folder), database=url), prefix, runs))
 
 
 def processes(server: Server, url: str, folder: Path, kind: str, many_: int, prefix: str) -> Figures:
-    """Of so many processes together, for each step: the wall time is that of the slowest, without its start."""
+    """Of so many processes together, for each step: from the moment all were ready to the end of the slowest."""
     words = [sys.executable, __file__, "--child", kind, url, str(folder), str(RUNS // many_)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([*words, f"{prefix}-{each}"], **pipes) for each in range(many_)]
+    for each in started:
+        assert each.stdout.readline() == "ready\n"
     before = cpu_of(server)
-    started = [subprocess.Popen([*words, f"{prefix}-{each}"], stdout=subprocess.PIPE) for each in range(many_)]
-    told = [json.loads(each.communicate()[0]) for each in started]
-    found = {"wall": max(each["wall"] for each in told), "cpu": sum(each["cpu"] for each in told)}
-    found["server"] = cpu_of(server) - before
+    _let_go(started)
+    told = [json.loads(each.stdout.readline()) for each in started]
+    found = {"wall": max(each["ended"] for each in told) - min(each["began"] for each in told)}
+    found |= {"cpu": sum(each["cpu"] for each in told), "server": cpu_of(server) - before}
+    _let_go(started)
+    for each in started:
+        each.communicate()
     return {name: seconds / (RUNS * STEPS) * 1e6 for name, seconds in found.items()}
+
+
+def _let_go(started: list[subprocess.Popen]) -> None:
+    for each in started:
+        each.stdin.write("\n")
+        each.stdin.flush()
 
 
 def cpu_of(server: Server) -> float:
@@ -220,8 +243,9 @@ def measure(server: Server, place: Path, rounds: int, *, with_peers: bool) -> Ro
 NOTE = (
     f"One after another: {ALONE} steps of one run, each between two bare prepared inserts of as many bytes. At once: "
     f"{RUNS} runs of {STEPS} steps with their begin and end, beside as many bare rows committed as many at a time by "
-    "as many processes. The server shares the machine. CPU is that of all clients for each step, of a peer with its "
-    "first run alone. Each process of a peer has a database of its own."
+    "as many processes, from the moment that all of them are ready. The server shares the machine. CPU is that of all "
+    "clients for each step meanwhile, of a peer with its first run alone. Each process of a peer has a database of its "
+    "own."
 )
 
 
