@@ -349,9 +349,9 @@ def test_a_deadline_that_passes_while_an_answer_is_given_is_not_beaten(
     store = place.outlast._executor.home.store
     write = store.write
 
-    def write_a_second_later(work: Any) -> Any:
+    def write_a_second_later(*given: Any) -> Any:
         place.clock.advance(1)
-        return write(work)
+        return write(*given)
 
     monkeypatch.setattr(store, "write", write_a_second_later)
     with pytest.raises(AlreadyAnswered, match="its deadline"):

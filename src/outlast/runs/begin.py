@@ -23,7 +23,7 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.effect import agreed
 from outlast.runs.queues import queue
 from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
-from outlast.store.contract import FinishedRow, NewRun, QueueEntry, Reading, RunRow, Writing
+from outlast.store.contract import FinishedRow, NewRun, PlainStart, QueueEntry, Reading, RunRow, Writing
 from outlast.store.contract.runs import damage_of
 from outlast.values.codec import decode, identity, jsonable, pack_small
 from outlast.values.frozen import NamedTuple
@@ -100,9 +100,9 @@ async def begin_async(
     """The same on an event loop: runs that begin at once share a commit. Who is cancelled meanwhile has begun none."""
     home = executor.home
     place = queue.place_of(spec, new, options)
-    work = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
+    decision = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
     try:
-        found, cancelled = await journal_writer.finish(home.store, home.store.put_work(work))
+        found, cancelled = await journal_writer.finish(home.store, home.store.put_work(*decision))
     except Repeated as before:
         return outcomes.repeated(executor.caller, spec, before.answer)
     home.store.still_there()
@@ -158,7 +158,7 @@ def decide(
     under an operation_id is noted with it. `code` is a digest of the flow's body; `lacks` is raised instead of adding a
     run; with a `place` in a queue a new one waits there. Raises Repeated.
     """
-    return caller.home.store.write(_decision(caller, new, options, code, lacks, place, deadline))
+    return caller.home.store.write(*_decision(caller, new, options, code, lacks, place, deadline))
 
 
 def _decision(
@@ -169,14 +169,15 @@ def _decision(
     lacks: ResourceMissing | None,
     place: QueueEntry | None,
     deadline: float | None,
-) -> Callable[[Writing], Decided]:
-    """What `decide` does in its transaction."""
+) -> tuple[Callable[[Writing], Decided], PlainStart | None]:
+    """What `decide` does in its transaction; and what that is where the store knows nothing of the task."""
     refuse_while_loading()
     operation = operation_of(new, options)
     start = genesis(new.id, new.flow, new.task, new.inputs_digest)
     facts = {"flow": new.flow, "task": new.task, "actor": new.actor} | ({"code": code} if code else {})
     due = new.at + int(deadline * 1_000_000) if deadline is not None else 0
     facts |= {"deadline_at": moment(due).isoformat()} if due else {}
+    began = claims.started(new, facts)
 
     def work(tx: Writing) -> Decided:
         if (before := operation.answered(tx)) is not None:
@@ -203,10 +204,13 @@ def _decision(
             if due:
                 tx.put_deadline(queued.key, due)
             return queued
-        claimed = claims.add(caller.home, tx, new, start, facts, why)
+        claimed = claims.add_begun(caller.home, tx, new, start, [began, *why])
         return claimed._replace(delivers=outcomes.expect(caller.home, tx, claimed.hold.run_key, new, options))
 
-    return work
+    if operation.id is not None or lacks is not None or place is not None or new.tags:
+        return work, None
+    receiver = caller.home.process.id if outcomes.is_due(caller.home, options) else ""
+    return work, claims.plain_start(caller.home, new, start, began, receiver)
 
 
 def operation_of(new: NewRun, options: Options) -> Repeatable:

@@ -136,7 +136,7 @@ def prepare(
         executor.live.heartbeat.start()  # first: without it the lease would run out while the run goes on
         if is_new:
             execution = Execution(executor, claimed.hold, fold(()), claimed.run.trace_id, resumed=False)
-            verdict = None
+            execution.row, verdict = claimed.run, None
         else:
             execution, verdict = _recover(executor, claimed, accept, spec)
         execution.flow_code = spec.code if spec is not None else ""
@@ -164,7 +164,7 @@ def _recover(
     if refused := planning.unmatched(found, verdict, accept):
         raise refused
     execution = Execution(executor, hold, found.ledger, claimed.run.trace_id, resumed=True)
-    execution.suspects = suspects
+    execution.suspects, execution.row = suspects, found.run
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     for reason in taken:
         facts = {
@@ -470,6 +470,7 @@ def _last_entries(
     hold = execution.hold
     kept = encode(error).decode() if error else None
     ending = Ending(status, execution.phase, stored, kept, home.clock.now())
+    receiver = delivery.receiver_of(home, hold.run_id, status)
 
     def work(tx: Writing) -> list[JournalEntry]:
         waits = tx.waits_of(hold.run_key)
@@ -480,11 +481,11 @@ def _last_entries(
                 tx.use_interrupt(wait.id)
                 told += _closing(execution, wait, call)
         tx.end_run(hold.run_key, ending)
-        delivery.note_end(home, tx, hold.run_key, hold.run_id, status)
+        tx.set_receiver(hold.run_key, receiver)
         queue.note_end(tx, hold.run_key, status, execution.stopped_by)
         return told
 
-    return execution.last_entries(status, facts, work, _kept(stored))
+    return execution.last_entries(facts, ending, receiver, work, _kept(stored))
 
 
 def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:

@@ -21,7 +21,17 @@ from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, si
 from outlast.runs.journal import row_digest
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.interrupt import OF_THE_RUN, in_time, is_late, is_told
-from outlast.store.contract import Hold, InterruptRow, LeaseRow, NewRun, QueueEntry, Reading, RunRow, Writing
+from outlast.store.contract import (
+    Hold,
+    InterruptRow,
+    LeaseRow,
+    NewRun,
+    PlainStart,
+    QueueEntry,
+    Reading,
+    RunRow,
+    Writing,
+)
 from outlast.store.contract.runs import refuse_damaged, status_of_new
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
@@ -70,9 +80,27 @@ def add(
     home: Home, tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry] = ()
 ) -> RunClaim:
     """Add a run that this process owns from the start."""
+    return add_begun(home, tx, run, start, [started(run, facts), *more])
+
+
+def add_begun(home: Home, tx: Writing, run: NewRun, start: bytes, entries: Sequence[JournalEntry]) -> RunClaim:
+    """The same with its first entries as they are."""
     _sign_in(home, tx)
-    claimed = RunClaim(*_added(tx, run, start, facts, more, home.process.id), "new")
-    home.held.claimed.add(run.id)
+    return _taken_from_start(home, RunClaim(*_added(tx, run, start, entries, home.process.id), "new"))
+
+
+def plain_start(home: Home, run: NewRun, start: bytes, began: JournalEntry, receiver: str) -> PlainStart:
+    """The same of a run without tags, for a store that adds many at once where nothing is known of their tasks."""
+    now, fresh = home.clock.boot(), _fresh_us(home)
+
+    def given(hold: Hold, row: RunRow) -> RunClaim:
+        return _taken_from_start(home, RunClaim(hold, row, "new", delivers=bool(receiver)))
+
+    return PlainStart(run, start, (began,), home.process.id, now - fresh, now + fresh, receiver, given)
+
+
+def _taken_from_start(home: Home, claimed: RunClaim) -> RunClaim:
+    home.held.claimed.add(claimed.run.id)
     return claimed
 
 
@@ -80,7 +108,7 @@ def add_queued(
     tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], place: QueueEntry
 ) -> RunRow:
     """Add a run that waits in a queue, and belongs to nobody yet."""
-    _, row = _added(tx, run, start, facts | _queued(place), more, None)
+    _, row = _added(tx, run, start, [started(run, facts | _queued(place)), *more], None)
     tx.add_queue(place.queue)
     tx.add_entry(place._replace(run=row.key))
     return row
@@ -93,13 +121,18 @@ def _queued(place: QueueEntry) -> dict[str, Any]:
     return {"queue": place.queue} | ({"priority": place.priority} if place.priority else {}) | shown
 
 
-def _added(
-    tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], holder: str | None
-) -> tuple[Hold, RunRow]:
-    hold = tx.add_run(run, start, holder)
+def started(run: NewRun, facts: dict[str, Any]) -> JournalEntry:
+    """The first entry of a run."""
     began = facts | ({"named": True} if run.named else {}) | ({"tags": list(run.tags)} if run.tags else {})
     began |= {"row": row_digest(run)}
-    tx.append(hold, [run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id), *more])
+    return run_fact("started", began, epoch=1, at=run.at, trace_id=run.trace_id)
+
+
+def _added(
+    tx: Writing, run: NewRun, start: bytes, entries: Sequence[JournalEntry], holder: str | None
+) -> tuple[Hold, RunRow]:
+    hold = tx.add_run(run, start, holder)
+    tx.append(hold, entries)
     return hold, run.as_row(hold.run_key, status_of_new(holder))
 
 
@@ -108,13 +141,16 @@ def _sign_in(home: Home, tx: Writing) -> None:
 
     A sign of life that another claim, or the heartbeat, gave a moment ago will do: whether it stands, the store says.
     """
-    beat, settings = home.beat(), home.settings
-    fresh_us = min(settings.beat_seconds, settings.lease_seconds / 2) * 1_000_000
-    before = tx.beaten_at(home.process.id)
-    if before is not None and 0 <= beat.boot_us - before < fresh_us:
+    beat, before = home.beat(), tx.beaten_at(home.process.id)
+    if before is not None and 0 <= beat.boot_us - before < _fresh_us(home):
         return
     tx.beat(beat)
     tx.forget_silent_processes(beat.wall_us - DAY_US)
+
+
+def _fresh_us(home: Home) -> int:
+    """How old a sign of life may be that will do."""
+    return int(min(home.settings.beat_seconds, home.settings.lease_seconds / 2) * 1_000_000)
 
 
 def claim(caller: Caller, run_id: str, take: str = "") -> RunClaim:

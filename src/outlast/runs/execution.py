@@ -46,7 +46,7 @@ from outlast.runs.step import StepSpec
 from outlast.runs.step_inputs import StepInputs
 from outlast.runs.stops import both
 from outlast.runs.unawaited import Unawaited
-from outlast.store.contract import Hold, InterruptRow, NewWait, Reading, Writing
+from outlast.store.contract import Ending, Hold, InterruptRow, NewWait, PlainEnd, Reading, RunRow, Writing
 from outlast.store.contract.runs import damage_of
 from outlast.values.codec import decode, digest_inputs, encode, identity, pack, refuse_large
 from outlast.values.late import late
@@ -78,6 +78,7 @@ class Execution:
         self.hold, self.ledger, self.trace_id = hold, ledger, trace_id
         self.id = hold.run_id
         self.task = self.flow = ""  # for who is told what goes wrong
+        self.row: RunRow | None = None  # as it was when it was claimed
         self.writer = JournalWriter(executor.home.store, executor.home.clock, hold, trace_id, executor.home.project)
         self.endings = Endings()
         self.state = State(self.settings.state_bytes)
@@ -661,8 +662,9 @@ class Execution:
 
     def last_entries(
         self,
-        status: str,
         facts: dict[str, Any],
+        ending: Ending,
+        receiver: str,
         work: Callable[[Writing], list[JournalEntry]],
         stored: Payload,
     ) -> Entries:
@@ -670,6 +672,7 @@ class Execution:
 
         `work` gives entries that come before that fact, which carries what is `stored`.
         """
+        status = ending.status
         with self.writer.lock:
             dirty = self.state.take_dirty()
             if dirty:
@@ -682,7 +685,19 @@ class Execution:
                     tx.give_back_signals(self.hold.run_key)
                 return [*work(tx), fact]
 
-            return self.writer.queue_end(last_work)
+            return self.writer.queue_end(last_work, self._plain_end(fact, ending, receiver))
+
+    def _plain_end(self, fact: JournalEntry, ending: Ending, receiver: str) -> PlainEnd | None:
+        """The same end, where there is no more to it: of a run that succeeded, and did not say what it is at."""
+        row = self.row
+        if (
+            row is None
+            or ending.status != "succeeded"
+            or self.waits
+            or (self.phase, self.marked) != (row.phase, row.mark)
+        ):
+            return None
+        return self.writer.plain_end(row, fact, ending, receiver)
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""

@@ -23,7 +23,7 @@ from outlast.ledger.journal import Header, JournalEntry, Payload, encode_header,
 from outlast.runs.attempt import Attempt
 from outlast.runs.call import Call, id_of
 from outlast.runs.step_inputs import blobs_of
-from outlast.store.contract import Hold, Store, Ticket, Writing
+from outlast.store.contract import Ending, Hold, PlainEnd, RunRow, Store, Ticket, Writing
 from outlast.values.codec import digest
 from outlast.values.late import late
 
@@ -169,15 +169,20 @@ class JournalWriter:
 
         return Entries(self.store.put_work(all_of_it), entries[-1] if entries else None, held)
 
-    def queue_end(self, work: Callable[[Writing], list[JournalEntry]]) -> Entries:
+    def queue_end(self, work: Callable[[Writing], list[JournalEntry]], plain: PlainEnd | None = None) -> Entries:
         """Everything that waits, and the entries that the work gives, as the last of this holder. With the lock held.
 
-        The lease guards them and is let go of with them.
+        The lease guards them and is let go of with them. `plain`: as of `Store.put_work`.
         """
         waited, held = self.waiting, self._held
         self.waiting, self._held = [], 0
-        put = self.store.put_work(lambda tx: tx.append_last(self.hold, [*waited, *work(tx)]))
+        put = self.store.put_work(lambda tx: tx.append_last(self.hold, [*waited, *work(tx)]), plain)
         return Entries(put, None, held)
+
+    def plain_end(self, row: RunRow, fact: JournalEntry, ending: Ending, receiver: str) -> PlainEnd | None:
+        """All that waits and this fact as the last of a run; None where one of them refers to a blob."""
+        entries = [*self.waiting, fact]
+        return None if any(made.blobs for made in entries) else PlainEnd(self.hold, entries, row, ending, receiver)
 
     def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""

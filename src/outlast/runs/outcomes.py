@@ -300,10 +300,10 @@ def expect(home: Home, tx: Writing, run_key: int, run: NewRun, options: Options)
     return True
 
 
-def note_end(home: Home, tx: Writing, run_key: int, run_id: str, status: str) -> None:
-    """With the end of a run: who is about to receive it, if somebody waits here for its success."""
+def receiver_of(home: Home, run_id: str, status: str) -> str:
+    """Who is about to receive a run that ends so, if somebody waits here for its success."""
     here = status == "succeeded" and run_id in home.held.receiving
-    tx.set_receiver(run_key, home.process.id if here else "")
+    return home.process.id if here else ""
 
 
 @contextmanager

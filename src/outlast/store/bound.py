@@ -13,7 +13,18 @@ from functools import cache
 from typing import Any, TypeVar
 
 from outlast.errors import Forbidden
-from outlast.store.contract import MARK, HandoffRow, InterruptRow, Reading, Store, Tombstone, Writing, below
+from outlast.store.contract import (
+    MARK,
+    HandoffRow,
+    InterruptRow,
+    PlainEnd,
+    PlainStart,
+    Reading,
+    Store,
+    Tombstone,
+    Writing,
+    below,
+)
 from outlast.store.contract.workspace import LinkRow
 
 T = TypeVar("T")
@@ -64,14 +75,18 @@ class BoundStore:
     def read(self, look: Callable[[Reading], T]) -> T:
         return self._store.read(lambda reading: look(self._bound(reading)))
 
-    def write(self, work: Callable[[Writing], T]) -> T:
-        return self._store.write(lambda tx: work(self._bound(tx)))
+    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+        return self._store.write(lambda tx: work(self._bound(tx)), self._allowed(plain))
 
     def write_soon(self, work: Callable[[Writing], Any]) -> None:
         self._store.write_soon(lambda tx: work(self._bound(tx)))
 
-    def put_work(self, work: Callable[[Writing], Any]) -> Any:
-        return self._store.put_work(lambda tx: work(self._bound(tx)))
+    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Any:
+        return self._store.put_work(lambda tx: work(self._bound(tx)), self._allowed(plain))
+
+    def _allowed(self, plain: PlainStart | PlainEnd | None) -> PlainStart | PlainEnd | None:
+        """Nothing for a run of another scope: the work will be refused."""
+        return plain if plain is not None and plain.run.scope in self._scopes else None
 
     def _bound(self, look: Any) -> Any:
         return Bounded(look, self._scopes)

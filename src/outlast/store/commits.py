@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from outlast.ledger.journal import JournalEntry
-from outlast.store.contract import Hold, Writing
+from outlast.store.contract import Hold, PlainEnd, PlainStart, Writing
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Item(Struct, eq=False):
     hold: Hold | None
     entries: Sequence[JournalEntry]
     work: Callable[[Writing], Any] | None = None
+    plain: PlainStart | PlainEnd | None = None  # what the work comes to, mostly
     result: Any = None
     done: bool = False
     error: BaseException | None = None

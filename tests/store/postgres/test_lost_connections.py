@@ -22,6 +22,7 @@ from ...kit.wire import Wire
 from ...worker.support import until
 from ..backends import PostgresSchema
 from ..support import begin, broken, new_run, some, start_of
+from .test_plain_runs import end_on, sign_in, start_on, wrong_rows
 
 
 @pytest.fixture
@@ -48,6 +49,22 @@ def test_an_append_is_there_once_whether_the_line_broke_before_or_after_it(store
     assert hold.head == 2
     store.finish(store.put(hold, [some(3)]))
     assert broken(store, "run1", 3) is None
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_run_is_started_and_ended_once_whether_the_line_broke_before_or_after_its_commit(
+    store: Store, wire: Wire, cut: str
+) -> None:
+    sign_in(store)
+    wire.word, wire.cut = b"COMMIT", cut
+    hold, row = start_on(store, "run1")
+    assert wire.cuts == 1
+    assert broken(store, "run1", 1) is None
+    wire.word, wire.cut = b"COMMIT", cut
+    assert end_on(store, hold, row) is None
+    assert wire.cuts == 2
+    assert broken(store, "run1", 2) is None
+    assert wrong_rows(store) == []
 
 
 @pytest.mark.parametrize("cut", ["before", "after"])

@@ -68,6 +68,8 @@ from outlast.store.contract.runs import (
     NewRun,
     NewSignal,
     NewWait,
+    PlainEnd,
+    PlainStart,
     RunReading,
     RunRow,
     RunWriting,
@@ -104,6 +106,8 @@ __all__ = [
     "NewSignal",
     "NewTask",
     "NewWait",
+    "PlainEnd",
+    "PlainStart",
     "QueueEntry",
     "QueueRow",
     "Reading",
@@ -228,8 +232,8 @@ class Store(Protocol):
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         """Queue one on an event loop: what to await until it is durable, with all that is queued meanwhile."""
 
-    def put_work(self, work: Callable[[Writing], Any]) -> Ticket:
-        """Queue a piece of work, in the same order."""
+    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Ticket:
+        """Queue a piece of work, in the same order. `plain` is what it mostly comes to; that may be done instead."""
 
     def finish(self, ticket: Ticket) -> Any:
         """Make what was queued durable and give the work's result. Raises LeaseLost when the epoch is over."""
@@ -237,8 +241,8 @@ class Store(Protocol):
     def finish_soon(self, ticket: Ticket) -> Awaitable[None] | None:
         """The same on an event loop: None when it was done at once, else what to await."""
 
-    def write(self, work: Callable[[Writing], T]) -> T:
-        """Run `work` in a transaction and give its result once that is durable."""
+    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+        """Run `work` in a transaction and give its result once that is durable. `plain`: as of `put_work`."""
 
     def write_soon(self, work: Callable[[Writing], Any]) -> None:
         """Run `work` in a transaction that no disk is waited for: with the next one, or now without a sync.

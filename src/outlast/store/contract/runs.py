@@ -5,13 +5,13 @@ And rows that no store wrote: what is left of them, so that whoever lists them c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from outlast.errors import IntegrityBroken
-from outlast.ledger.journal import Later, Row
+from outlast.ledger.journal import JournalEntry, Later, Row
 from outlast.ledger.lease import Beat
 from outlast.values.frozen import NamedTuple
 
@@ -119,6 +119,29 @@ class Ending(NamedTuple):
     result: str | None
     error: str | None
     at: int
+
+
+class PlainStart(NamedTuple):
+    """A new run in a process's hands, as it is added where nothing is known of its task and that process is alive."""
+
+    run: NewRun
+    start: bytes  # what its chain begins with
+    entries: Sequence[JournalEntry]  # which refer to no blob
+    holder: str
+    beaten_after: int  # its last sign of life, by the clock of its machine: after this
+    beaten_upto: int
+    receiver: str  # who is to receive the outcome; '': that is not noted
+    given: Callable[[Hold, RunRow], Any]  # what the work would have given
+
+
+class PlainEnd(NamedTuple):
+    """The end of a run that nothing waits for, whose row is as its holder wrote it; the lease is let go of with it."""
+
+    hold: Hold
+    entries: Sequence[JournalEntry]  # which refer to no blob
+    run: RunRow  # as it is before
+    ending: Ending
+    receiver: str
 
 
 class Weight(NamedTuple):

@@ -48,8 +48,7 @@ class TextDumper(Dumper):
     oid = 0  # the statement says what it is compared with
 
     def dump(self, obj: str) -> Buffer:
-        text = _ODD.sub(lambda found: "\1\1" if found[0] == "\0" else "\1\2", obj) if _is_odd(obj) else obj
-        return text.encode()
+        return as_text(obj)
 
 
 class BinaryTextDumper(TextDumper):
@@ -69,8 +68,11 @@ class BinaryTextLoader(TextLoader):
     format = Format.BINARY
 
 
-def _is_odd(text: str) -> bool:
-    return "\0" in text or "\1" in text
+def as_text(text: str) -> bytes:
+    """A text as the server has it."""
+    if "\0" in text or "\1" in text:
+        text = _ODD.sub(lambda found: "\1\1" if found[0] == "\0" else "\1\2", text)
+    return text.encode()
 
 
 @cache

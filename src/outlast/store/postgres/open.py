@@ -22,7 +22,7 @@ from outlast.errors import Invalid, OutlastError, StoreBusy, StoreForeign, Store
 from outlast.ids import random_id
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
-from outlast.store.contract import DatabaseRoom, Hold, Reading, Writing
+from outlast.store.contract import DatabaseRoom, Hold, PlainEnd, PlainStart, Reading, Writing
 from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
@@ -116,21 +116,21 @@ class PostgresStore:
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         return self._writer.commit_later(self.put(hold, (entry,)))
 
-    def put_work(self, work: Callable[[Writing], Any]) -> Item:
+    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Item:
         self._refuse_forked()
-        return self._writer.put(Item(None, (), work))
+        return self._writer.put(Item(None, (), work, plain))
 
     def finish(self, ticket: Item) -> Any:
         self._writer.commit(ticket)
         return ticket.result
 
     def finish_soon(self, ticket: Item) -> Awaitable[None] | None:
-        if self.live <= 1 and self._writer.commit_if_free(ticket):
-            return None
+        if self.live <= 1 and ticket.hold is not None and self._writer.commit_if_free(ticket):
+            return None  # a start or an end is more than one way to the server, and others may come with it
         return self._writer.commit_later(ticket)
 
-    def write(self, work: Callable[[Writing], T]) -> T:
-        result: T = self.finish(self.put_work(work))
+    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+        result: T = self.finish(self.put_work(work, plain))
         self._tell_all()
         return result
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from struct import Struct
+from typing import Any
 
 from psycopg.errors import error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from outlast.store.postgres.connection import Link
+from outlast.store.postgres.connection import Link, as_text
 
-NUMBER, PIECE, NUMBERS, PIECES = 20, 17, 1016, 1001  # as the server knows them: bigint, bytea, and lists of these
+# As the server knows them: bigint, bytea, text, and lists of these.
+NUMBER, PIECE, TEXT, NUMBERS, PIECES, TEXTS = 20, 17, 25, 1016, 1001, 1009
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
@@ -68,10 +70,35 @@ def as_numbers(column: Sequence[int]) -> bytes:
     return _head(len(column), False, NUMBER) + _pairs(len(column))(*row)
 
 
-def as_pieces(column: Sequence[bytes | None]) -> bytes:
+def as_pieces(column: Sequence[bytes | None], kind: int = PIECE) -> bytes:
     """A column of bytes."""
     each = [_GONE if piece is None else _LENGTH(len(piece)) + piece for piece in column]
-    return _head(len(column), None in column, PIECE) + b"".join(each)
+    return _head(len(column), None in column, kind) + b"".join(each)
+
+
+def as_texts(column: Sequence[str | None]) -> bytes:
+    """A column of texts."""
+    return as_pieces([None if text is None else as_text(text) for text in column], TEXT)
+
+
+Writers = Sequence[Callable[[Any], bytes]]
+_KINDS: dict[Callable[[Any], bytes], int] = {as_numbers: NUMBERS, as_pieces: PIECES, as_texts: TEXTS}
+
+
+def kinds_of(how: Writers) -> tuple[int, ...]:
+    """As what the server knows columns that are written so."""
+    return tuple(_KINDS[write] for write in how)
+
+
+def as_columns(rows: Sequence[tuple[Any, ...]], how: Writers) -> list[bytes]:
+    """Rows, a column as one value each."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(how)
+    return [write(column) for write, column in zip(how, columns, strict=True)]
+
+
+def numbers_in(answer: PGresult) -> list[int]:
+    """The first column of what was answered."""
+    return [int.from_bytes(answer.get_value(row, 0) or b"") for row in range(answer.ntuples)]
 
 
 def _head(count: int, has_gone: bool, kind: int) -> bytes:

@@ -7,14 +7,14 @@ proven again before the commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
-from outlast.store.contract.runs import Hold
+from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
 from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
@@ -38,15 +38,17 @@ from outlast.store.nouns.rows import Proofs, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
+from outlast.store.postgres.plain import PlainRuns
 from outlast.store.postgres.prepared import (
     NUMBER,
-    NUMBERS,
     PIECE,
-    PIECES,
     Prepared,
+    as_columns,
     as_number,
     as_numbers,
     as_pieces,
+    kinds_of,
+    numbers_in,
     roll_back,
 )
 from outlast.store.statements import newest_version
@@ -132,6 +134,7 @@ class PostgresTransaction(
         self._lock, self._locked, self._place = lock, as_number(lock), place
         self._append_entry = Prepared(connection, "outlast_append", sql["append_entry"], _ENTRY)
         self._append_entries = Prepared(connection, "outlast_appends", sql["append_entries"], _ENTRIES)
+        self._plain = PlainRuns(connection, sql)
         self._about = self._one("about_connection")
         self.ahead_us: int = self._about[-1] - time.time_ns() // 1000  # the server's clock, of this one
 
@@ -146,12 +149,18 @@ class PostgresTransaction(
 
         Raises StoreNewer when another process has brought the schema to a newer version meanwhile.
         """
-        self.forget_put_off()
         how = "" if synced else "SET LOCAL synchronous_commit = off;"
-        ask = f"SELECT version, {NOW} FROM schema_version"  # sees what the lock waited for
         mark = max(self.last_mark + 1, time.time_ns() // 1000)
         write = f"{self._cleared(mark)} {_MARK.format(name=self._marked, mark=mark)}"
-        cursor = self.connection.execute(f"BEGIN; {how} SELECT pg_advisory_xact_lock({self._lock}); {write} {ask}")
+        self._begin(f"BEGIN; {how} SELECT pg_advisory_xact_lock({self._lock}); {write}", mark)
+
+    def begin_beside(self) -> None:
+        """Begin one for what others may append or end beside it: that is known by its entries, not by a mark."""
+        self._begin(f"BEGIN; SELECT pg_advisory_xact_lock_shared({self._lock});")
+
+    def _begin(self, how: str, mark: int = 0) -> None:
+        self.forget_put_off()
+        cursor = self.connection.execute(f"{how} SELECT version, {NOW} FROM schema_version")  # sees what was waited for
         self.mark = mark
         while cursor.nextset():
             pass
@@ -244,10 +253,10 @@ class PostgresTransaction(
         if blobs:
             given = [self._lock, *_columns(ends, 8), *_columns(rows, 5), *_columns(blobs, 3)]
             return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
-        answer = self._append_entries.run((self._locked, *_written(ends, _ENDS), *_written(rows, _ROWS)))
+        answer = self._append_entries.run((self._locked, *as_columns(ends, _ENDS), *as_columns(rows, _ROWS)))
         if answer.ntuples == len(ends):
             return range(len(ends))
-        return {int.from_bytes(answer.get_value(row, 0) or b"") for row in range(answer.ntuples)}
+        return set(numbers_in(answer))
 
     def append_alone(self, hold: Hold, entry: JournalEntry) -> bool:
         """Chain one entry that refers to no blob; False, and nothing is done, for one that is stale."""
@@ -262,6 +271,26 @@ class PostgresTransaction(
             return True
         self.put_back(only={hold})
         return False
+
+    def start_all(self, starts: Sequence[PlainStart]) -> tuple[list[Any], int]:
+        """Add these runs where nothing is known of their tasks: what the work of each would give, or `NOT_PLAIN`.
+
+        And how many were not because their process is silent: a piece of work gives a sign of its life.
+        """
+        self.send_put_off()
+        given = self._plain.start(starts)
+        self.put_off(self.sql["take_touched"])
+        return given
+
+    def end_all(self, ends: Sequence[PlainEnd]) -> set[Hold]:
+        """End these runs; those that are stale, or to which there is more, of which nothing is written."""
+        self.send_put_off()
+        moved = len(self.moved)
+        self.moved += [(end.hold, end.hold.head, end.hold.hash) for end in ends]
+        left = self._plain.end(ends)
+        self.put_back(moved, only=left)
+        self.put_off(self.sql["take_touched"])
+        return left
 
     def put_back(self, to: int = 0, only: set[Hold] | None = None) -> None:
         """Forget heads that were moved since: what moved them was undone, or never done."""
@@ -311,11 +340,7 @@ _Table = Sequence[tuple[Any, ...]]
 _ENDS = (as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces, as_numbers)
 _ROWS = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
 _ENTRY = (NUMBER, PIECE, NUMBER, NUMBER, NUMBER, PIECE, NUMBER, NUMBER, PIECE, PIECE)
-_ENTRIES = (NUMBER, *(NUMBERS if how is as_numbers else PIECES for how in (*_ENDS, *_ROWS)))
-
-
-def _written(rows: _Table, how: Sequence[Callable[[Any], bytes]]) -> list[bytes]:
-    return [write(column) for write, column in zip(how, _columns(rows, len(how)), strict=True)]
+_ENTRIES = (NUMBER, *kinds_of((*_ENDS, *_ROWS)))
 
 
 def _columns(rows: _Table, width: int) -> list[list[Any]]:

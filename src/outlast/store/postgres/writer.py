@@ -23,8 +23,9 @@ from outlast.errors import LeaseLost, OutlastError
 from outlast.ids import chance
 from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
-from outlast.store.contract import Hold
+from outlast.store.contract import Hold, PlainEnd, PlainStart
 from outlast.store.postgres.connection import is_away
+from outlast.store.postgres.plain import NOT_PLAIN
 from outlast.store.postgres.prepared import roll_back
 from outlast.store.postgres.transaction import PostgresTransaction, is_plain
 
@@ -162,24 +163,38 @@ class PostgresWriter(CommitQueue):
             failpoints.armed("commit.done")
 
     def _do_all(self, batch: list[Item]) -> None:
-        """In the order of the queue; entries that stand next to each other go in together.
+        """In one transaction, beside those of others if that can be.
 
         Also appends alone, where a test is told of the moment before COMMIT: in one statement there is none.
         """
-        tx, appends = self._tx, list[Item]()
-        tx.begin(synced=not all(item.unsynced for item in batch))
-        for item in batch:
-            if item.hold is not None:
-                appends.append(item)
-                continue
-            _append(appends, tx)
-            appends = []
-            _do_work(item, tx)
-        _append(appends, tx)
+        if not (all(map(_is_beside, batch)) and self._do_beside(batch)):
+            self._do_alone(batch)
         if failpoints.armed:
-            tx.send_put_off()
+            self._tx.send_put_off()
             failpoints.armed("commit.applied")
-        tx.commit(tells=any(item.hold is None for item in batch))
+        self._tx.commit(tells=any(item.hold is None for item in batch))
+
+    def _do_beside(self, batch: list[Item]) -> bool:
+        """Appends and plain ends of runs. False, and nothing is done, where there is more to one of these ends."""
+        self._tx.begin_beside()
+        _append([item for item in batch if item.hold is not None], self._tx)
+        if not _end([item for item in batch if item.hold is None], self._tx):
+            return True
+        self._undo()
+        return False
+
+    def _do_alone(self, batch: list[Item]) -> None:
+        """In the order of the queue; what is no work that may look at everything goes in together."""
+        self._tx.begin(synced=not all(item.unsynced for item in batch))
+        together = list[Item]()
+        for item in batch:
+            if item.hold is not None or item.plain is not None:
+                together.append(item)
+                continue
+            _do_together(together, self._tx)
+            together = []
+            _do_work(item, self._tx)
+        _do_together(together, self._tx)
 
     def _undo(self) -> None:
         """Nothing of the batch stays. Of a connection that is lost nobody knows yet."""
@@ -268,6 +283,46 @@ def _append(items: Sequence[Item], tx: PostgresTransaction) -> None:
 
 def _entries(hold: Hold, items: Sequence[Item]) -> list[JournalEntry]:
     return [entry for item in items if item.hold is hold for entry in item.entries]
+
+
+def _do_together(items: Sequence[Item], tx: PostgresTransaction) -> None:
+    """Appends, then ends, which may be of the same runs, then starts, which may be of the same tasks."""
+    _append([item for item in items if item.hold is not None], tx)
+    for item in _end([item for item in items if isinstance(item.plain, PlainEnd)], tx):
+        _do_work(item, tx)
+    _start([item for item in items if isinstance(item.plain, PlainStart)], tx)
+
+
+def _is_beside(item: Item) -> bool:
+    """Whether it needs nobody else to be kept from writing: its chain guards it."""
+    return item.hold is not None or isinstance(item.plain, PlainEnd)
+
+
+def _end(items: Sequence[Item], tx: PostgresTransaction) -> list[Item]:
+    """End the runs of these; what is left to be done by its work is given."""
+    ends = [item.plain for item in items if isinstance(item.plain, PlainEnd)]
+    left = tx.end_all(ends) if ends else set()
+    for item in items:
+        item.error = None
+    return [item for item, end in zip(items, ends, strict=True) if end.hold in left]
+
+
+def _start(items: Sequence[Item], tx: PostgresTransaction) -> None:
+    """Add the runs of these; what is left is done by its work, of a silent process the first, which speaks for it."""
+    if not items:
+        return
+    given, silent = tx.start_all([item.plain for item in items if isinstance(item.plain, PlainStart)])
+    left = list[Item]()
+    for item, result in zip(items, given, strict=True):
+        if result is NOT_PLAIN:
+            left.append(item)
+        else:
+            item.result, item.error = result, None
+    while left:
+        _do_work(left.pop(0), tx)
+        if silent and left:
+            _start(left, tx)
+            return
 
 
 def _do_work(item: Item, tx: PostgresTransaction) -> None:

@@ -54,6 +54,92 @@ moved AS (
   WHERE key = ? AND epoch = ? AND head = ? AND chains.hash = ? RETURNING hash)
 INSERT INTO journal (chain, seq, header, hash, payload) SELECT ?, ?, ?, moved.hash, ? FROM moved
 
+-- Starts and ends of runs, many in one statement, where there is no more to them than what is given. The statement before
+-- has taken the tenant's lock, so that each of these sees what was committed until then.
+
+-- name: start_facts
+-- The next key of a chain, and what keeps each from being added as it is: 1, that something is known of its task; 2, that its
+-- process has given no sign of life lately.
+SELECT CASE WHEN unfinished.key IS NOT NULL OR finished.key IS NOT NULL OR removed.key IS NOT NULL OR left_over.run IS NOT NULL
+       THEN 1 WHEN alive.number IS NULL THEN 2 ELSE 0 END::bigint,
+       (SELECT 1 + coalesce(max(key), 0)
+        FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used)
+FROM unnest(?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[]) WITH ORDINALITY
+  AS given (scope, task, holder, since, upto, place)
+LEFT JOIN LATERAL (
+  SELECT key FROM runs WHERE scope = given.scope AND task = given.task
+    AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved') LIMIT 1) AS unfinished ON true
+LEFT JOIN LATERAL (
+  SELECT key FROM runs WHERE scope = given.scope AND task = given.task
+    AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved') LIMIT 1) AS finished ON true
+LEFT JOIN LATERAL (
+  SELECT key FROM tombstones WHERE scope = given.scope AND task = given.task AND named = 1 LIMIT 1) AS removed ON true
+LEFT JOIN LATERAL (
+  SELECT run FROM deliveries WHERE scope = given.scope AND task = given.task LIMIT 1) AS left_over ON true
+LEFT JOIN LATERAL (
+  SELECT number FROM processes WHERE id = given.holder AND boot_us > given.since AND boot_us <= given.upto LIMIT 1
+) AS alive ON true
+ORDER BY given.place
+
+-- name: start_runs
+WITH given AS (
+  SELECT * FROM unnest(?::bigint[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
+                       ?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[],
+                       ?::text[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[], ?::text[], ?::bytea[])
+  AS given (key, id, scope, flow, task, inputs, inputs_digest, parent, session,
+            trace_id, meta, actor, at, named, identity, source, worktree,
+            holder, head, hash, chain_proof, run_proof, receiver, delivery_proof)),
+chained AS (
+  INSERT INTO chains (key, subject, epoch, head, hash, holder) SELECT key, 'run:' || id, 1, head, hash, holder FROM given),
+begun AS (
+  INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
+                    actor, created_at, updated_at, named, identity, source, worktree)
+  SELECT key, id, scope, flow, task, inputs, inputs_digest, 'running', parent, session, trace_id, meta,
+         actor, at, at, named, identity, source, worktree FROM given),
+expected AS (
+  INSERT INTO deliveries (run, scope, task, receiver) SELECT key, scope, task, receiver FROM given WHERE receiver <> ''),
+proven AS (
+  INSERT INTO proofs (noun, row, proof)
+  SELECT 'chains', key, chain_proof FROM given UNION ALL SELECT 'runs', key, run_proof FROM given
+  UNION ALL SELECT 'deliveries', key, delivery_proof FROM given WHERE receiver <> ''
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof)
+INSERT INTO journal (chain, seq, header, hash, payload)
+SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+
+-- name: end_runs
+-- Those that nothing waits for and whose row is as its proof says, each where its chain is as it was; the numbers of those
+-- that were ended are given.
+WITH given AS (
+  SELECT * FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bigint[], ?::bytea[],
+                       ?::text[], ?::text[], ?::text[], ?::bigint[], ?::text[], ?::bytea[], ?::bytea[], ?::bytea[])
+  AS given (number, lease, run, epoch, head, before, upto, hash,
+            status, phase, result, at, receiver, known, chain_proof, run_proof)),
+plain AS MATERIALIZED (
+  SELECT given.* FROM given JOIN proofs ON noun = 'runs' AND proofs.row = given.run AND proof = given.known
+  LEFT JOIN LATERAL (
+    SELECT key FROM interrupts WHERE run = given.run AND status IN ('open', 'answered') LIMIT 1) AS waits ON true
+  LEFT JOIN LATERAL (
+    SELECT run FROM deliveries WHERE run = given.run AND receiver <> given.receiver LIMIT 1) AS others ON true
+  WHERE waits.key IS NULL AND others.run IS NULL),
+moved AS (
+  UPDATE chains SET head = plain.upto, hash = plain.hash, epoch = plain.epoch + 1, holder = NULL FROM plain
+  WHERE chains.key = plain.lease AND chains.epoch = plain.epoch AND chains.head = plain.head AND chains.hash = plain.before
+  RETURNING plain.*),
+ended AS (
+  UPDATE runs SET status = moved.status, phase = moved.phase, result = moved.result, error = NULL, updated_at = moved.at
+  FROM moved WHERE runs.key = moved.run),
+left_queue AS (DELETE FROM queue_entries USING moved WHERE queue_entries.run = moved.run),
+proven AS (
+  INSERT INTO proofs (noun, row, proof)
+  SELECT 'chains', lease, chain_proof FROM moved UNION ALL SELECT 'runs', run, run_proof FROM moved
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof),
+added AS (
+  INSERT INTO journal (chain, seq, header, hash, payload)
+  SELECT moved.run, given.seq, given.header, given.hash, given.payload
+  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+    AS given (number, seq, header, hash, payload) JOIN moved USING (number))
+SELECT number FROM moved
+
 -- name: comments_of_schemas
 SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace
 WHERE starts_with(nspname, 'outlast') AND obj_description(oid, 'pg_namespace') IS NOT NULL

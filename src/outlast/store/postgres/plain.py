@@ -1,0 +1,114 @@
+"""Starts and ends of many runs at once, where there is no more to them than what is given: one statement for all.
+
+Owns what these rows say, with their proofs, which are those that a piece of work would have written. Everything else
+(a task that is known, a run that waits) is refused here, and done by its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.ledger.journal import JournalEntry, link
+from outlast.store.contract.runs import Hold, PlainEnd, PlainStart, RunRow
+from outlast.store.nouns.rows import proof_of
+from outlast.store.postgres.connection import Link
+from outlast.store.postgres.prepared import (
+    Prepared,
+    as_columns,
+    as_numbers,
+    as_pieces,
+    as_texts,
+    kinds_of,
+    numbers_in,
+)
+
+NOT_PLAIN = object()  # in place of what the work would give
+_KNOWN, _SILENT = 1, 2  # as the statement says it
+_FACTS = (as_texts, as_texts, as_texts, as_numbers, as_numbers)
+_STARTS = (
+    *(as_numbers, *(as_texts,) * 11, as_numbers, as_numbers, *(as_texts,) * 4),
+    *(as_numbers, as_pieces, as_pieces, as_pieces, as_texts, as_pieces),
+)
+_ENDS = (
+    *(as_numbers, as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces),
+    *(as_texts, as_texts, as_texts, as_numbers, as_texts, as_pieces, as_pieces, as_pieces),
+)
+_ENTRIES = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
+_Row = tuple[Any, ...]
+
+
+class PlainRuns:
+    """The statements on one connection."""
+
+    def __init__(self, connection: Link, sql: dict[str, str]) -> None:
+        self._facts = Prepared(connection, "outlast_facts", sql["start_facts"], kinds_of(_FACTS))
+        self._starts = Prepared(connection, "outlast_starts", sql["start_runs"], kinds_of((*_STARTS, *_ENTRIES)))
+        self._ends = Prepared(connection, "outlast_ends", sql["end_runs"], kinds_of((*_ENDS, *_ENTRIES)))
+
+    def start(self, starts: Sequence[PlainStart]) -> tuple[list[Any], int]:
+        """What each gives, or NOT_PLAIN; and how many of these were not for want of a sign of life."""
+        why, key = self._refused(starts)
+        given: list[Any] = [NOT_PLAIN] * len(starts)
+        rows, entries = list[_Row](), list[_Row]()
+        for place, start in enumerate(starts):
+            if why[place]:
+                continue
+            row = start.run.as_row(key, "running")
+            head, hash_ = _chained(entries, key, 0, start.start, start.entries)
+            rows.append(_started(start, row, head, hash_))
+            given[place] = start.given(Hold(key, row.id, key, epoch=1, head=head, hash=hash_), row)
+            key += 1
+        if rows:
+            self._starts.run((*as_columns(rows, _STARTS), *as_columns(entries, _ENTRIES)))
+        return given, why.count(_SILENT)
+
+    def _refused(self, starts: Sequence[PlainStart]) -> tuple[list[int], int]:
+        """What keeps each from being added, if anything; and the next key. Of one task only the first is added."""
+        asked = [(each.run.scope, each.run.task, each.holder, each.beaten_after, each.beaten_upto) for each in starts]
+        answer = self._facts.run(as_columns(asked, _FACTS))
+        why, tasks = numbers_in(answer), set[tuple[str, str]]()
+        for place, (scope, task, *_) in enumerate(asked):
+            if (scope, task) in tasks:
+                why[place] = _KNOWN
+            tasks.add((scope, task))
+        return why, int.from_bytes(answer.get_value(0, 1) or b"")
+
+    def end(self, ends: Sequence[PlainEnd]) -> set[Hold]:
+        """The holds of those that were not ended. All are moved, in any case."""
+        rows, entries = list[_Row](), list[_Row]()
+        for number, end in enumerate(ends):
+            hold, before = end.hold, (end.hold.head, end.hold.hash)
+            hold.head, hold.hash = _chained(entries, number, *before, end.entries)
+            rows.append(_ended(number, end, *before))
+        answer = self._ends.run((*as_columns(rows, _ENDS), *as_columns(entries, _ENTRIES)))
+        ended = set(numbers_in(answer))
+        return {end.hold for number, end in enumerate(ends) if number not in ended}
+
+
+def _chained(
+    rows: list[_Row], number: int, head: int, hash_: bytes, entries: Sequence[JournalEntry]
+) -> tuple[int, bytes]:
+    """Rows for these entries after that end of a chain; its end then."""
+    for header, payload, _ in entries:
+        head, hash_ = head + 1, link(hash_, header)
+        rows.append((number, head, header, hash_, payload))
+    return head, hash_
+
+
+def _started(start: PlainStart, row: RunRow, head: int, hash_: bytes) -> _Row:
+    run, key = start.run, row.key
+    chain = proof_of("chains", (key, f"run:{run.id}", 1, start.holder))
+    delivery = proof_of("deliveries", (key, key, run.scope, run.task, start.receiver)) if start.receiver else None
+    proofs = (chain, proof_of("runs", (key, *row)), start.receiver, delivery)
+    return (key, *run[:16], start.holder, head, hash_, *proofs)
+
+
+def _ended(number: int, end: PlainEnd, head: int, before: bytes) -> _Row:
+    hold, row, ending = end.hold, end.run, end.ending
+    status, phase, result, error, at = ending
+    after = row._replace(status=status, phase=phase, result=result, error=error, updated_at=at)
+    chain = proof_of("chains", (hold.lease_key, f"run:{hold.run_id}", hold.epoch + 1, None))
+    proofs = (proof_of("runs", (row.key, *row)), chain, proof_of("runs", (row.key, *after)))
+    moved = (number, hold.lease_key, hold.run_key, hold.epoch, head, before, hold.head, hold.hash)
+    return (*moved, status, phase, result, at, end.receiver, *proofs)
