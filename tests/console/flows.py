@@ -80,6 +80,12 @@ def watching(run: Run, path: str) -> str:
     return found
 
 
+@flow(name="striding")
+def striding(run: Run, path: str) -> int:
+    until_there(path)
+    return tick(1)
+
+
 @flow(name="listening")
 def listening(run: Run) -> str:
     return str(run.wait_for("tide"))

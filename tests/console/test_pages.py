@@ -362,6 +362,84 @@ def test_a_rewind_shows_first_what_runs_again(place: Place, visitor: Visitor) ->
         assert outlast.wait(run, timeout=30).result == "made"
 
 
+SHOWN_FIRST = {
+    "resume": "What would happen",
+    "retry": "What a resume would do as things stand",
+    "skip": "What a resume would do as things stand",
+    "fork": "does the rest anew when it is resumed. This run stays as it is.",
+    "abort": "Effects that were done stay done.",
+}
+
+
+@pytest.mark.parametrize(
+    ("do", "more", "said", "becomes"),
+    [
+        ("resume", {}, "It goes on.", "succeeded"),
+        ("retry", {"go": "yes"}, "Noted; it goes on.", "succeeded"),
+        ("skip", {"go": "yes", "why": "nobody needs it", "result": '"none"'}, "Noted; it goes on.", "succeeded"),
+        ("skip", {"why": "nobody needs it", "result": '"none"'}, "Noted; the next resume does it.", "failed"),
+        ("fork", {"effects": "reuse"}, "This is the fork; it begins when it is resumed.", "failed"),
+        ("abort", {"why": "enough"}, "It was given up.", "aborted"),
+    ],
+)
+def test_each_button_shows_first_what_it_does_and_then_does_it_once(
+    place: Place, visitor: Visitor, tmp_path: Path, do: str, more: dict[str, str], said: str, becomes: str
+) -> None:
+    made = tmp_path / "made.txt"
+    with outlast_of(place) as outlast:
+        run = outlast.run(flows.stumbling, str(made), task=str(tmp_path)).run_id
+        assert outlast.get(run).status == "failed"
+        made.write_text("made")
+        page = visitor.get(f"/runs/{run}")
+        assert f"/runs/{run}/choose?do={do}" in page.text.replace("&amp;", "&")
+        shown = visitor.get(f"/runs/{run}/choose?do={do}&step=stumble")
+        assert SHOWN_FIRST[do] in shown.text
+        step = {} if do in ("resume", "abort") else {"step": "stumble"}
+        form = {name: shown.hidden(name) for name in ("token", "operation")} | step | {"do": do} | more
+        answer = visitor.post(f"/runs/{run}", form)
+        assert said in visitor.follow(answer).text
+        visitor.post(f"/runs/{run}", form)  # the same form again
+        assert outlast.wait(run, timeout=30).status == becomes
+        if do == "fork":
+            assert (
+                len(
+                    [
+                        each
+                        for each in outlast.runs(flow="stumbling")
+                        if "~fork" in each.task and str(tmp_path) in each.task
+                    ]
+                )
+                == 1
+            )
+
+
+def test_a_run_that_goes_on_is_paused(place: Place, visitor: Visitor, tmp_path: Path) -> None:
+    with outlast_of(place) as outlast:
+        started = outlast.start(flows.striding, str(tmp_path / "go"))
+        shown = visitor.get(f"/runs/{started.run_id}/choose?do=pause")
+        form = {"token": shown.hidden("token"), "do": "pause"}
+        assert "asked to stop" in visitor.follow(visitor.post(f"/runs/{started.run_id}", form)).text
+        (tmp_path / "go").write_text("on")
+        assert started.outcome(30).status == "interrupted"
+
+
+def test_many_runs_are_resumed_at_once_and_those_that_cannot_are_named(
+    place: Place, visitor: Visitor, tmp_path: Path
+) -> None:
+    with outlast_of(place) as outlast:
+        paths = [tmp_path / name for name in ("one", "two")]
+        chosen = [outlast.run(flows.stumbling, str(path), task=path.name).run_id for path in paths]
+        assert [outlast.get(run).status for run in chosen] == ["failed", "failed"]
+        for path in paths:
+            path.write_text("made")
+        token = visitor.get("/runs").hidden("token")
+        form = {"token": token, "run": [*chosen, "nope"], "do": "resume", "query": ""}
+        told = visitor.follow(visitor.post("/runs", form)).text
+        assert "2 asked to go on." in told
+        assert "nope" in told
+        assert [outlast.wait(run, timeout=30).status for run in chosen] == ["succeeded", "succeeded"]
+
+
 def test_many_runs_are_given_up_at_once(place: Place, visitor: Visitor) -> None:
     with outlast_of(place) as outlast:
         chosen = [outlast.run(flows.report, topic).run_id for topic in ("one", "two")]

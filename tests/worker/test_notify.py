@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from outlast import Outlast, Run, failpoints, flow, step
+from outlast import Outlast, Run, effect, failpoints, flow, step
 from outlast.doors.cli.group import cli
 from outlast.doors.console.screens import SCREENS
 from outlast.errors import NameInvalid
@@ -52,6 +52,16 @@ def die() -> None:
 @flow(name="dying")
 def dying(run: Run) -> None:
     die()
+
+
+@effect
+def pay() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@flow(name="paying")
+def paying(run: Run) -> None:
+    pay()
 
 
 @flow(name="breaking")
@@ -234,6 +244,23 @@ def test_a_run_whose_process_died_is_told_once_and_again_when_it_dies_again(home
     assert (first["kind"], first["run_id"]) == ("crashed", second["run_id"])
     assert first["id"] != second["id"]
     assert "the process that ran it died" in first["text"]
+
+
+@pytest.mark.crash
+def test_an_effect_in_doubt_and_a_run_that_ended_are_told(tmp_path: Path, receiver: Receiver) -> None:
+    home = tmp_path / "home"
+    with Outlast(home) as outlast:
+        hook(outlast, receiver, on=("doubt", "finished"))
+    assert in_child(lambda tell: Outlast(home).run(paying, task="p"), 60).killed
+    with Outlast(home) as outlast:
+        run = outlast.runs()[0].id
+        assert outlast.resume(run).status == "waiting"
+        assert notifier(outlast).send_all() == 1
+        outlast.answer(outlast.interrupts(run)[0].id, {"choice": "skip", "result": None, "why": "it was paid"})
+        assert outlast.resume(run).status == "succeeded"
+        assert notifier(outlast).send_all() == 1
+    assert [(each["kind"], each["run_id"]) for each in receiver.told] == [("doubt", run), ("finished", run)]
+    assert "pay" in receiver.told[0]["text"]
 
 
 @pytest.mark.crash
