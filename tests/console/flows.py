@@ -1,6 +1,7 @@
 """Flows whose runs the pages of the tests show."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def watching(run: Run, path: str) -> str:
     found = until_there(path)
     run.phase = "found it"
     return found
+
+
+@effect
+def pay() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@flow(name="paying")
+def paying(run: Run) -> None:
+    pay()
 
 
 @flow(name="striding")

@@ -18,6 +18,7 @@ from outlast import Outlast
 from outlast.doors.console import needs
 from outlast.doors.console.screens import SCREENS
 from outlast.python.named_flows import find_flow
+from outlast.testing.crashes import in_child
 from outlast.worker.notify import Notifier
 from outlast.worker.targets import Target, Targets, answer_token
 
@@ -920,6 +921,27 @@ def test_a_list_of_runs_reads_no_large_result(tmp_path: Path) -> None:
             shown = place.visitor().get(path).text
             assert f"/runs/{run.run_id}" in shown
             assert "damaged" not in shown, path
+
+
+@pytest.mark.crash
+def test_what_needs_somebody_is_there_the_oldest_first_and_counted_in_the_title(tmp_path: Path) -> None:
+    home, place_of_work = tmp_path / "home", tmp_path / "work"
+    place_of_work.mkdir()
+    (place_of_work / "a.py").write_text("one")
+    with Outlast(home) as outlast:
+        assert outlast.run(flows.stumbling, "/nowhere").status == "failed"
+        outlast.run(flows.report, "kelp")
+    assert in_child(lambda tell: Outlast(home).run(flows.paying), 60).killed
+    with Outlast(home) as outlast:
+        assert outlast.resume(outlast.runs(flow="paying")[0].id).status == "waiting"
+        named = {"target_files": ["a.py"], "repo_root": str(place_of_work)}
+        outlast.handoff.store("task:repair", "Stopped", "Open a.py.", **named)
+    (place_of_work / "a.py").write_text("two")
+    with opened(home, looks_here=True) as place:
+        shown = place.visitor().get("/").text
+    assert "<title>(4)" in shown
+    places = [shown.index(f">{word}</span>") for word in ("failed", "approval", "in doubt", "contested")]
+    assert places == sorted(places)
 
 
 def test_of_more_failed_runs_than_a_page_has_it_says_so_and_leads_to_all(tmp_path: Path) -> None:
