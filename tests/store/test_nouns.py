@@ -58,6 +58,15 @@ def test_a_run_keeps_what_it_was_started_with_and_how_it_ended(store: Store) -> 
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("holder", "status"), [("p1", "running"), (None, "queued")])
+def test_a_new_run_is_stored_as_it_says_itself(store: Store, holder: str | None, status: str) -> None:
+    about = {"scope": "s", "flow": "f", "task": "t", "inputs": '{"a":1}', "inputs_digest": "d", "parent": "p"}
+    about |= {"session": "e", "trace_id": "r", "meta": '{"b":2}', "actor": "who", "identity": "i", "source": "o"}
+    new = new_run("run1", at=7, named=1, worktree="w", tags=("x",), **about)
+    hold = store.write(lambda tx: tx.add_run(new, start_of("run1"), holder))
+    assert store.read(lambda look: look.run_by_id("run1")) == new.as_row(hold.run_key, status)
+
+
 def test_a_page_of_runs_gives_every_text_and_number_as_it_was_stored(store: Store) -> None:
     odd = 'nul \0, quote ", back\\slash, line\n, \u2028, \U0001f980, {"not": "json"}, ~\x7f'
     inputs = '{"a":[1.1,"\\u0000",-9223372036854775808]}'
