@@ -62,7 +62,7 @@ bench: setup
 	@$(BIN)/python bench/run.py --peers --write
 
 crash: setup
-	@$(BIN)/python -m pytest tests/crash --crash-long
+	@$(BIN)/python -m pytest tests/crash --crash-long --timeout 3600
 
 chaos: setup
 	@CHAOS_SEED=$(SEED) $(BIN)/python -m pytest --quiet --crash-long --timeout 3600 -s tests/chaos tests/machine tests/verdict_machine \
