@@ -1,14 +1,12 @@
 """How connections are set up, so that a commit costs what it must."""
 
 import os
-import threading
-import time
 from pathlib import Path
 
 import apsw
 import pytest
 
-from outlast.store.sqlite import file
+from outlast.store.sqlite import file, writer
 from outlast.store.sqlite.file import LogRoom
 from outlast.store.sqlite.open import SqliteStore
 
@@ -47,37 +45,52 @@ def test_the_log_has_room_for_many_commits_before_it_grows_again(store: SqliteSt
     assert max(found) < file.LOG_BYTES + 200 * 4200
 
 
-def test_what_another_process_writes_behind_the_log_s_end_is_never_written_over(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+def test_what_another_process_writes_while_room_is_made_is_never_written_over(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[int] = []
-    monkeypatch.setattr(LogRoom, "make", lambda room: made.append(1))
-    hold = begin(store, "run1")
+    monkeypatch.setattr(writer, "_COMMITS", 1000)
+    sizes(store, 5)
     with outsider(store.place) as connection:
-        store.finish(store.put(hold, [some(1)]))
+        connection.execute("CREATE TABLE theirs (number)")
+
+        def zeros(count: int) -> bytes:  # between the look at the log and what is written into it
+            connection.execute("INSERT INTO theirs VALUES (1)")
+            return bytes(count)
+
+        monkeypatch.setattr(file, "bytes", zeros, raising=False)
+        LogRoom(f"{store.place}-wal").make()
+        with outsider(copied(store, tmp_path)) as found:  # as who comes after a crash reads it
+            assert list(found.execute("SELECT number FROM theirs")) == [(1,)]
+            assert list(found.execute("PRAGMA integrity_check")) == [("ok",)]
+
+
+def test_room_is_made_without_waiting_for_who_writes_and_never_in_a_log_that_is_gone(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    sizes(store, 5)
+    with outsider(store.place) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
-        store._writer._make_room()  # type: ignore[union-attr]
-        assert time.monotonic() - began < 5  # it is not waited for
-        assert not made
+        before = os.stat(f"{store.place}-wal").st_size
+        LogRoom(f"{store.place}-wal").make()
+        assert os.stat(f"{store.place}-wal").st_size > before
         connection.execute("ROLLBACK")
-    store._writer._make_room()  # type: ignore[union-attr]
-    assert made == [1]
-    with outsider(store.place) as connection:  # and the lock is given back, and who commits waits for it as before
-        connection.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(0.1, connection.execute, ["ROLLBACK"])
-        timer.start()
-        store.finish(store.put(hold, [some(2)]))
-        timer.join()
+    LogRoom(str(tmp_path / "gone-wal")).make()
+    assert not (tmp_path / "gone-wal").exists()
+
+
+def copied(store: SqliteStore, folder: Path) -> Path:
+    """The file and its log, without the index of the log."""
+    copy = folder / "copy" / "outlast.db"
+    copy.parent.mkdir()
+    for ending in ("", "-wal"):
+        copy.with_name(copy.name + ending).write_bytes(Path(f"{store.place}{ending}").read_bytes())
+    return copy
 
 
 def test_zeros_at_the_end_of_a_log_are_its_end(store: SqliteStore, tmp_path: Path) -> None:
     sizes(store, 20)
-    store._writer._make_room()  # type: ignore[union-attr]
-    copy = tmp_path / "copy" / "outlast.db"
-    copy.parent.mkdir()
-    for ending in ("", "-wal"):
-        copy.with_name(copy.name + ending).write_bytes(Path(f"{store.place}{ending}").read_bytes())
+    LogRoom(f"{store.place}-wal").make()
+    copy = copied(store, tmp_path)
     assert Path(f"{copy}-wal").read_bytes().endswith(bytes(4096))
     found = SqliteStore(copy)
     assert broken(found, "run1", 20) is None

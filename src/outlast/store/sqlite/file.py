@@ -64,8 +64,9 @@ class LogRoom:
     """Room that the log has ahead of what is written into it.
 
     A sync of a file that grows waits for the journal of the file system too, which doubles what a step takes; one of
-    room that is there already does not. The room is zeros, at which SQLite ends when it reads a log. Only who holds
-    the write lock may make it: nobody else writes behind the log's end meanwhile.
+    room that is there already does not. The room is zeros, at which SQLite ends when it reads a log. It is appended:
+    whoever writes behind the log's end meanwhile, whosever log it is by now, no byte that is there is written over,
+    and SQLite writes its own at places that it knows. So no lock is needed.
     """
 
     def __init__(self, path: str) -> None:
@@ -81,10 +82,15 @@ class LogRoom:
 
     def make(self) -> None:
         """As much again as there is, up to what a log has before it begins anew; nothing where the disk is full."""
-        with suppress(OSError), open(self._path, "r+b", buffering=0) as log:
-            self._size = log.seek(0, os.SEEK_END)
+        with suppress(OSError), open(self._path, "ab", buffering=0, opener=_appending) as log:
+            self._size = os.fstat(log.fileno()).st_size
             if self._size < LOG_BYTES:
                 self._size += log.write(bytes(min(max(LEAST_ROOM, self._size), LOG_BYTES - self._size)))
+
+
+def _appending(path: str, _: int) -> int:
+    """A log that is there: none is made."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
 def inspect(path: Path, marker: Path | None) -> None:

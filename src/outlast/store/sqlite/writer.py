@@ -10,7 +10,6 @@ what is found there after a full checkpoint is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import apsw
 
@@ -72,16 +71,10 @@ def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
 class Writer(CommitQueue):
     """Commits what is queued, many items at a time."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Transaction],
-        translate: Callable[[apsw.Error], Exception],
-        patient: Callable[[int], bool],
-    ) -> None:
+    def __init__(self, connect: Callable[[], Transaction], translate: Callable[[apsw.Error], Exception]) -> None:
         super().__init__()
         self._connect = connect
         self._translate = translate
-        self._patient = patient  # whether to wait on for who writes, after so many tries
         self._tx = connect()
         self._room = LogRoom(self._tx.connection.filename_wal)
         self._commits = 0
@@ -231,20 +224,7 @@ class Writer(CommitQueue):
             failpoints.armed("commit.done")
         self._commits += 1
         if not self._commits % _COMMITS and not self._room.is_enough():
-            self._make_room()
-
-    def _make_room(self) -> None:
-        """Let the log have room for what comes next. While another process is writing, later: nobody waits for it."""
-        tx = self._tx
-        tx.connection.set_busy_handler(None)
-        try:
-            with suppress(apsw.Error):
-                tx.do("BEGIN IMMEDIATE")
-                self._room.make()
-        finally:
-            tx.connection.set_busy_handler(self._patient)
-            if not tx.connection.getautocommit():
-                tx.do("ROLLBACK")
+            self._room.make()
 
     def _is_there(self, hold: Hold) -> bool:
         """Whether the chain of a hold ends in the file where the hold says."""
