@@ -354,6 +354,17 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_nobody_asleep(monkey
     assert not second.gate.locked()
 
 
+def test_the_lead_is_never_handed_to_a_thread_that_waits_no_more() -> None:
+    queue, waiting = CommitQueue(), [Item(None, ()) for _ in range(2)]
+    for item in waiting:
+        item.gate = threading.Lock()
+        item.gate.acquire()
+        queue.put(item)
+    waiting[0].left = True  # its thread got Ctrl-C
+    queue._hand_over()
+    assert not waiting[1].gate.locked()
+
+
 class InterruptedGate:
     """A gate at which Ctrl-C comes to who waits."""
 

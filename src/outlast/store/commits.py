@@ -169,7 +169,7 @@ class CommitQueue:
     def _hand_over(self) -> None:
         """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
         for waiting in list(self._queue):
-            if waiting.gate is not None:
+            if waiting.gate is not None and not waiting.left:
                 _open(waiting.gate)
                 return
             if waiting.future is not None:
