@@ -1,6 +1,7 @@
 """What a flow file says is known to the next process without parsing; only what its bytes say ever counts."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from outlast import __version__
 from outlast.errors import RecipeInvalid
 from outlast.flows.yaml import kept
 from outlast.flows.yaml.flow import find_flow_file
@@ -40,6 +42,7 @@ steps:
     pause_for: approval
     payload: {text: "may it?", number: 3}
 """
+DECIDES_NOTHING = {"values.frozen", "values.late", "files.repository", "home.ours"}
 TELL = """\
 import sys
 from outlast.flows.yaml.flow import find_flow_file
@@ -131,12 +134,37 @@ def test_what_somebody_else_could_have_written_counts_for_nothing(flow: Path) ->
 
 def test_what_other_code_has_read_counts_for_nothing(flow: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(flow)
-    monkeypatch.setattr(kept, "READERS", (*kept.READERS, "flow.py"))
+    monkeypatch.setattr(kept, "READERS", (*kept.READERS, "__init__.py"))
     kept._code.cache_clear()
     assert known(flow) is None
     monkeypatch.undo()
     kept._code.cache_clear()
     assert known(flow) is not None
+
+
+def test_what_another_version_has_read_counts_for_nothing_where_all_files_have_one_time_and_size(
+    flow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, other = Path(kept.__file__).parents[2] / "__init__.py", tmp_path / "__init__.py"
+    other.write_text(now.read_text().replace(f'"{__version__}"', f'"{"9" * len(__version__)}"'))
+    os.utime(other, ns=(now.stat().st_atime_ns, now.stat().st_mtime_ns))
+    keep(flow)
+    monkeypatch.setattr(kept, "VERSION", str(other))
+    kept._code.cache_clear()
+    assert known(flow) is None
+    monkeypatch.undo()
+    kept._code.cache_clear()
+    assert known(flow) is not None
+
+
+def test_what_decides_what_is_read_is_looked_at() -> None:
+    """All that the reading imports, but for what only names, finds or tells something."""
+    folder = Path(kept.__file__).parents[2]
+    looked_at = {os.path.normpath(folder / "flows" / "yaml" / each) for each in kept.READERS}
+    for reader in [file for file in looked_at if "yaml" in file]:
+        for found in re.findall(r"^from outlast\.(\S+) import", Path(reader).read_text(), re.MULTILINE):
+            file = str(folder / f"{found.replace('.', '/')}.py")
+            assert file in looked_at or found in DECIDES_NOTHING or not Path(file).exists(), (reader, found)
 
 
 @pytest.mark.parametrize(

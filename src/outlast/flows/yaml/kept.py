@@ -24,7 +24,12 @@ from outlast.home import ours
 
 MOST_KEPT = 200  # then the older half goes
 MOST_BYTES = 1 << 20  # of a flow file
-READERS = ("read.py", "rules.py", "values.py", "keys.py", "model.py", "../../values/yaml_tree.py", "../../__init__.py")
+READERS = (  # what decides what is read from a file
+    *("read.py", "rules.py", "values.py", "keys.py", "model.py", "flow.py", "kept.py", "../loading.py", "../spec.py"),
+    *("../../ledger/journal.py", "../../secrets/find.py"),
+    *(f"../../values/{name}.py" for name in ("codec", "schema", "text", "yaml_tree")),
+)
+VERSION = "../../__init__.py"  # the file that says it
 
 
 def definition_of(path: Path) -> FlowDefinition | None:
@@ -118,11 +123,14 @@ def _name(text: bytes) -> str:
 
 @cache
 def _code() -> bytes:
-    """What tells the code that reads flow files from any other, also from one that was changed a minute ago."""
+    """What tells the code that reads flow files from any other, also from one that was changed a minute ago.
+
+    Where it is and its version too: some installers give all files one time, and a change may keep its file's size.
+    """
     here, parser = os.path.dirname(__file__), find_spec("yaml")
     files = [*(os.path.join(here, each) for each in READERS), (parser and parser.origin) or ""]
-    found = [os.stat(file) for file in files]
-    return repr([(each.st_size, each.st_mtime_ns) for each in found]).encode()
+    found = [(file, each.st_size, each.st_mtime_ns) for file in files for each in (os.stat(file),)]
+    return repr(found).encode() + _text(Path(here, VERSION))
 
 
 def _digest(said: bytes) -> bytes:
