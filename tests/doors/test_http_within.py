@@ -109,3 +109,27 @@ def test_at_the_end_of_a_server_what_is_being_done_is_done_and_what_waits_is_not
         assert done == []
 
     on_loop(work)
+
+
+def test_at_the_end_of_a_server_nobody_waits_for_the_turn_of_what_is_not_begun() -> None:
+    async def work() -> None:
+        pool, began, may_end = Pool(1, "ending"), threading.Event(), threading.Event()
+
+        def beside() -> None:
+            began.set()
+            may_end.wait(30)
+
+        pool.submit(beside)
+        await asyncio.to_thread(began.wait, 30)
+        not_begun = asyncio.ensure_future(pool.do(lambda: None, "ann"))
+        await settled()
+        waits = asyncio.ensure_future(pool.do(lambda: None, "bob"))
+        await settled()
+        pool.close()
+        told, _ = await asyncio.wait([not_begun, waits], timeout=10)
+        may_end.set()
+        assert told == {not_begun, waits}
+        assert not_begun.cancelled()
+        assert isinstance(waits.exception(), NoThread)
+
+    on_loop(work)

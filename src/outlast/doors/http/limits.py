@@ -459,6 +459,11 @@ class Pool:
         self._give()
         job.tell()
 
+    def _refuse(self, told: asyncio.Future[Any]) -> None:
+        """It is not begun any more; who waits for its turn is refused in turn."""
+        self._give()
+        told.cancel()
+
     def close(self) -> None:
         """What is being done is finished; what waits is not begun, and who waits for it is told so."""
         with self._lock:
@@ -466,6 +471,7 @@ class Pool:
             while not self._queue.empty():
                 job = self._queue.get()
                 if job is not None and job.told is not None:
-                    job.told.get_loop().call_soon_threadsafe(job.told.cancel)
+                    with suppress(RuntimeError):  # the loop has ended
+                        job.told.get_loop().call_soon_threadsafe(self._refuse, job.told)
             for _ in range(self._started):
                 self._queue.put(None)
