@@ -237,8 +237,7 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
         case "started":
             return f"by {facts['actor']}" if "actor" in facts else ""
         case "resumed":
-            told = (f"from {facts.get('from', '')}", str(facts.get("verdict", "")), _by(facts))
-            return ", ".join(part for part in told if part)
+            return f"from {facts.get('from', '')}, {facts.get('verdict', '')}"
         case "failed" | "retrying" if isinstance(facts.get("error"), dict):
             again = f"try {facts['retry']} of {facts['of']} follows; " if name == "retrying" else ""
             return again + _error(facts["error"])

@@ -27,7 +27,7 @@ _COMPARED = 100  # characters of a word that is not known
 COMMANDS = (
     *("demo", "run", "resume", "pause", "tick", "work", "workers", "queue", "limit", "schedule", "notify", "watch"),
     *("retry", "skip", "rewind", "fork", "answer", "approve", "decline", "signal", "abort"),
-    *("runs", "show", "outputs", "displaced", "receipts", "steps", "inbox", "logs", "events", "console"),
+    *("runs", "show", "outputs", "displaced", "receipts", "steps", "inbox", "logs", "events", "acts", "console"),
     *("session", "workspace", "handoff", "task", "serve", "keys", "hook", "mcp", "verify", "audit", "replay", "export"),
     *("import", "move", "backup", "restore", "gc", "doctor", "completion"),
 )

@@ -170,7 +170,7 @@ class Invocation:
         Raises HomeNotFound rather than making one, unless told to; NameInvalid, HomeNotOurs.
         """
         home = self._opened[0] if self._opened else self.home
-        who = {"tenant": self.tenant or tenant, "scope": self.scope, "actor": self.actor}
+        who = {"tenant": tenant if self.tenant is None else self.tenant, "scope": self.scope, "actor": self.actor}
         try:
             outlast = late.door.open_for("cli", home, **who, make=make, tell=note, adopt=adopt, blobs=self.blobs)
         except HomeNotFound as error:
