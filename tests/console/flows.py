@@ -105,3 +105,9 @@ def listening(run: Run) -> str:
 @flow(name="publishing")
 def publishing(run: Run, letters: int) -> str:
     return publish(["x" * letters])
+
+
+@flow(name="delivering")
+def delivering(run: Run, path: str) -> str:
+    publish(find("kelp"))
+    return stumble(path)

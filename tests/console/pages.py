@@ -4,7 +4,8 @@ import html
 import http.client
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,11 @@ def opened(home: Path, port: int = 0, **options: Any) -> Iterator[Place]:
         server.should_exit = True
         thread.join(60)
         assert not thread.is_alive(), "the server did not end"
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Look again until it is so; fails when that never comes."""
+    limit = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < limit, "it never came"
+        time.sleep(0.01)

@@ -365,8 +365,8 @@ def test_a_rewind_shows_first_what_runs_again(place: Place, visitor: Visitor) ->
 
 SHOWN_FIRST = {
     "resume": "What would happen",
-    "retry": "What a resume would do as things stand",
-    "skip": "What a resume would do as things stand",
+    "retry": "What would happen",
+    "skip": "What would happen",
     "fork": "does the rest anew when it is resumed. This run stays as it is.",
     "abort": "Effects that were done stay done.",
 }

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from outlast.runs import call_async as call_async
     from outlast.runs import call_plain as call_plain
     from outlast.runs import decisions as decisions
+    from outlast.runs import effect as effect
     from outlast.runs import find as find
     from outlast.runs import fork as fork
     from outlast.runs import home_events as home_events
@@ -76,7 +77,7 @@ _PLACES = {
     "outlast.home": "act caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """
-        begin body branches call_async call_plain decisions find fork home_events journal look os_signals
+        begin body branches call_async call_plain decisions effect find fork home_events journal look os_signals
         outcomes outlook same_flow start timeline
     """,
     "outlast.runs.outputs": "files restore workspace",

@@ -45,16 +45,18 @@ if TYPE_CHECKING:
     from outlast.python.run import AsyncRun, Run
     from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
+    from outlast.runs.effect import DoneEffect as DoneEffect
     from outlast.runs.execution import Execution
     from outlast.runs.find import Due, RunQuery, Time
     from outlast.runs.find import RunsSoFar as RunsSoFar
+    from outlast.runs.fork import ForkView as ForkView
     from outlast.runs.home_events import HomeEvents
     from outlast.runs.look import Displaced
     from outlast.runs.os_signals import OsSignals
     from outlast.runs.outcomes import Awaited
     from outlast.runs.outputs.files import Output
     from outlast.runs.outputs.restore import RestoredOutputs
-    from outlast.runs.plan import Plan
+    from outlast.runs.plan import Plan as Plan
     from outlast.runs.queues.limit import Limit as Limit
     from outlast.runs.queues.queue import Queue as Queue
     from outlast.runs.queues.workers import WorkerRecord as WorkerRecord
@@ -531,6 +533,20 @@ class Shared:
         return rooms.outlook.plan(
             self._executor, self._row(run_id), from_step or "", rooms.caller.supposed(accept, partial)
         )
+
+    def _plan_with(self, run_id: str, decision: str, step: str) -> Plan:
+        """What resuming would do when it was decided to `retry`, `skip` or `rewind` this step. Nothing is written."""
+        return rooms.outlook.plan(self._executor, self._row(run_id), step, decision=decision)
+
+    def _fork_view(self, run_id: str, from_step: str, *, reuse_effects: bool) -> ForkView:
+        """What a fork from there would take over and do anew. Nothing is written. Raises as `fork`."""
+        changes = rooms.fork.Changes({}, {}, reuse_effects, Options(), "")
+        return rooms.fork.view(self._executor, self._row(run_id).id, from_step, changes)
+
+    def _effects_done(self, run_id: str) -> list[DoneEffect]:
+        """The effects that a run and its children have done, or may have."""
+        row = self._row(run_id)
+        return self._home.store.read(lambda look: [found for _, found in rooms.effect.effects_of_run(look, row)])
 
     def _plan_of_rest(self, run_id: str) -> Plan:
         """The same without the calls whose outcome is only given again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -250,8 +250,15 @@ class Decided(NamedTuple):
     goes_back: bool  # what a mark calls over may have to be done again
 
 
-def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) -> Decided:
-    """What whoever goes on with the run has to take into its journal first."""
+def decided(
+    home: Home,
+    look: Reading,
+    run: RunRow,
+    ledger: Ledger,
+    epoch: int,
+    supposed: Iterable[tuple[str, dict[str, Any]]] = (),
+) -> Decided:
+    """What whoever goes on with the run has to take into its journal first; also what is `supposed` to be asked."""
     at, notes = home.clock.now(), wait_notes.notes_of(home, epoch, run.trace_id)
     entries: list[JournalEntry] = []
     waits: list[str] = []
@@ -278,7 +285,8 @@ def decided(home: Home, look: Reading, run: RunRow, ledger: Ledger, epoch: int) 
             entries += notes.closed(wait, known) if wait.id not in ledger.closed else []
             waits.append(wait.id)
     untaken = look.untaken(run.key)
-    asked = [(kind, decode(body) | {"by": actor}) for _, kind, body, actor in untaken if kind != "pause"]
+    sent = [(kind, decode(body) | {"by": actor}) for _, kind, body, actor in untaken if kind != "pause"]
+    asked = [*sent, *supposed]
     entries += [_request(kind, body, ledger, settled, epoch, at) for kind, body in asked]
     return Decided(entries, waits, [key for key, *_ in untaken], any(kind == "rewind" for kind, _ in asked))
 

@@ -214,22 +214,38 @@ def ask(
         call = target.call
         if target.kind == "effect" and not effects:
             raise Forbidden(f"{step} is an effect: only who may approve can let it be tried again", ASK_A_PERSON)
-        if kind != "rewind" and target.has_succeeded:  # that is final: it would happen twice, or was used already
-            raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
-        wait = next((w for w in tx.waits_of(run.key) if w.status == "open" and Call(*decode(w.call)) == call), None)
+        _refuse_succeeded(kind, step, target)
+        wait = _wait_on(tx, run, call)
+        _refuse_question(kind, step, wait)
         if wait is not None and kind in interrupt_of(wait).choices:
             choice = {"choice": kind, **body}
             tx.answer_interrupt(wait.id, encode(choice).decode(), caller.actor)
             note_closed(caller.home, tx, wait.id)
             return
-        if wait is not None and is_told(wait.type) and kind != "rewind":
-            raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
         if kind == "rewind":
             _close_questions(caller.home, tx, run)
-        sent = {"call": list(call), "kind": target.kind, "to": target.place, **body}
+        sent = target.sent() | body
         tx.send(run.key, kind, encode(sent).decode(), caller.actor, caller.home.clock.now())
 
     return once(caller.home, operation_id, kind, [run_id, step, body], work, lambda tx: record_in(caller, tx, run_id))
+
+
+def _refuse_succeeded(kind: str, step: str, target: _Target) -> None:
+    """That is final: it would happen twice, or was used already."""
+    if kind != "rewind" and target.has_succeeded:
+        raise Invalid(detail=f"{step} has succeeded already, so it cannot be asked to {kind}; rewind to a step")
+
+
+def _wait_on(look: Reading, run: RunRow, call: Call) -> InterruptRow | None:
+    waits = look.waits_of(run.key)
+    return next((wait for wait in waits if wait.status == "open" and Call(*decode(wait.call)) == call), None)
+
+
+def _refuse_question(kind: str, step: str, wait: InterruptRow | None) -> None:
+    if wait is None or kind == "rewind" or kind in interrupt_of(wait).choices:
+        return
+    if is_told(wait.type):
+        raise Invalid(detail=f"{step} asks a question ({wait.type}); answer it: `outlast answer {wait.id} JSON`")
 
 
 def _close_questions(home: Home, tx: Writing, run: RunRow) -> None:
@@ -254,6 +270,18 @@ class _Target(NamedTuple):
     place: int  # where to go back to for it
     has_succeeded: bool
 
+    def sent(self) -> dict[str, Any]:
+        """What is sent of it to who goes on with the run."""
+        return {"call": list(self.call), "kind": self.kind, "to": self.place}
+
+
+class SupposedDecision(NamedTuple):
+    """Something that nobody has decided yet."""
+
+    kind: str  # rewind, retry, skip
+    body: dict[str, Any]
+    answers: str  # the wait that it is the answer to, if any
+
 
 def _target(caller: Caller, look: Reading, run: RunRow, step: str, back: bool) -> _Target:
     rows, flaws, _ = journal.read(look, run)
@@ -265,9 +293,14 @@ def _target(caller: Caller, look: Reading, run: RunRow, step: str, back: bool) -
     return _Target(_position(look, run), call, kind, place_of(ledger, call), done)
 
 
-def back_to(caller: Caller, look: Reading, run: RunRow, step: str) -> int:
-    """The place to which going back to a step leads. Raises StepNotFound, StepAmbiguous."""
-    return _target(caller, look, run, step, True).place
+def suppose(caller: Caller, look: Reading, run: RunRow, kind: str, step: str) -> SupposedDecision:
+    """What `ask` would send, if it may be asked. Raises StepNotFound, StepAmbiguous, Invalid."""
+    target = _target(caller, look, run, step, kind == "rewind")
+    _refuse_succeeded(kind, step, target)
+    wait = _wait_on(look, run, target.call)
+    _refuse_question(kind, step, wait)
+    said = {"by": caller.actor, "why": "", "result": None}
+    return SupposedDecision(kind, target.sent() | said, wait.id if wait is not None and kind != "rewind" else "")
 
 
 def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, back: bool) -> _Target | None:

@@ -33,6 +33,7 @@ from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
 from outlast.runs.found import FoundRun, find
 from outlast.runs.look import record_in
 from outlast.runs.outputs.files import ODD
+from outlast.runs.plan import Action, PlanStep, plan_steps
 from outlast.runs.rewind import place_of
 from outlast.runs.run import FORK, Options
 from outlast.runs.same_flow import flow_of_run
@@ -72,6 +73,23 @@ class ForkDraft(NamedTuple):
     entries: list[JournalEntry]
     to: int  # the first entry of what is kept although it comes at the step or later
     effects: list[DoneEffect]  # that the fork repeats
+    found: FoundRun
+    taken: set[Call]  # whose outcomes it has
+
+
+class ForkView(NamedTuple):
+    """What a fork would be: nothing is written to see it."""
+
+    steps: tuple[PlanStep, ...]
+    effects: tuple[DoneEffect, ...]  # that it repeats
+
+
+def view(executor: Executor, run_id: str, step: str, wanted: Changes) -> ForkView:
+    """What a fork takes over and does anew. Raises StepNotFound, StepAmbiguous, RunSealed, IntegrityBroken."""
+    draft = executor.home.store.read(lambda look: _drafted(executor.caller, look, run_id, step, wanted))
+    ledger, poison = draft.found.ledger, executor.home.settings.crashes_before_asking
+    anew = {call: Action("redo") for call in ledger.calls if call not in draft.taken}
+    return ForkView(plan_steps(ledger, labels(draft.found.rows), poison, anew), tuple(draft.effects))
 
 
 def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_id: str | None) -> RunRecord:
@@ -141,9 +159,10 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     steps = {call: past for call, past in after.items() if past.kind == "step"}
     kept = {call: past for call, past in after.items() if call not in steps}
     later = [*map(_without_state, _taken(found, steps, refs)), *_taken(found, kept, refs)]
-    effects = list(_repeated(look, run, found.ledger, found.rows, {*before, *after}))
+    taken = {*before, *kept}
+    effects = list(_repeated(look, run, found.ledger, found.rows, taken))
     label = labels(found.rows).get(call, call.path)
-    return ForkDraft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects)
+    return ForkDraft(run, lease.head, label, call, [*earlier, *later], 2 + len(earlier), effects, found, taken)
 
 
 def _is_over(past: Past) -> bool:

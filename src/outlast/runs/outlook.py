@@ -21,7 +21,6 @@ from outlast.flows.loading import file_of, here, is_flow_file
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
-from outlast.ledger.journal import JournalEntry
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
@@ -45,12 +44,14 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import decisions
+    from outlast.runs.decisions import SupposedDecision
     from outlast.runs.live import Executor
 else:
     decisions = late("outlast.runs.decisions")  # most resumes follow none
 
 
 UNDER_WAY = ("partial_work", "still_running")  # what somebody who lives is at is no leftover of a death
+ASKED_OF_EFFECTS = ("effect_inputs_changed", "effect_in_doubt")
 
 
 class Outlook(NamedTuple):
@@ -133,14 +134,16 @@ def plan(
     accept: Acceptance = NOTHING_ACCEPTED,
     *,
     reused: bool = True,
+    decision: str = "rewind",
 ) -> Plan:
     """The plan of an unfinished run: of a resume that first goes back to a step, and takes this upon itself.
 
-    `reused`: with the calls whose outcome is only given again. Raises RunFinished, StepNotFound, StepAmbiguous.
+    `decision`: what is decided of that step instead, to `retry` or to `skip` it. `reused`: with the calls whose outcome
+    is only given again. Raises RunFinished, StepNotFound, StepAmbiguous; Invalid where it cannot be decided so.
     """
     if row.status in FINISHED:
         raise RunFinished(row.id, row.status)
-    seen = executor.home.store.read(lambda look: _seen(executor.caller, look, row, from_step))
+    seen = executor.home.store.read(lambda look: _seen(executor.caller, look, row, from_step, decision))
     spec, refused = _flow(executor, row)
     held = [Reason("claimed", row.id, "free", seen.holder, "wait for it, or stop that worker")]
     more = held if seen.holder else []
@@ -149,6 +152,9 @@ def plan(
     )
     if seen.holder and seen.found.run.status == "running":
         view = view._replace(verdict=judge(r for r in view.verdict.reasons if r.code not in UNDER_WAY))
+    waits = waits_now(executor.home, row.key)
+    if seen.answers:
+        view = view._replace(verdict=judge(_unanswered(view.verdict.reasons, waits, seen.answers)))
     found, poison = seen.found, executor.home.settings.crashes_before_asking
     is_any = reused or view.actions or any(not past.finished for past in found.ledger.calls.values())
     names = labels(found.rows) if is_any else {}
@@ -156,9 +162,8 @@ def plan(
     if refused is None and not all(accept.takes(reason.code, reason.subject) for reason in view.standing):
         refused = contested(row.id, view.standing)
     refused = refused or unmatched(found, view.verdict, accept)
-    waits = [
-        wait for wait in waits_now(executor.home, row.key) if not from_step or not wait.by_flow
-    ]  # it is asked again
+    asked_again = bool(from_step) and decision == "rewind"
+    left = [wait for wait in waits if wait.id != seen.answers and not (asked_again and wait.by_flow)]
     return Plan(
         run_id=row.id,
         flow=row.flow,
@@ -167,7 +172,7 @@ def plan(
         steps=_offering(seen, plan_steps(found.ledger, names, poison, view.actions, reused=reused)),
         resources=view.resources,
         code_changed=tuple(sorted(r.subject for r in view.verdict.reasons if r.code == "code_changed")),
-        waits=tuple(wait.says for wait in waits),
+        waits=tuple(wait.says for wait in left),
         state=state_of(seen.found.rows),
         ahead=() if refused else view.ahead,
         refused=Refusal.of(refused) if refused else None,
@@ -182,13 +187,20 @@ class PlannedRun(NamedTuple):
     silent_at: int
     refused: OutlastError | None
     is_decided: bool  # somebody has said what becomes of it
+    answers: str  # the wait that what is supposed answers
 
 
-def _seen(caller: Caller, look: Reading, row: RunRow, from_step: str) -> PlannedRun:
+def _unanswered(reasons: Iterable[Reason], waits: Iterable[Interrupt], answered: str) -> list[Reason]:
+    """The reasons without what that wait asks."""
+    steps = {wait.step for wait in waits if wait.id == answered}
+    return [reason for reason in reasons if reason.code not in ASKED_OF_EFFECTS or reason.subject not in steps]
+
+
+def _seen(caller: Caller, look: Reading, row: RunRow, step: str, decision: str) -> PlannedRun:
     lease = look.lease_of(row.id)
     if lease is None:
         raise IntegrityBroken(f"run {row.id}", "its lease is missing")
-    back = _going_back(caller, look, row, lease, from_step) if from_step else []
+    supposed = decisions.suppose(caller, look, row, decision, step) if step else None
     holder, refused = holders.holder_of(caller, look, row.id, lease), None
     found = find(look, row, lease)
     if not holder:
@@ -196,15 +208,14 @@ def _seen(caller: Caller, look: Reading, row: RunRow, from_step: str) -> Planned
     try:
         refuse_unknown_end(found)
         claims.refuse_taken(caller, look, row, lease)
-        found = _with_decisions(caller.home, look, found, back)
+        found = _with_decisions(caller.home, look, found, supposed)
     except OutlastError as error:
         refused = error
     if not holder and found.run.status == "running":
         found = found._replace(run=found.run._replace(status="crashed"))
         count_death(found.ledger, death_of(caller.home, look, lease))
-    return PlannedRun(
-        found, holder, holders.silent_since(caller.home, look, row, lease), refused, bool(look.untaken(row.key))
-    )
+    silent_at, is_decided = holders.silent_since(caller.home, look, row, lease), bool(look.untaken(row.key) or supposed)
+    return PlannedRun(found, holder, silent_at, refused, is_decided, supposed.answers if supposed else "")
 
 
 def _offering(seen: PlannedRun, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
@@ -218,22 +229,16 @@ def _died_in(step: PlanStep) -> bool:
     return step.kind == "step" and step.status == "started" and step.action == "retry"
 
 
-def _going_back(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow, step: str) -> list[JournalEntry]:
-    """That the run goes back to a step, as `rewind` would have it in the journal. Raises StepNotFound."""
-    to = {"to": decisions.back_to(caller, look, row, step), "by": caller.actor, "why": ""}
-    return [claims.run_fact("rewound", to, epoch=lease.epoch + 1, at=caller.home.clock.now())]
-
-
-def _with_decisions(home: Home, look: Reading, found: FoundRun, back: list[JournalEntry]) -> FoundRun:
-    """The run as it is when what was decided stands in its journal, and that it goes `back`."""
+def _with_decisions(home: Home, look: Reading, found: FoundRun, supposed: SupposedDecision | None) -> FoundRun:
+    """The run as it is when what was decided stands in its journal, and what is `supposed` to be."""
     lease: LeaseRow = found.lease
-    made = claims.decided(home, look, found.run, found.ledger, lease.epoch + 1)
-    entries = [*made.entries, *back]
-    if not entries:
+    more = [(supposed.kind, supposed.body)] if supposed else []
+    made = claims.decided(home, look, found.run, found.ledger, lease.epoch + 1, more)
+    if not made.entries:
         return found
-    if made.goes_back or back:
+    if made.goes_back:
         found = under_way.with_notes(home, look, find(look, found.run._replace(mark=0), lease))
-    return under_way.with_entries(found, entries)
+    return under_way.with_entries(found, made.entries)
 
 
 def _flow(executor: Executor, row: RunRow) -> tuple[FlowSpec | None, OutlastError | None]:

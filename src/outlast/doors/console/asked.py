@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from outlast.operations.operation import Role
     from outlast.python.handoffs import Handoffs, Inbox
     from outlast.python.outlast import Outlast
-    from outlast.python.shared import RunsSoFar
+    from outlast.python.shared import DoneEffect, ForkView, Plan, RunsSoFar
 
 T = TypeVar("T")
 MOST_FIELDS = 500  # of a form
@@ -126,6 +126,21 @@ class PageRequest:
         """The attempts of a run, each a receipt once it is asked for."""
         outlast, _ = self._opened("run_receipts", {"run_id": run_id})
         return outlast._attempts(run_id)
+
+    def plan_with(self, run_id: str, decision: str, step: str) -> Plan:
+        """What a resume would do once it was decided to retry or to skip a step."""
+        outlast, _ = self._opened("run_plan", {"run_id": run_id})
+        return outlast._plan_with(run_id, decision, step)
+
+    def fork_view(self, run_id: str, step: str, *, reuse_effects: bool) -> ForkView:
+        """What a fork from a step would take over and do anew."""
+        outlast, _ = self._opened("run_plan", {"run_id": run_id})
+        return outlast._fork_view(run_id, step, reuse_effects=reuse_effects)
+
+    def effects_done(self, run_id: str) -> list[DoneEffect]:
+        """The effects that a run and its children have done, or may have."""
+        outlast, _ = self._opened("run_receipts", {"run_id": run_id})
+        return outlast._effects_done(run_id)
 
     def resume(self, run_id: str, **given: Any) -> str:
         """Let a run go on, in the server's background; why it does not, if it does not."""

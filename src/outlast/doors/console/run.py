@@ -9,16 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast.adapters.temporal import names
-from outlast.doors.console.asked import word
 from outlast.doors.console.needs import once, result_in
 from outlast.doors.console.preview import error_shown, has_left, left_of
 from outlast.doors.console.waterfall import ROWS, waterfall
 from outlast.errors import OutlastError, RunFinished
-from outlast.ids import random_id
 
 if TYPE_CHECKING:
     from outlast import RunRecord
     from outlast.doors.console.asked import PageRequest
+    from outlast.python.shared import Plan
 
 T = TypeVar("T")
 LONG = 2000  # entries: the plan of a longer run is looked up when somebody asks for it
@@ -33,11 +32,26 @@ ACTIONS = {
     "abort": "Abort",
 }
 NEEDS = {"skip": "approve", "rewind": "approve", "fork": "approve"}
-OF_A_STEP = ("retry", "skip", "rewind", "fork")
+WORDS = {
+    "retry": "Run again",
+    "redo": "Done anew",
+    "decide": "Need a person first",
+    "confirm": "Ask their probe whether they happened",
+    "raise_again": "Fail again as recorded",
+    "reuse": "Kept, their receipts are used",
+    "later": "Come later",
+    "leave": "Left as they are",
+}
 
 
 def _of_journal(asked: PageRequest, run: RunRecord, what: str, make: Callable[[], T]) -> T:
     return asked.kept((run.id, run.head, run.status, run.updated_at, what), make)
+
+
+def items_of(asked: PageRequest, found: RunRecord) -> Sequence[Any]:
+    """Its timeline."""
+    items: Sequence[Any] = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
+    return items
 
 
 def the_run(asked: PageRequest) -> tuple[RunRecord, Sequence[dict[str, Any]]]:
@@ -49,7 +63,7 @@ def the_run(asked: PageRequest) -> tuple[RunRecord, Sequence[dict[str, Any]]]:
 def run(asked: PageRequest) -> dict[str, Any]:
     """What the page shows."""
     found, below = the_run(asked)
-    items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
+    items = items_of(asked, found)
     waits = asked("interrupt_list", run_id=found.id).items if not found.finished else []
     chosen = _chosen(asked, found, items)
     inline = not found.finished and found.head <= LONG
@@ -61,7 +75,7 @@ def run(asked: PageRequest) -> dict[str, Any]:
         "chosen": chosen,
         "plan": plan_of(asked, found) if inline else None,
         "plan_later": not found.finished and not inline,
-        "actions": _actions(asked, found),
+        "actions": actions_of(asked, found),
         "state": _state(asked, found),
         "left": left_of(asked, found.id) if has_left(found) else [],
         "engine_page": _engine_page(asked, found),
@@ -90,7 +104,7 @@ def _state(asked: PageRequest, found: RunRecord) -> Any:
     return _of_journal(asked, found, "state", lambda: asked("run_get", run_id=found.id).run.state)
 
 
-def _actions(asked: PageRequest, found: RunRecord) -> list[tuple[str, str]]:
+def actions_of(asked: PageRequest, found: RunRecord) -> list[tuple[str, str]]:
     """What may be done to it by who looks."""
     if found.seal:
         return []
@@ -106,24 +120,24 @@ def _actions(asked: PageRequest, found: RunRecord) -> list[tuple[str, str]]:
 
 def plan_of(asked: PageRequest, found: RunRecord, **given: Any) -> dict[str, Any] | None:
     """The plan in groups, or why there is none; None of a run that has finished."""
+    return planned(lambda: asked("run_plan", run_id=found.id, **given).plan)
+
+
+def planned(make: Callable[[], Plan]) -> dict[str, Any] | None:
+    """The same of a plan that is made so."""
     try:
-        plan = asked("run_plan", run_id=found.id, **given).plan
+        plan = make()
     except RunFinished:
         return None
     except OutlastError as error:
         return {"refused": f"{error.detail} {error.what_next}", "plan": None, "groups": []}
-    words = {
-        "retry": "Run again",
-        "redo": "Done anew",
-        "decide": "Need a person first",
-        "confirm": "Ask their probe whether they happened",
-        "raise_again": "Fail again as recorded",
-        "reuse": "Kept, their receipts are used",
-        "later": "Come later",
-        "leave": "Left as they are",
-    }
-    groups = [(word, [step for step in plan.steps if step.action == action]) for action, word in words.items()]
-    return {"refused": "", "plan": plan, "groups": [(word, steps) for word, steps in groups if steps]}
+    return {"refused": "", "plan": plan, "groups": grouped(plan.steps, WORDS)}
+
+
+def grouped(steps: Sequence[Any], words: dict[str, str]) -> list[tuple[str, list[Any]]]:
+    """Steps by what happens to them."""
+    groups = [(word, [step for step in steps if step.action == action]) for action, word in words.items()]
+    return [(word, found) for word, found in groups if found]
 
 
 def plan_page(asked: PageRequest) -> dict[str, Any]:
@@ -171,49 +185,6 @@ def _log(asked: PageRequest, found: RunRecord, receipt: Any) -> dict[str, Any] |
 
 
 # -- what may be done ------------------------------------------------------------------------------------
-
-
-def choose(asked: PageRequest) -> dict[str, Any]:
-    """What an action would do, before it is done."""
-    found, _ = the_run(asked)
-    do = asked.query.get("do", "resume")
-    do = do if do in ACTIONS else "resume"
-    steps = _steps(asked, found)[-500:] if do in OF_A_STEP else []
-    step = asked.query.get("step", "") or (steps[-1] if steps else "")
-    going_back = {"from_step": step} if do == "rewind" and step else {}
-    shows = do in ("resume", "retry", "skip", "rewind") and not found.finished
-    return {
-        "run": found,
-        "do": do,
-        "title": ACTIONS[do],
-        "step": step,
-        "steps": steps,
-        "left": left_of(asked, found.id) if do == "resume" and has_left(found) else [],
-        "command": _command(do, found.id, step),
-        "plan": plan_of(asked, found, **going_back) if shows else None,
-        "allowed": do in dict(_actions(asked, found)),
-        "can_approve": asked.may("approve"),
-        "operation": random_id(),
-    }
-
-
-def _steps(asked: PageRequest, found: RunRecord) -> list[str]:
-    items = _of_journal(asked, found, "timeline", lambda: asked("run_timeline", run_id=found.id).items)
-    return list(dict.fromkeys(item.name for item in items if item.kind in ("step", "effect")))
-
-
-def _command(do: str, run_id: str, step: str) -> str:
-    """The same as a command."""
-    said = {
-        "resume": ["--dry-run"],
-        "retry": [word(step)],
-        "skip": [word(step), "--result", "JSON", "--why", "WHY"],
-        "rewind": [word(step)],
-        "fork": ["--from", word(step)],
-        "pause": [],
-        "abort": ["--why", "WHY"],
-    }[do]
-    return " ".join(["outlast", do, run_id, *said])
 
 
 def act(asked: PageRequest) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from starlette.routing import BaseRoute
 
-from outlast.doors.console import admin, needs, places, render, run, runs
+from outlast.doors.console import admin, choose, needs, places, render, run, runs
 from outlast.doors.console.access import Visit
 from outlast.doors.console.asked import PageRequest, fields, word
 from outlast.doors.http import blobs, bodies, problems
@@ -62,7 +62,7 @@ SCREENS = (
         "/runs/{run_id}", "run.html", run.run, run.act, "runs", "outlast show {run_id} --timeline", "/v1/runs/{run_id}"
     ),
     Shows("/runs/{run_id}/plan", "plan.html", run.plan_page, None, "runs", PLAN, "/v1/runs/{run_id}/plan"),
-    Shows("/runs/{run_id}/choose", "choose.html", run.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
+    Shows("/runs/{run_id}/choose", "choose.html", choose.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
     Shows(
         "/inbox/{interrupt_id}",
         "item.html",
