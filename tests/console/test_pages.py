@@ -23,7 +23,7 @@ from outlast.worker.notify import Notifier
 from outlast.worker.targets import Target, Targets, answer_token
 
 from . import flows
-from .pages import PNG, Place, Visitor, opened
+from .pages import PNG, Place, Visitor, opened, until
 
 STATIC = Path(__file__).parents[2] / "src/outlast/doors/console/static"
 VENDORED = {  # as the npm registry has them: htmx.org 2.0.11 and htmx-ext-sse 2.2.4, both 0BSD
@@ -420,6 +420,7 @@ def test_a_run_that_goes_on_is_paused(place: Place, visitor: Visitor, tmp_path: 
         shown = visitor.get(f"/runs/{started.run_id}/choose?do=pause")
         form = {"token": shown.hidden("token"), "do": "pause"}
         assert "asked to stop" in visitor.follow(visitor.post(f"/runs/{started.run_id}", form)).text
+        until(lambda: any(event.name == "run.pausing" for event in outlast.events(started.run_id)))
         (tmp_path / "go").write_text("on")
         assert started.outcome(30).status == "interrupted"
 
