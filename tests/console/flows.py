@@ -107,6 +107,16 @@ def publishing(run: Run, letters: int) -> str:
     return publish(["x" * letters])
 
 
+@step
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@flow(name="dying")
+def dying(run: Run) -> None:
+    die()
+
+
 @flow(name="delivering")
 def delivering(run: Run, path: str) -> str:
     publish(find("kelp"))

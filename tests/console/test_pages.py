@@ -4,17 +4,18 @@ import hashlib
 import html
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, Settings
 from outlast.doors.console import needs
 from outlast.doors.console.screens import SCREENS
 from outlast.python.named_flows import find_flow
@@ -943,6 +944,60 @@ def test_what_needs_somebody_is_there_the_oldest_first_and_counted_in_the_title(
     assert "<title>(4)" in shown
     places = [shown.index(f">{word}</span>") for word in ("failed", "approval", "in doubt", "contested")]
     assert places == sorted(places)
+
+
+def test_a_step_in_which_its_process_died_again_and_again_needs_somebody(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert in_child(lambda tell: Outlast(home).run(flows.dying), 60).killed
+    with Outlast(home, settings=Settings(crashes_before_asking=1)) as outlast:
+        run = outlast.runs(flow="dying")[0].id
+        assert outlast.resume(run).status == "waiting"
+    with opened(home) as place:
+        shown = place.visitor().get("/").text
+    assert "<title>(1)" in shown
+    assert ">crash loop</span>" in shown
+    assert f"/runs/{run}" in shown
+
+
+def test_a_queue_is_paused_and_let_out_again_by_its_button(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        outlast.with_options(queue="nightly").start(flows.counting, 3)
+    with opened(tmp_path / "home") as place:
+        visitor = place.visitor()
+        for do, says in (("pause", "paused</span> by local"), ("resume", "lets runs out")):
+            form = {"token": visitor.get("/queues").hidden("token"), "queue": "nightly", "do": do}
+            assert says in visitor.follow(visitor.post("/queues", form)).text
+
+
+def test_recall_is_tried_on_a_page_with_what_is_packed_why_and_what_is_left_out(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        for number in range(40):
+            outlast.workspace.record("note", f"kelp {number} grows in cold water " + "and tide after tide " * 20)
+        outlast.workspace.record("note", "the gauge is broken")
+    with opened(tmp_path / "home") as place:
+        shown = place.visitor().get("/workspace/recall?goal=where+does+kelp+grow&budget=400").text
+    assert "of 400 tokens." in shown
+    assert re.search(r"kelp \d+ grows in cold water", shown)
+    assert "the gauge is broken" not in shown
+    assert "<h2>Left out</h2>" in shown
+
+
+ODD_ANCHOR = "task:it's `late`"
+
+
+def test_a_handoff_s_page_has_a_prompt_to_copy_and_says_what_could_be_better(tmp_path: Path) -> None:
+    with Outlast(tmp_path / "home") as outlast:
+        stored = outlast.handoff.store(ODD_ANCHOR, "Stopped", "Fix it.", next_action="Open a.py", bind=False)
+    with opened(tmp_path / "home") as place:
+        shown = place.visitor().get(f"/handoff?anchor={quote(ODD_ANCHOR)}").text
+    prompt = html.unescape(re.findall(r'data-copy="([^"]*)"', shown)[0])
+    command = prompt.removeprefix("Run `").partition("` and do what it says. First: Open a.py")[0]
+    asked = ["outlast", "handoff", "recover", ODD_ANCHOR, "--scope", "default", "--prompt"]
+    assert shlex.split(command) == asked
+    assert stored.lint.findings
+    for finding in stored.lint.findings:
+        assert finding.says in html.unescape(shown)
+        assert finding.better in html.unescape(shown)
 
 
 def test_of_more_failed_runs_than_a_page_has_it_says_so_and_leads_to_all(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from outlast.doors.console.asked import word
 from outlast.values.codec import jsonable
 
 HERE = Path(__file__).parent
@@ -263,7 +264,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(when=when, ago=ago, lasted=lasted, named=named, sized=sized, compact=compact)
-    made.filters.update(tree=tree, markdown=markdown, diff=diff, rich=rich, cut=cut, inputs=inputs)
+    made.filters.update(tree=tree, markdown=markdown, diff=diff, rich=rich, cut=cut, inputs=inputs, word=word)
     return made
 
 
