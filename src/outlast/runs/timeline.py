@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
 from outlast.home.home import run_row
+from outlast.home.caller import LOCAL
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels
@@ -237,7 +238,9 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
         case "started":
             return f"by {facts['actor']}" if "actor" in facts else ""
         case "resumed":
-            return f"from {facts.get('from', '')}, {facts.get('verdict', '')}"
+            by = _by(facts) if facts.get("by") != LOCAL else ""
+            told = (f"from {facts.get('from', '')}", str(facts.get("verdict", "")), by)
+            return ", ".join(part for part in told if part)
         case "failed" | "retrying" if isinstance(facts.get("error"), dict):
             again = f"try {facts['retry']} of {facts['of']} follows; " if name == "retrying" else ""
             return again + _error(facts["error"])
