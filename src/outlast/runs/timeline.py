@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken
-from outlast.home.home import run_row
 from outlast.home.caller import LOCAL
+from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels
