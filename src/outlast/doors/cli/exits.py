@@ -72,7 +72,8 @@ OF_STATUS = {
 DECISIONS = ("in_doubt", "inputs_changed", "crash_loop", "partial")  # about work that may be done already
 MAKE_A_HOME = (
     "these make one: `outlast run`, `import`, `session append`, `workspace save`, `workspace record`, `task open`, "
-    "`task pause`, `handoff store`, `handoff import`; or name the home with --home or OUTLAST_HOME"
+    "`task pause`, `handoff store`, `handoff import`, `schedule add`, `limit set`, `notify add`, `keys create`, "
+    "`work`, `serve`; or name the home with --home or OUTLAST_HOME"
 )
 # Where an error's own advice speaks of Python, this says the same for the command line.
 ADVICE: dict[type[OutlastError], str] = {

@@ -79,9 +79,7 @@ def _told(asked: PageRequest, found: RunRecord, do: str) -> Told:
     """Of what runs nothing again: what is done, under way and asked now, and what becomes of that."""
     if do not in ("abort", "pause"):
         return []
-    going = [
-        item.name for item in items_of(asked, found) if item.kind in ("step", "effect") and item.status == "running"
-    ]
+    going = [item.name for item in _calls(asked, found) if item.status == "running"]
     if do == "pause":
         return _those([("Under way, and ends first", going)])
     effects = asked.effects_done(found.id)
