@@ -205,12 +205,15 @@ def test_three_deaths_at_once_are_three_deaths(place: Place) -> None:
     assert place.count("write") == 3
 
 
-def test_a_note_that_was_half_written_says_nothing(crashed: Place) -> None:
+@pytest.mark.parametrize("written", [range(1), range(41, BYTES)], ids=["over an older one", "in an empty place"])
+def test_a_note_that_was_half_written_says_nothing(crashed: Place, written: range) -> None:
     crashed.close()
     (file,) = (crashed.home / "default" / FOLDER).iterdir()
     raw = bytearray(file.read_bytes())
     assert (len(raw), file.stat().st_mode & 0o777) == (PLACES * BYTES, 0o600)
-    raw[40] ^= 1
+    assert raw[0] == WRITTEN
+    for byte in written:  # the first byte is set last
+        raw[byte] = 0
     file.write_bytes(raw)
     assert offered(crashed.outlast.plan(crashed.run_id)) == {}
     assert crashed.outlast.resume(crashed.run_id).status == "succeeded"

@@ -186,6 +186,12 @@ class Signature(Struct, frozen=True, dict=True):
         names = frozenset(p.name for p in own)
         return positional, defaults, names, names == set(positional) and not self.ignore
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Of which a call that gives as many values in order, and no other, gives all inputs; None: of none."""
+        simple = self._simple
+        return simple[0] if simple is not None and simple[3] else None
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of a call by name: defaults filled in; resources, key and ignored ones left out.
 
@@ -194,9 +200,7 @@ class Signature(Struct, frozen=True, dict=True):
         simple = self._simple
         if simple is None:
             return self._bind_slowly(args, kwargs)
-        positional, defaults, names, exact = simple
-        if exact and not kwargs and len(args) == len(positional):
-            return dict(zip(positional, args, strict=True))
+        positional, defaults, names, _ = simple
         inputs = dict(zip(positional, args, strict=False))
         if kwargs:
             if not inputs.keys().isdisjoint(kwargs):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.codec import digest
+from outlast.values.codec import digest, sha256
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
@@ -128,7 +128,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         if kept is None or type(kept) is bytes:
             return kept
         found = self.stored
-        if found is None or self.header[-66:-2] != hashlib.sha256(found).hexdigest().encode():
+        if found is None or self.header[-66:-2] != sha256(found).hexdigest().encode():
             record = f"entry {kept.of}{self.seq}"  # type: ignore[union-attr]
             raise IntegrityBroken(record, "its payload was changed or removed while it was looked at")
         return found
@@ -167,22 +167,22 @@ def entry(header: Header, payload: Payload | None = None) -> JournalEntry:
 
 def genesis(run_id: str, flow: str, task: str, inputs_digest: str) -> bytes:
     """The hash before the first entry: it ties a chain to its run, so entries of another run do not fit."""
-    return hashlib.sha256(f"outlast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
+    return sha256(f"outlast run\n{run_id}\n{flow}\n{task}\n{inputs_digest}".encode()).digest()
 
 
 def genesis_of_anchor(anchor_id: str, scope: str, anchor: str) -> bytes:
     """The same for the journal of a handoff's anchor."""
-    return hashlib.sha256(f"outlast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
+    return sha256(f"outlast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
 
 
 def print_of(header: bytes) -> str:
     """A header, in short: what a mark remembers of an older entry."""
-    return hashlib.sha256(header).hexdigest()[:32]
+    return sha256(header).hexdigest()[:32]
 
 
 def link(before: bytes, header: bytes) -> bytes:
     """The hash of an entry that follows `before`."""
-    return hashlib.sha256(before + header).digest()
+    return sha256(before + header).digest()
 
 
 class Break(NamedTuple):

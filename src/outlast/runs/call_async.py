@@ -267,7 +267,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
         if spec.timeout is not None:
             return await _within_time(execution, attempt, spec.timeout)
         if spec.is_async:
-            given = await _arguments(execution, attempt) if spec.signature.is_filled else asked.kwargs
+            given = await _arguments(execution, attempt) if spec.shape.is_filled else asked.kwargs
             return Returned(await spec.function(*asked.args, **given))
         return Returned(await _awaited(execution, attempt))
     except asyncio.CancelledError as error:

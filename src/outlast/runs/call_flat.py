@@ -12,7 +12,6 @@ An error of the store ends the body here as there; nothing is tried twice.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from outlast import failpoints
@@ -20,11 +19,10 @@ from outlast.errors import OutlastError
 from outlast.ledger.journal import JournalEntry, encode_header, encode_payload, made_entry
 from outlast.runs.attempt import Attempt, Ended, Returned, StepCall
 from outlast.runs.call import FIRST
-from outlast.values.codec import pack
+from outlast.values.codec import digest, pack
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
-    from outlast.runs.journal_writer import JournalWriter
     from outlast.runs.step import StepSpec
 
 enabled = True  # tests that compare the two ways switch it off
@@ -37,14 +35,14 @@ def may_begin(execution: Execution, asked: StepCall) -> bool:
     blobs; nor where its start, or a value that the body was told, must be on disk first; nor of the first step of its
     code, whose receipt says where that is.
     """
-    code, writer = asked.spec.code, execution.writer
+    shape, writer = asked.spec.shape, execution.writer
     return (
         asked.next is FIRST
         and enabled
-        and asked.spec.is_ordinary
+        and shape.is_ordinary
         and not execution.sync_start
         and not writer.owed
-        and (code in writer.placed or not code)
+        and (shape.code in writer.placed or not shape.code)
     )
 
 
@@ -58,9 +56,10 @@ def begin(execution: Execution, asked: StepCall) -> Attempt:
     asked.kept = execution.inputs.of(asked)  # before its body can change them
     form = writer.forms.get((name, scope))
     if form is None or form.spec is not asked.spec:
-        form = writer.forms[name, scope] = StepForm(writer, asked.spec, scope)
-    place, now = b"%b,%d" % (encode_header(inputs), occurrence), execution.clock.now()
-    noted = execution.notes.put(form.note % (place, now, asked.item, asked.digest.encode()))
+        form = writer.forms[name, scope] = StepForm(execution, asked.spec, scope)
+    said = encode_header(inputs) if asked.digest else b'"%b"' % inputs.encode()  # an id of the caller's, or a digest
+    place, now = b"%b,%d" % (said, occurrence), execution.clock.now()
+    noted = form.notes.put(form.note % (place, now, asked.item, asked.digest.encode()))
     attempt = Attempt(asked, 1, 0, "", now, execution.ticks, False, noted, form, place)
     execution.open[attempt] = None
     if failpoints.armed:
@@ -81,9 +80,9 @@ def receipt_of(execution: Execution, attempt: Attempt, ended: Ended) -> tuple[An
     if attempt.artifacts or attempt.kept is not None or attempt.operations:
         return None
     asked, writer = attempt.asked, execution.writer
-    spec = asked.spec
+    shape = asked.spec.shape
     try:
-        raw, copy = pack(ended.value, spec.decode, spec.name, spec.same)
+        raw, copy = pack(ended.value, shape.decode, asked.spec.name, shape.same)
     except OutlastError:
         return None
     if len(raw) > execution.settings.inline_bytes:
@@ -106,9 +105,9 @@ def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
         payload = b'{"in":%b}' % given if given else None
     else:
         payload = b'{"result":%b,"in":%b}' % (raw, given) if given else b'{"result":%b}' % raw
-    proof = sha256(payload).hexdigest().encode() if payload else b""
-    seen = f"{asked.item}#{asked.digest}" if asked.item else asked.digest
-    told = (attempt.place, attempt.started_at, execution.clock.now(), seen.encode(), proof)
+    proof = digest(payload).encode() if payload else b""
+    seen = f"{asked.item}#{asked.digest}".encode() if asked.item else asked.digest.encode()
+    told = (attempt.place, attempt.started_at, execution.clock.now(), seen, proof)
     return made_entry((form.receipt % told, payload, ()))
 
 
@@ -118,15 +117,15 @@ class StepForm:
     That is the header of their receipts (`ledger.journal.Header`), and the note that one is under way (`StepNote`).
     """
 
-    __slots__ = ("note", "receipt", "spec")
+    __slots__ = ("note", "notes", "receipt", "spec")
 
-    def __init__(self, writer: JournalWriter, spec: StepSpec, scope: str) -> None:
-        self.spec, hold = spec, writer.hold
-        known = (spec.kind, spec.name, scope, spec.agent, spec.code, hold.epoch, writer.trace_id)
+    def __init__(self, execution: Execution, spec: StepSpec, scope: str) -> None:
+        self.spec, self.notes, hold = spec, execution.notes, execution.hold
+        known = (spec.kind, spec.name, scope, spec.agent, spec.code, hold.epoch, execution.trace_id)
         parts = _formatted(*known)
         self.receipt = b'[%b,%b,%b,%%b,1,"succeeded",true,"",%b,%%d,%%d,"",%b,%b,%b,"%%b","%%b"]' % parts
         parts = _formatted(hold.run_id, hold.epoch, scope, spec.name, spec.agent, spec.code, spec.crashes)
-        self.note = b'[%b,%b,[%b,%b,%%b],1,%%d,%%d,"%%b",%b,%b,%b]' % parts
+        self.note = b'[%b,%b,[%b,%b,%%b],1,%%d,%%d,"%%b",%b,%b,%b]\n' % parts
 
 
 def _formatted(*values: Any) -> tuple[bytes, ...]:

@@ -206,13 +206,13 @@ def _worked(execution: Execution, ready: ReadyWork) -> Ended:
 @calls_user_code
 def _ended(execution: Execution, attempt: Attempt) -> Ended:
     asked = attempt.asked
-    spec = asked.spec
-    if attempt.ready is not None or not spec.is_bare:
+    shape = asked.spec.shape
+    if attempt.ready is not None or not shape.is_bare:
         return _ended_elsewhere(execution, attempt)
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     try:
-        given = execution.arguments(attempt) if spec.signature.is_filled else asked.kwargs
-        return Returned(spec.function(*asked.args, **given))
+        given = execution.arguments(attempt) if shape.is_filled else asked.kwargs
+        return Returned(asked.spec.function(*asked.args, **given))
     except BaseException as error:
         return judged(execution, error)
     finally:

@@ -171,11 +171,16 @@ class Execution:
             self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
-        inputs = spec.signature.bind(args, kwargs)
+        shape = spec.shape
+        names = shape.names
+        if names is not None and not kwargs and len(args) == len(names):
+            inputs = dict(zip(names, args))  # noqa: B905
+        else:
+            inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
         past = self.ledger.calls.get(call)
-        if past is None and not spec.is_effect and self._place == NOT_REACHED and self._forked is None:
+        if past is None and self._place == NOT_REACHED and not shape.is_effect and self._forked is None:
             return StepCall(spec, call, seen if call_id else "", inputs, args, kwargs, FIRST)  # nearly every new one
         found: NextCall
         if past is not None and past.finished:
@@ -302,7 +307,7 @@ class Execution:
             place = (scope, name, inputs)
             number = counts.get(place, 0)
             counts[place] = number + 1
-        return made_call((*place, number))
+        return made_call((scope, name, inputs, number))
 
     def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
         """A task is known by the call it begins with, and by a number among tasks that begin equally."""

@@ -50,6 +50,22 @@ class ReadyWork(Protocol):
     def drop(self) -> None: ...
 
 
+class StepShape:
+    """What every call of a step asks of it, as plain attributes: a property that is kept costs a look at its class."""
+
+    __slots__ = ("code", "decode", "is_bare", "is_effect", "is_filled", "is_ordinary", "names", "same")
+
+    def __init__(self, spec: StepSpec) -> None:
+        self.names = spec.signature.names
+        self.is_filled = spec.signature.is_filled
+        self.is_effect = spec.is_effect
+        # Its body, if it is a function, is called in place.
+        self.is_bare = not spec.is_async and spec.timeout is None
+        # Nothing is made ready for an attempt of it, and it shares no limit (`call_flat.py`).
+        self.is_ordinary = not spec.is_effect and spec.work is None and not spec.limit and not spec.record_inputs
+        self.decode, self.same, self.code = spec.decode, spec.same, spec.code
+
+
 class StepSpec(Struct, frozen=True, dict=True):
     """A step or effect: the function and how it is to be attempted."""
 
@@ -89,14 +105,8 @@ class StepSpec(Struct, frozen=True, dict=True):
         return self.kind == "effect"
 
     @cached_property
-    def is_ordinary(self) -> bool:
-        """Whether nothing is made ready for an attempt of it, and it shares no limit (`call_flat.py`)."""
-        return not self.is_effect and self.work is None and not self.limit and not self.record_inputs
-
-    @cached_property
-    def is_bare(self) -> bool:
-        """Whether its body, if it is a function, is called in place."""
-        return not self.is_async and self.timeout is None
+    def shape(self) -> StepShape:
+        return StepShape(self)
 
     @cached_property
     def retry(self) -> Retry:

@@ -31,6 +31,7 @@ INLINE_BYTES = 2 * 1024
 REF_LENGTH = 12
 LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call, and what people call it
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
+_BARE = frozenset({int, float, bool, type(None)})
 RECENT_BYTES = 64 * 1024  # of results that wait to be digested: many at once take less time, and nobody may ask
 
 
@@ -70,7 +71,7 @@ class StepInputs:
         kept: dict[str, Any] = {}
         inline: dict[str, tuple[Any, int]] = {}  # what is kept itself, and how long it is
         for name, value in asked.inputs.items():
-            if value is None or isinstance(value, bool | int | float):
+            if type(value) in _BARE:
                 kept[name] = value
                 continue
             kept[name] = known = self._known(raw := encode(value), whole is True)

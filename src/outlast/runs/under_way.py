@@ -12,11 +12,9 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from binascii import crc32
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from struct import Struct
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -57,7 +55,7 @@ class StepNote(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return Call(*self.place)
 
 
-HEAD = Struct("=IH")  # before a note: its checksum and how long it is
+WRITTEN = 1  # the first byte of a place, once all of its note is there; a line follows it
 _encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(StepNote).decode
 
 
@@ -87,18 +85,21 @@ class StepNotes:
         """Note that an attempt begins; where that is to be given back, or -1."""
         asked = attempt.asked
         spec, began = asked.spec, (attempt.number, attempt.started_at, asked.item, asked.digest)
-        return self.put(_encode((hold.run_id, hold.epoch, asked.call, *began, spec.agent, spec.code, spec.crashes)))
+        note = (hold.run_id, hold.epoch, asked.call, *began, spec.agent, spec.code, spec.crashes)
+        return self.put(_encode(note) + b"\n")
 
-    def put(self, raw: bytes) -> int:
+    def put(self, line: bytes) -> int:
         """The same for a note as it is kept."""
-        end = HEAD.size + len(raw)
-        if end > BYTES or self._map is None:
+        notes = self._map
+        if notes is None or len(line) >= BYTES:
             return -1
         try:
             place = self._free.pop()
         except IndexError:  # that many are under way
             return -1
-        self._map[place : place + end] = HEAD.pack(crc32(raw), len(raw)) + raw
+        notes[place] = 0  # who is killed here leaves no note: half of one would tell of a call that nobody made
+        notes[place + 1 : place + 1 + len(line)] = line
+        notes[place] = WRITTEN
         return place
 
     def end(self, place: int) -> None:
@@ -137,12 +138,10 @@ def left_by_owner(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, .
 
 def _read(place: bytes) -> StepNote | None:
     """The note at a place; None where none is, or where its process died while it wrote it."""
-    if len(place) < HEAD.size:
+    if place[:1] != bytes((WRITTEN,)):
         return None
-    check, size = HEAD.unpack_from(place)
-    raw = place[HEAD.size : HEAD.size + size]
     try:
-        return _decode(raw) if crc32(raw) == check else None
+        return _decode(place[1:].partition(b"\n")[0])
     except msgspec.MsgspecError:
         return None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast.store.sqlite import file, writer
+from outlast.store.sqlite import file
 from outlast.store.sqlite.file import LogRoom
 from outlast.store.sqlite.open import SqliteStore
 
@@ -48,7 +48,7 @@ def test_the_log_has_room_for_many_commits_before_it_grows_again(store: SqliteSt
 def test_what_another_process_writes_while_room_is_made_is_never_written_over(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_COMMITS", 1000)
+    monkeypatch.setattr(file, "SOON", 1000)
     sizes(store, 5)
     with outsider(store.place) as connection:
         connection.execute("CREATE TABLE theirs (number)")
@@ -58,7 +58,7 @@ def test_what_another_process_writes_while_room_is_made_is_never_written_over(
             return bytes(count)
 
         monkeypatch.setattr(file, "bytes", zeros, raising=False)
-        LogRoom(f"{store.place}-wal").make()
+        LogRoom(f"{store.place}-wal").keep()
         with outsider(copied(store, tmp_path)) as found:  # as who comes after a crash reads it
             assert list(found.execute("SELECT number FROM theirs")) == [(1,)]
             assert list(found.execute("PRAGMA integrity_check")) == [("ok",)]
@@ -71,10 +71,10 @@ def test_room_is_made_without_waiting_for_who_writes_and_never_in_a_log_that_is_
     with outsider(store.place) as connection:
         connection.execute("BEGIN IMMEDIATE")
         before = os.stat(f"{store.place}-wal").st_size
-        LogRoom(f"{store.place}-wal").make()
+        LogRoom(f"{store.place}-wal").keep()
         assert os.stat(f"{store.place}-wal").st_size > before
         connection.execute("ROLLBACK")
-    LogRoom(str(tmp_path / "gone-wal")).make()
+    LogRoom(str(tmp_path / "gone-wal")).keep()
     assert not (tmp_path / "gone-wal").exists()
 
 
@@ -89,7 +89,7 @@ def copied(store: SqliteStore, folder: Path) -> Path:
 
 def test_zeros_at_the_end_of_a_log_are_its_end(store: SqliteStore, tmp_path: Path) -> None:
     sizes(store, 20)
-    LogRoom(f"{store.place}-wal").make()
+    LogRoom(f"{store.place}-wal").keep()
     copy = copied(store, tmp_path)
     assert Path(f"{copy}-wal").read_bytes().endswith(bytes(4096))
     found = SqliteStore(copy)
@@ -103,3 +103,10 @@ def test_a_log_without_room_on_a_full_disk_is_a_log(store: SqliteStore, monkeypa
 
     monkeypatch.setattr(file, "open", full, raising=False)
     assert len(set(sizes(store, 40))) > 30
+
+
+def test_a_log_that_has_all_its_room_is_seldom_looked_at(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes(store, 400)
+    assert os.stat(f"{store.place}-wal").st_size >= file.LOG_BYTES
+    room = LogRoom(f"{store.place}-wal")
+    assert (room.keep(), LogRoom("nowhere-wal").keep()) == (file.LATE, file.SOON)

@@ -33,6 +33,7 @@ SEAL = (  # of a home that was moved: nobody writes to a table of it any more
     r" BEGIN SELECT RAISE\(ABORT, 'it was moved to ((?:[^']|'')*)'\); END"
 )
 LEAST_ROOM, LOG_BYTES = 256 * 1024, 4_200_000  # a log begins anew after a thousand pages
+SOON, LATE = 4, 256  # commits between two looks at a log: while it grows, and once it has all its room
 _TRIES = 3  # another process may make, grow or close it while we look
 
 
@@ -73,14 +74,14 @@ class LogRoom:
         self._path = path
         self._size = 0  # with all its room, when it was looked at last
 
-    def is_enough(self) -> bool:
-        """Whether nothing was written behind it since."""
-        try:
-            return os.stat(self._path).st_size == self._size
-        except OSError:
-            return True
+    def keep(self) -> int:
+        """Make more where something was written behind it; after how many commits to look again."""
+        with suppress(OSError):
+            if os.stat(self._path).st_size != self._size:
+                self._make()
+        return SOON if self._size < LOG_BYTES else LATE
 
-    def make(self) -> None:
+    def _make(self) -> None:
         """As much again as there is, up to what a log has before it begins anew; nothing where the disk is full."""
         with suppress(OSError), open(self._path, "ab", buffering=0, opener=_appending) as log:
             self._size = os.fstat(log.fileno()).st_size

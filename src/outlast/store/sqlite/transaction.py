@@ -112,7 +112,8 @@ class Transaction(
         self.total_changes = connection.total_changes
         self.prover = Prover(self)
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
-        self._advance, self._entry, self._alone = sql["advance_lease"], sql["add_entry"], sql["append_entry"]
+        self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
+        self.alone = sql["append_entry"]
         self.make_ready()
 
     def make_ready(self) -> None:
@@ -160,20 +161,6 @@ class Transaction(
         self.do_many(self._entry, rows)
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
-
-    def append_alone(self, hold: Hold, entry: JournalEntry) -> None:
-        """Chain one entry that names no blob, and commit it: guarded like the others. Raises LeaseLost."""
-        head, before, (header, payload, _) = hold.head, hold.hash, entry
-        self.moved = [(hold, head, before)]
-        hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
-        row = (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
-        try:
-            self.do(self._alone, row)
-        except apsw.ConstraintError as error:
-            if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_TRIGGER:
-                raise
-            self.put_back()
-            raise LeaseLost(hold.run_id, hold.epoch) from None
 
     def put_back(self, to: int = 0) -> None:
         """Forget heads that were moved since: what moved them was rolled back."""

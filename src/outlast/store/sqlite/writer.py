@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from outlast import failpoints
-from outlast.ledger.journal import JournalEntry
+from outlast.errors import LeaseLost
+from outlast.ledger.journal import JournalEntry, link
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
 from outlast.store.sqlite.file import LogRoom
@@ -42,7 +43,6 @@ BEFORE_COMMIT = (
     apsw.ConnectionClosedError,
     apsw.CursorClosedError,
 )
-_COMMITS = 4  # after so many the log is looked at
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 
 
@@ -77,7 +77,7 @@ class Writer(CommitQueue):
         self._translate = translate
         self._tx = connect()
         self._room = LogRoom(self._tx.connection.filename_wal)
-        self._commits = 0
+        self._until_look = 1  # commits before the log is looked at
 
     # -- for callers -----------------------------------------------------------------------------
 
@@ -192,17 +192,21 @@ class Writer(CommitQueue):
     def _commit_entry(self, hold: Hold, entry: JournalEntry) -> None:
         """The same for one entry, in one statement: a thread that is busy beside us holds us up once, not four times.
 
-        Where it fails nobody knows whether that was at its COMMIT.
+        It is chained and guarded like the others. Where it fails nobody knows whether that was at its COMMIT.
         """
-        tx = self._tx
+        tx, head, before, (header, payload, _) = self._tx, hold.head, hold.hash, entry
         self._durable = False
         if failpoints.armed:
             failpoints.armed("commit.begin")
             tx.connection.set_commit_hook(_applied)
+        tx.moved = [(hold, head, before)]
+        hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
         try:
-            tx.append_alone(hold, entry)
-        except BEFORE_COMMIT:
+            tx.do(tx.alone, (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload))
+        except BEFORE_COMMIT as error:
             tx.put_back()
+            if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:
+                raise LeaseLost(hold.run_id, hold.epoch) from None
             raise
         except apsw.Error:
             if not self._landed():
@@ -222,9 +226,9 @@ class Writer(CommitQueue):
         self._durable = True
         if failpoints.armed:
             failpoints.armed("commit.done")
-        self._commits += 1
-        if not self._commits % _COMMITS and not self._room.is_enough():
-            self._room.make()
+        self._until_look -= 1
+        if not self._until_look:
+            self._until_look = self._room.keep()
 
     def _is_there(self, hold: Hold) -> bool:
         """Whether the chain of a hold ends in the file where the hold says."""
