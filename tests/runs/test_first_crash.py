@@ -9,7 +9,7 @@ import pytest
 
 from outlast import Outlast, Plan, Run, failpoints, flow, step
 from outlast import step as make_step
-from outlast.runs.under_way import BYTES, FOLDER, KEPT_SECONDS, PLACES
+from outlast.runs.under_way import BYTES, FOLDER, KEPT_SECONDS, PLACES, WRITTEN
 
 from ..kit.place import KNOBS, Place, ran, reach
 
