@@ -131,9 +131,10 @@ def test_no_statement_is_named_twice() -> None:
 def plan(name: str) -> list[str]:
     connection = built(whole())
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as the store does: no plan depends on a value
-    for made in ("append_view", "append_trigger"):  # of the connection that writes
-        connection.execute(SQL[made])
-    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL[name], (None,) * SQL[name].count("?"))]
+    for made in (f"{noun}_{kind}" for noun in ("append", "begin", "end") for kind in ("view", "trigger")):
+        connection.execute(SQL[made])  # of the connection that writes
+    given = len(set(re.findall(r"\?\d+", SQL[name]))) or SQL[name].count("?")
+    return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL[name], (None,) * given)]
 
 
 @pytest.mark.parametrize("name", SQL)

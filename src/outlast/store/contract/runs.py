@@ -121,6 +121,9 @@ class Ending(NamedTuple):
     at: int
 
 
+NOT_PLAIN = object()  # in place of what the work would give, where there is more to it
+
+
 class PlainStart(NamedTuple):
     """A new run in a process's hands, as it is added where nothing is known of its task and that process is alive."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,8 +19,9 @@ import msgspec
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import Break
 from outlast.ledger.lease import Beat, Process
-from outlast.store.contract.runs import LAST, Damaged, damage_of
+from outlast.store.contract.runs import LAST, Damaged, PlainEnd, PlainStart, RunRow, damage_of
 from outlast.values.ambient import notice
+from outlast.values.codec import sha256
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -349,6 +349,24 @@ ROW_NAMES: dict[str, Callable[[Any], str]] = {
 def proof_of(table: str, row: tuple[Any, ...]) -> bytes:
     """What a row says, in short."""
     return sha256(msgspec.msgpack.encode((table, *row))).digest()[:16]
+
+
+def started_row(start: PlainStart, row: RunRow, head: int, hash_: bytes) -> tuple[Any, ...]:
+    """What is written of a run that starts plainly: itself, its chain, who is to receive it, and their proofs."""
+    run, key = start.run, row.key
+    chain = proof_of("chains", (key, f"run:{run.id}", 1, start.holder))
+    delivery = proof_of("deliveries", (key, key, run.scope, run.task, start.receiver)) if start.receiver else None
+    proofs = (chain, proof_of("runs", (key, *row)), start.receiver, delivery)
+    return (key, *run[:16], start.holder, head, hash_, *proofs)
+
+
+def ended_row(end: PlainEnd) -> tuple[Any, ...]:
+    """What is written of a run that ends plainly, and to whom; the proof that its row has before, and those after."""
+    hold, row, (status, phase, result, error, at) = end.hold, end.run, end.ending
+    after = row._replace(status=status, phase=phase, result=result, error=error, updated_at=at)
+    chain = proof_of("chains", (hold.lease_key, f"run:{hold.run_id}", hold.epoch + 1, None))
+    proofs = (proof_of("runs", (row.key, *row)), chain, proof_of("runs", (row.key, *after)))
+    return (status, phase, result, at, end.receiver, *proofs)
 
 
 class Proofs(Rows):

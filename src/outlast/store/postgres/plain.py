@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.ledger.journal import JournalEntry, link
-from outlast.store.contract.runs import Hold, PlainEnd, PlainStart, RunRow
-from outlast.store.nouns.rows import proof_of
+from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd, PlainStart
+from outlast.store.nouns.rows import ended_row, started_row
 from outlast.store.postgres.connection import Link
 from outlast.store.postgres.prepared import (
     Prepared,
@@ -23,7 +23,6 @@ from outlast.store.postgres.prepared import (
     numbers_in,
 )
 
-NOT_PLAIN = object()  # in place of what the work would give
 _KNOWN, _SILENT = 1, 2  # as the statement says it
 _FACTS = (as_texts, as_texts, as_texts, as_numbers, as_numbers)
 _STARTS = (
@@ -56,7 +55,7 @@ class PlainRuns:
                 continue
             row = start.run.as_row(key, "running")
             head, hash_ = _chained(entries, key, 0, start.start, start.entries)
-            rows.append(_started(start, row, head, hash_))
+            rows.append(started_row(start, row, head, hash_))
             given[place] = start.given(Hold(key, row.id, key, epoch=1, head=head, hash=hash_), row)
             key += 1
         if rows:
@@ -80,7 +79,8 @@ class PlainRuns:
         for number, end in enumerate(ends):
             hold, before = end.hold, (end.hold.head, end.hold.hash)
             hold.head, hold.hash = _chained(entries, number, *before, end.entries)
-            rows.append(_ended(number, end, *before))
+            moved = (number, hold.lease_key, hold.run_key, hold.epoch, *before, hold.head, hold.hash)
+            rows.append((*moved, *ended_row(end)))
         answer = self._ends.run((*as_columns(rows, _ENDS), *as_columns(entries, _ENTRIES)))
         ended = set(numbers_in(answer))
         return {end.hold for number, end in enumerate(ends) if number not in ended}
@@ -94,21 +94,3 @@ def _chained(
         head, hash_ = head + 1, link(hash_, header)
         rows.append((number, head, header, hash_, payload))
     return head, hash_
-
-
-def _started(start: PlainStart, row: RunRow, head: int, hash_: bytes) -> _Row:
-    run, key = start.run, row.key
-    chain = proof_of("chains", (key, f"run:{run.id}", 1, start.holder))
-    delivery = proof_of("deliveries", (key, key, run.scope, run.task, start.receiver)) if start.receiver else None
-    proofs = (chain, proof_of("runs", (key, *row)), start.receiver, delivery)
-    return (key, *run[:16], start.holder, head, hash_, *proofs)
-
-
-def _ended(number: int, end: PlainEnd, head: int, before: bytes) -> _Row:
-    hold, row, ending = end.hold, end.run, end.ending
-    status, phase, result, error, at = ending
-    after = row._replace(status=status, phase=phase, result=result, error=error, updated_at=at)
-    chain = proof_of("chains", (hold.lease_key, f"run:{hold.run_id}", hold.epoch + 1, None))
-    proofs = (proof_of("runs", (row.key, *row)), chain, proof_of("runs", (row.key, *after)))
-    moved = (number, hold.lease_key, hold.run_key, hold.epoch, head, before, hold.head, hold.hash)
-    return (*moved, status, phase, result, at, end.receiver, *proofs)

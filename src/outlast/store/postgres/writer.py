@@ -24,8 +24,8 @@ from outlast.ids import chance
 from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold, PlainEnd, PlainStart
+from outlast.store.contract.runs import NOT_PLAIN
 from outlast.store.postgres.connection import is_away
-from outlast.store.postgres.plain import NOT_PLAIN
 from outlast.store.postgres.prepared import roll_back
 from outlast.store.postgres.transaction import PostgresTransaction, is_plain
 

@@ -146,7 +146,7 @@ class SqliteStore:
     def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Item:
         if self._forks != _forks:
             self._refuse_forked()
-        return self._writer.put(Item(None, (), work))
+        return self._writer.put(Item(None, (), work, plain))
 
     def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
         if self._forks != _forks:
@@ -168,7 +168,7 @@ class SqliteStore:
         return self._writer.commit_later(ticket)
 
     def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
-        result: T = self.finish(self.put_work(work))
+        result: T = self.finish(self.put_work(work, plain))
         self.still_there()  # else it was written into a file that nobody will ever find
         for tell in self._tells:
             tell()

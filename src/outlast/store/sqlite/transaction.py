@@ -8,12 +8,13 @@ forget it. Entries, which are chained, take no part in this, and nor does the pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
 from outlast.errors import LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
-from outlast.store.contract.runs import Hold
+from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd, PlainStart
 from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
@@ -33,10 +34,15 @@ from outlast.store.nouns.queues import (
     ToldReader,
     ToldWriter,
 )
-from outlast.store.nouns.rows import ROW_NAMES, Proofs, proof_of
+from outlast.store.nouns.rows import ROW_NAMES, Proofs, ended_row, proof_of, started_row
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.sqlite.connection import SqliteRows, SqliteWrites
+
+
+def is_refused(error: apsw.Error) -> bool:
+    """Whether a statement was refused by what it goes through: nothing of it was done."""
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER
 
 
 class Prover:
@@ -118,8 +124,15 @@ class Transaction(
 
     def make_ready(self) -> None:
         """What an entry alone goes through. Changing where temporary things are kept takes it away."""
+        self.is_ready = False
         self.do(self.sql["append_view"])
         self.do(self.sql["append_trigger"])
+
+    def make_all_ready(self) -> None:
+        """What starts and ends of runs go through as well. Outside a transaction, with which it would be undone."""
+        for name in ("begin_view", "begin_trigger", "end_view", "end_trigger"):
+            self.do(self.sql[name])
+        self.is_ready = True
 
     def later(self, chain: int) -> Later | None:
         """Of a journal that this transaction has lengthened nobody else can read everything yet."""
@@ -161,6 +174,40 @@ class Transaction(
         self.do_many(self._entry, rows)
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
+
+    def do_plain(self, plain: PlainStart | PlainEnd) -> Any:
+        """Do by one statement what a piece of work comes to, mostly: what it would give.
+
+        NOT_PLAIN, and nothing is done, where there is more to it.
+        """
+        if len(plain.entries) != 1:
+            return NOT_PLAIN
+        return self._start(plain) if isinstance(plain, PlainStart) else self._end(plain)
+
+    def _start(self, start: PlainStart) -> Any:
+        run, (header, payload, _) = start.run, start.entries[0]
+        asked = (run.scope, run.task, start.holder, start.beaten_after, start.beaten_upto)
+        ((key, is_plain),) = self.execute(self.sql["start_facts"], asked)
+        if not is_plain:
+            return NOT_PLAIN
+        row, hold = run.as_row(key, "running"), Hold(key, run.id, key, 1, 1, link(start.start, header))
+        self.do(self.sql["begin_run_plainly"], (*started_row(start, row, hold.head, hold.hash), header, payload))
+        self.moved.append((hold, 0, start.start))
+        return start.given(hold, row)
+
+    def _end(self, end: PlainEnd) -> Any:
+        hold, (header, payload, _) = end.hold, end.entries[0]
+        head, before, hash_ = hold.head, hold.hash, link(hold.hash, header)
+        moved = (hold.lease_key, hold.run_key, hold.epoch, head + 1, hash_)
+        try:
+            self.do(self.sql["end_run_plainly"], (*moved, *ended_row(end), header, payload))
+        except apsw.ConstraintError as error:
+            if is_refused(error):
+                return NOT_PLAIN
+            raise
+        self.moved.append((hold, head, before))
+        hold.head, hold.hash = head + 1, hash_
+        return None
 
     def put_back(self, to: int = 0) -> None:
         """Forget heads that were moved since: what moved them was rolled back."""

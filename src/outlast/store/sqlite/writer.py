@@ -18,8 +18,9 @@ from outlast.errors import LeaseLost
 from outlast.ledger.journal import JournalEntry, link
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
+from outlast.store.contract.runs import NOT_PLAIN
 from outlast.store.sqlite.file import LogRoom
-from outlast.store.sqlite.transaction import Transaction
+from outlast.store.sqlite.transaction import Transaction, is_refused
 
 # Errors of the file, not of an item: they fail a whole batch. After any other one each item is tried alone.
 WHOLE = (
@@ -49,6 +50,10 @@ _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next o
 def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
     """A piece of work inside a batch: undone alone if it raises. The only one needs no savepoint: all is undone."""
     assert item.work is not None
+    if item.plain is not None:
+        item.result = tx.do_plain(item.plain)
+        if item.result is not NOT_PLAIN:
+            return
     moved = len(tx.moved)
     if not alone:
         tx.do("SAVEPOINT work")
@@ -164,6 +169,8 @@ class Writer(CommitQueue):
         self._durable = False
         if failpoints.armed:
             failpoints.armed("commit.begin")
+        if not tx.is_ready:
+            tx.make_all_ready()
         try:
             tx.do("BEGIN IMMEDIATE")
             _apply(batch, tx)
@@ -205,7 +212,7 @@ class Writer(CommitQueue):
             tx.do(tx.alone, (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload))
         except BEFORE_COMMIT as error:
             tx.put_back()
-            if getattr(error, "extendedresult", 0) == apsw.SQLITE_CONSTRAINT_TRIGGER:
+            if is_refused(error):
                 raise LeaseLost(hold.run_id, hold.epoch) from None
             raise
         except apsw.Error:

@@ -43,6 +43,76 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
+-- The start and the end of a run, where there is no more to them than is given, in one statement each: what a piece of work
+-- would write, with the proofs. Where there is more to an end it is refused, and nothing of it is done.
+
+-- name: start_facts
+-- The next key of a chain; and whether nothing is known of the task, and the process has given a sign of life lately.
+SELECT (SELECT 1 + coalesce(max(key), 0)
+        FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
+       EXISTS (SELECT 1 FROM processes WHERE id = ?3 AND boot_us > ?4 AND boot_us <= ?5)
+       AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                       WHERE scope = ?1 AND task = ?2 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+       AND NOT EXISTS (SELECT 1 FROM runs WHERE scope = ?1 AND task = ?2
+                       AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+       AND NOT EXISTS (SELECT 1 FROM tombstones WHERE scope = ?1 AND task = ?2 AND named = 1)
+       AND NOT EXISTS (SELECT 1 FROM deliveries WHERE scope = ?1 AND task = ?2)
+
+-- name: begin_view
+CREATE TEMP VIEW IF NOT EXISTS begun AS
+SELECT 0 AS key, '' AS id, '' AS scope, '' AS flow, '' AS task, '' AS inputs, '' AS inputs_digest, '' AS parent,
+       '' AS session, '' AS trace_id, '' AS meta, '' AS actor, 0 AS at, 0 AS named, '' AS identity, '' AS source,
+       '' AS worktree, '' AS holder, 0 AS head, x'' AS hash, x'' AS chain_proof, x'' AS run_proof, '' AS receiver,
+       x'' AS delivery_proof, x'' AS header, x'' AS payload
+
+-- name: begin_trigger
+CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
+  INSERT INTO chains (key, subject, epoch, head, hash, holder)
+  VALUES (NEW.key, 'run:' || NEW.id, 1, NEW.head, NEW.hash, NEW.holder);
+  INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
+                    actor, created_at, updated_at, named, identity, source, worktree)
+  VALUES (NEW.key, NEW.id, NEW.scope, NEW.flow, NEW.task, NEW.inputs, NEW.inputs_digest, 'running', NEW.parent,
+          NEW.session, NEW.trace_id, NEW.meta, NEW.actor, NEW.at, NEW.at, NEW.named, NEW.identity, NEW.source,
+          NEW.worktree);
+  INSERT INTO deliveries (run, scope, task, receiver)
+  SELECT NEW.key, NEW.scope, NEW.task, NEW.receiver WHERE NEW.receiver <> '';
+  INSERT INTO proofs (noun, row, proof)
+  SELECT 'chains', NEW.key, NEW.chain_proof UNION ALL SELECT 'runs', NEW.key, NEW.run_proof
+  UNION ALL SELECT 'deliveries', NEW.key, NEW.delivery_proof WHERE NEW.receiver <> ''
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
+  INSERT INTO journal (chain, seq, header, hash, payload)
+  VALUES (NEW.key, NEW.head, NEW.header, NEW.hash, NEW.payload);
+END
+
+-- name: begin_run_plainly
+INSERT INTO begun VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: end_view
+CREATE TEMP VIEW IF NOT EXISTS ended AS
+SELECT 0 AS lease, 0 AS run, 0 AS epoch, 0 AS seq, x'' AS hash, '' AS status, '' AS phase, '' AS result, 0 AS at,
+       '' AS receiver, x'' AS known, x'' AS chain_proof, x'' AS run_proof, x'' AS header, x'' AS payload
+
+-- name: end_trigger
+CREATE TEMP TRIGGER IF NOT EXISTS end_run INSTEAD OF INSERT ON ended BEGIN
+  SELECT RAISE(ABORT, 'there is more to this end')
+  WHERE NOT EXISTS (SELECT 1 FROM proofs WHERE noun = 'runs' AND row = NEW.run AND proof = NEW.known)
+     OR EXISTS (SELECT 1 FROM interrupts WHERE run = NEW.run AND status IN ('open', 'answered'))
+     OR EXISTS (SELECT 1 FROM deliveries WHERE run = NEW.run AND receiver <> NEW.receiver);
+  UPDATE chains SET head = NEW.seq, hash = NEW.hash, holder = NULL, epoch = epoch + 1
+  WHERE key = NEW.lease AND epoch = NEW.epoch AND head = NEW.seq - 1;
+  SELECT RAISE(ABORT, 'the lease is stale') WHERE changes() = 0;
+  UPDATE runs SET status = NEW.status, phase = NEW.phase, result = NEW.result, error = NULL, updated_at = NEW.at
+  WHERE key = NEW.run;
+  DELETE FROM queue_entries WHERE run = NEW.run;
+  INSERT INTO proofs (noun, row, proof)
+  SELECT 'chains', NEW.lease, NEW.chain_proof UNION ALL SELECT 'runs', NEW.run, NEW.run_proof WHERE true
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
+  INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.run, NEW.seq, NEW.header, NEW.hash, NEW.payload);
+END
+
+-- name: end_run_plainly
+INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
 
