@@ -191,3 +191,25 @@ def test_what_starts_and_ends_go_through_is_there_after_a_failed_commit_and_a_va
     hold, row = start_on(store, "run2")
     assert end_on(store, hold, row) is None
     store.close()
+
+
+@flow
+def does_nothing(run: Run, name: str) -> str:
+    return name
+
+
+def test_a_run_without_steps_takes_seven_statements_of_a_file(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def note(cursor: apsw.Cursor, statement: str, values: object) -> bool:
+        said.append(statement)
+        return True
+
+    with Outlast(tmp_path) as outlast:
+        outlast.run(does_nothing, "kelp", task="first").unwrap()  # its process gives its first sign of life
+        connection = outlast._home.store._writer._tx.connection
+        connection.exec_trace = note
+        outlast.run(does_nothing, "kelp", task="second").unwrap()
+        connection.exec_trace = None
+    assert [each for each in said if each == "COMMIT"] == ["COMMIT"] * 2
+    assert len(said) == 7
