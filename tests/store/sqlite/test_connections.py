@@ -10,7 +10,7 @@ from outlast.store.sqlite import file
 from outlast.store.sqlite.file import LogRoom
 from outlast.store.sqlite.open import SqliteStore
 
-from ..support import begin, broken, outsider, some
+from ..support import begin, broken, new_run, outsider, some, start_of
 
 IN_MEMORY = 2
 
@@ -110,3 +110,10 @@ def test_a_log_that_has_all_its_room_is_seldom_looked_at(store: SqliteStore, mon
     assert os.stat(f"{store.place}-wal").st_size >= file.LOG_BYTES
     room = LogRoom(f"{store.place}-wal")
     assert (room.keep(), LogRoom("nowhere-wal").keep()) == (file.LATE, file.SOON)
+
+
+def test_a_log_that_was_emptied_has_room_again_after_the_next_commit(store: SqliteStore) -> None:
+    sizes(store, 400)
+    store.vacuum()
+    store.write(lambda tx: tx.add_run(new_run("run2"), start_of("run2"), "p"))
+    assert os.stat(f"{store.place}-wal").st_size >= file.LEAST_ROOM

@@ -117,6 +117,7 @@ class Writer(CommitQueue):
                 self._tx.do("PRAGMA temp_store = MEMORY")
                 self._tx.make_ready()
             self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._until_look = 1  # the log has no room any more
         if self._queue:  # somebody came meanwhile, found the mutex taken and waits
             self._hand_over()
 
