@@ -3,13 +3,14 @@
 import asyncio
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outlast import Outlast, Plan, Run, failpoints, flow, step
 from outlast import step as make_step
-from outlast.runs.under_way import BYTES, FOLDER, KEPT_SECONDS, PLACES, WRITTEN
+from outlast.runs.under_way import BYTES, FOLDER, KEPT_SECONDS, PLACES, WRITTEN, StepNotes
 
 from ..kit.place import KNOBS, Place, ran, reach
 
@@ -217,6 +218,26 @@ def test_a_note_that_was_half_written_says_nothing(crashed: Place, written: rang
     file.write_bytes(raw)
     assert offered(crashed.outlast.plan(crashed.run_id)) == {}
     assert crashed.outlast.resume(crashed.run_id).status == "succeeded"
+
+
+class Places:
+    """A file of notes that remembers where it was written, and what."""
+
+    def __init__(self, notes: StepNotes) -> None:
+        self.notes, self.written = notes._map, list[tuple[object, object]]()
+
+    def __setitem__(self, where: int | slice, what: int | bytes) -> None:
+        assert self.notes is not None
+        self.written.append((where, what))
+        self.notes[where] = what  # type: ignore[index, assignment]
+
+
+def test_a_place_is_empty_until_all_of_its_note_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = StepNotes(tmp_path, "p1")
+    places = Places(notes)
+    monkeypatch.setattr(notes, "_map", places)
+    at = notes.put(b"[]\n")
+    assert places.written == [(at, 0), (slice(at + 1, at + 4), b"[]\n"), (at, WRITTEN)]
 
 
 @pytest.mark.parametrize("step", ["x" * 490, "✎ it's 'mine' and \"yours\""])

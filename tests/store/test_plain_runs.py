@@ -13,6 +13,8 @@ from outlast import Outlast, Run, flow
 from outlast.clock import ManualClock
 from outlast.errors import LeaseLost
 from outlast.store.contract import Ending, Hold, NewWait, RunRow, Store, Writing
+from outlast.store.contract.queues import QueueEntry
+from outlast.store.contract.runs import KeptOutcome
 from outlast.store.sqlite.open import SqliteStore
 
 from .plain import end_on, sign_in, start_on, wrong_rows
@@ -54,7 +56,14 @@ def _undelivered(store: Store) -> None:
     store.write(work)
 
 
-@pytest.mark.parametrize("before", [_unfinished, _finished, _undelivered])
+def _removed(store: Store) -> None:
+    _finished(store)
+    old = store.read(lambda look: look.run_by_id("old"))
+    assert old is not None
+    store.write(lambda tx: tx.bury(old.key, old.id, 3, "somebody", KeptOutcome(1, "", None)))
+
+
+@pytest.mark.parametrize("before", [_unfinished, _finished, _undelivered, _removed])
 def test_a_start_whose_task_is_known_is_done_by_its_work(store: Store, before: Callable[[Store], None]) -> None:
     sign_in(store)
     before(store)
@@ -107,7 +116,11 @@ def _name(tx: Writing, hold: Hold) -> None:
     tx.name_run(hold.run_key)
 
 
-@pytest.mark.parametrize("meanwhile", [_wait, _name])
+def _expect(tx: Writing, hold: Hold) -> None:
+    tx.add_delivery(hold.run_key, "default", "run1", "somebody else")
+
+
+@pytest.mark.parametrize("meanwhile", [_wait, _name, _expect])
 def test_an_end_to_which_there_is_more_is_done_by_its_work(
     store: Store, begun: tuple[Hold, RunRow], meanwhile: Callable[[Writing, Hold], None]
 ) -> None:
@@ -119,6 +132,18 @@ def test_an_end_to_which_there_is_more_is_done_by_its_work(
     assert broken(store, "run1", 2) is None
     assert broken(store, "run2", 2) is None
     assert wrong_rows(store) == []
+
+
+def test_a_run_that_ended_has_no_place_in_its_queue(store: Store, begun: tuple[Hold, RunRow]) -> None:
+    hold, row = begun
+
+    def enqueue(tx: Writing) -> None:
+        tx.add_queue("agents")
+        tx.add_entry(QueueEntry(hold.run_key, "agents", "", 0, 0, 0, 0, 0, "taken", 1))
+
+    store.write(enqueue)
+    assert end_on(store, hold, row) is None
+    assert store.read(lambda look: look.entry_of(hold.run_key)) is None
 
 
 def test_a_stale_end_writes_nothing_and_those_beside_it_are_done(store: Store, begun: tuple[Hold, RunRow]) -> None:
