@@ -65,7 +65,7 @@ class OurRows(OneCommit):
     """One synced commit for each step, of the rows that ours writes: the guarded end of the chain, and the entry."""
 
     def open(self, home: Path) -> None:
-        from outlast.store.statements import migrations, statements
+        from outlast.store.nouns.rows import migrations, statements
 
         home.mkdir(parents=True, exist_ok=True)
         sql = statements("sqlite")

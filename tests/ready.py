@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from outlast import failpoints
-from outlast.store import statements
+from outlast.store.nouns import rows
 
 SECONDS = 60.0
 RELAY = Path(__file__).with_name("relay.py")
@@ -333,9 +333,9 @@ def read_everything(rooms: Sequence[str]) -> None:
                     importlib.import_module(module.name)
     for name in ("yaml", "encodings.utf_8_sig"):  # which flow files need
         importlib.import_module(name)
-    statements.statements("sqlite")
-    statements.migrations("sqlite")
-    statements.newest_version("sqlite")
+    rows.statements("sqlite")
+    rows.migrations("sqlite")
+    rows.newest_version("sqlite")
 
 
 def main() -> None:

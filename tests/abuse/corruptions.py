@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import apsw
 
-from outlast.store.statements import schema
+from outlast.store.nouns.rows import schema
 
 Corruption = tuple[str, str]  # its name, and the statements
 BAD_TEXT = "CAST(x'6166ff' AS TEXT)"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast
-from outlast.store.statements import newest_version
+from outlast.store.nouns.rows import newest_version
 
 from ..ready import completed
 

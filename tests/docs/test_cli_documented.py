@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from outlast.doors.cli import exits, handoff, queues, serve, session, workspace
+from outlast.doors.cli import entry, handoff, queues, serve, session, workspace
 from outlast.doors.cli.group import PLACES, CommandGroup, cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
@@ -57,7 +57,7 @@ def test_no_other_command_is_documented() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    codes = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    codes = {value for name, value in vars(entry).items() if name.isupper() and isinstance(value, int)}
     table = TEXT.partition("## Exit codes")[2].partition("\n## ")[0]
     shown = {int(code) for row in re.findall(r"^\| ([0-9, ]+) \|", table, re.MULTILINE) for code in row.split(", ")}
     assert shown == codes

@@ -29,7 +29,7 @@ GOOD = (
     *("--file", "app.py", "--check", CHECK),
 )
 for name in (  # what forked commands need not import any more
-    *(f"doors.cli.handoff.{name}" for name in ("look", "recover", "store", "views")),
+    *(f"doors.cli.handoff.{name}" for name in ("look", "recover", "store")),
     *("doors.cli.handoff", "doors.cli.outcomes", "secrets.find", "care.travel.handoff"),
     "operations.reading",
     *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "settle", "store")),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outcome, Run, errors, flow
-from outlast.doors.cli.exits import exit_code, exit_code_of, told
+from outlast.doors.cli.entry import exit_code, exit_code_of, told
 from outlast.doors.cli.render import clean
 from outlast.python.named_flows import find_flow, inputs_of
 

@@ -432,7 +432,7 @@ NOT_FOR_A_START = {
     *(
         "outlast.python.outlast",
         "outlast.python.shared",
-        "outlast.doors.cli.exits",
+        "outlast.doors.cli.entry",
         "outlast.doors.http",
         "outlast.doors.mcp",
     ),

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from outlast.flows.code import digest_function, parse
+from outlast.flows.loading import digest_function, parse
 
 ORIGINAL = """
 def work(a, b=1, *rest, key=None, **more):

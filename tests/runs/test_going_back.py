@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from outlast import NotDone, Run, current, effect, flow, step
 from outlast.errors import StepNotFound
-from outlast.runs import decisions  # noqa: F401  imported late, pytest would parse it while a run parses: see flows/code.py
+from outlast.runs import decisions  # noqa: F401  imported late, pytest would parse it while a run parses: see flows/loading.py
 
 from ..kit.place import KNOBS, Place, ran
 

@@ -10,7 +10,7 @@ from outlast.errors import RunAborted, RunFailed, RunInterrupted, RunWaiting
 from outlast.ledger.journal import STATUSES as RECEIPT_STATUSES
 from outlast.runs.run import FINISHED, MOVES, STATUSES, Outcome, may_move
 from outlast.runs.waits.interrupt import CHOICES
-from outlast.store.statements import migrations, schema, statements
+from outlast.store.nouns.rows import migrations, schema, statements
 
 PAGE = Path(__file__).parents[2] / "docs" / "state-machine.md"
 

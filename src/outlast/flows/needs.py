@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from outlast.flows.code import parse, said_by_source, scope_of
+from outlast.flows.loading import parse, said_by_source, scope_of
 from outlast.values.frozen import NamedTuple
 
 _CALLERS = ("step", "effect", "spawn")  # of a run: they call what they are given

@@ -21,8 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
-from outlast.flows.code import digest_function, parse
-from outlast.flows.loading import is_file, module_alias
+from outlast.flows.loading import digest_function, is_file, module_alias, parse
 from outlast.values.codec import Decode, decoder, encode
 from outlast.values.text import duration
 

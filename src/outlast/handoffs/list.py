@@ -20,7 +20,7 @@ from msgspec import Struct
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.ask_git import one_look
-from outlast.flows.code import one_look_at_source
+from outlast.flows.loading import one_look_at_source
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import unfinished
 from outlast.handoffs.claim import holder_of, standing_reasons

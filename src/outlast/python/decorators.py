@@ -35,7 +35,7 @@ from outlast.values.text import duration, nearest
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.flows.yaml.flow import FlowFileSpec
-    from outlast.python.steps import FlowSteps
+    from outlast.python.named_flows import FlowSteps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -373,7 +373,7 @@ class FlowFile:
 
 
 def _steps_of(spec: FlowSpec) -> FlowSteps:
-    from outlast.python.steps import steps_of  # late: a run needs it never
+    from outlast.python.named_flows import steps_of  # late: a run needs it never
 
     return steps_of(spec)
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
-from outlast.flows.code import one_look_at_source
-from outlast.flows.loading import file_of, here, is_flow_file
+from outlast.flows.loading import file_of, here, is_flow_file, one_look_at_source
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance

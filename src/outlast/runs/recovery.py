@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
-from outlast.flows.code import digest_function, parse, said_by_source
-from outlast.flows.loading import is_flow_file
+from outlast.flows.loading import digest_function, is_flow_file, parse, said_by_source
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.model import code_of_step
 from outlast.ledger.journal import (

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from outlast.errors import FlowElsewhere, FlowNotFound, NameInvalid
 from outlast.files import repository
-from outlast.flows.code import is_equal_code
 from outlast.flows.loading import (
     file_of_module,
     found_in,
     here,
+    is_equal_code,
     is_file,
     is_flow_file,
     is_gone,

@@ -13,8 +13,8 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import StoreFailed, StoreForeign, StoreNewer
 from outlast.store import open as open_by_url
 from outlast.store.contract import PROVEN, Store
+from outlast.store.nouns.rows import migrations, newest_version, statements
 from outlast.store.postgres.schema import schema_of
-from outlast.store.statements import migrations, newest_version, statements
 
 from ..backends import PostgresSchema
 from ..support import begin, lease_of, new_run, some, start_of

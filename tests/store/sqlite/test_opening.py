@@ -22,9 +22,9 @@ from outlast.errors import (
     StoreNewer,
 )
 from outlast.store.disk import NETWORK, filesystem_of, refuse_network
+from outlast.store.nouns.rows import newest_version
 from outlast.store.sqlite.file import APPLICATION_ID
 from outlast.store.sqlite.open import SqliteStore
-from outlast.store.statements import newest_version
 
 from ..support import begin, broken, lease_of, outsider, some
 

@@ -3,8 +3,7 @@
 import re
 
 from outlast.store.contract import PROVEN
-from outlast.store.nouns.rows import ROW_NAMES
-from outlast.store.statements import migrations
+from outlast.store.nouns.rows import ROW_NAMES, migrations
 
 CHAINED = {"journal", "messages", "memos", "task_events"}  # each entry has the hash of the one before
 NOT_PROVEN = {

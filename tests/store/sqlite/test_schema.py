@@ -9,9 +9,9 @@ import pytest
 import outlast.store
 from outlast.errors import StoreNewer
 from outlast.store.contract import InterruptRow, RunRow
+from outlast.store.nouns.rows import key_statements, migrations, newest_version, recall_statements, schema, statements
 from outlast.store.sqlite.file import APPLICATION_ID, differences, migrate
 from outlast.store.sqlite.open import SqliteStore
-from outlast.store.statements import key_statements, migrations, newest_version, recall_statements, schema, statements
 
 from ..support import outsider
 

@@ -22,7 +22,7 @@ from outlast.care.audit.code_signs import unrepeatable as signs_of
 from outlast.care.audit.code_signs import unsteady as unsteady_in
 from outlast.care.audit.code_signs import unsummed as unsummed_in
 from outlast.care.audit.flow import AuditedFlow, AuditFinding, Unit
-from outlast.flows.code import function_in
+from outlast.flows.loading import function_in
 from outlast.flows.spec import FlowSpec, Signature, tree_of
 from outlast.runs.step import StepSpec
 

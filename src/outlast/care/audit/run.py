@@ -18,8 +18,7 @@ from outlast.care.audit.code_signs import names_in, unrepeatable
 from outlast.care.audit.flow import AuditAnswer, AuditFinding
 from outlast.care.verify import DamagedRecord, verify
 from outlast.errors import FlowNotFound, OutlastError
-from outlast.flows.code import function_in, parse
-from outlast.flows.loading import is_flow_file, why_missing
+from outlast.flows.loading import function_in, is_flow_file, parse, why_missing
 from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.flows.yaml.model import Command, FlowDefinition
 from outlast.home.home import run_row

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import REFUSED, SUCCEEDED
+from outlast.doors.cli.entry import REFUSED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import offer_runs, run_argument
 from outlast.doors.cli.render import brief, counted, emit, note, say, table, turned_away
@@ -23,7 +23,7 @@ from outlast.errors import FlowNotFound
 
 if TYPE_CHECKING:
     from outlast import Audit, AuditQuestion
-    from outlast.python.steps import FlowStep, FlowSteps
+    from outlast.python.named_flows import FlowStep, FlowSteps
 
 
 @command("audit")

@@ -19,7 +19,7 @@ import click
 
 from outlast.clock import moment
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import FAILED, SUCCEEDED, exit_code, told
+from outlast.doors.cli.entry import FAILED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import file_argument, run_argument
 from outlast.doors.cli.outputs import standing

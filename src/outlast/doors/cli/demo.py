@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from outlast.doors.cli.exits import FAILED, SUCCEEDED
+from outlast.doors.cli.entry import FAILED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import emit, say
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import SUCCEEDED
+from outlast.doors.cli.entry import SUCCEEDED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import counted, emit, note, say

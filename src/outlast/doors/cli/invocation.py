@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import ASKED, MAKE_A_HOME
+from outlast.doors.cli.entry import ASKED, MAKE_A_HOME
 from outlast.doors.cli.group import Context
 from outlast.doors.cli.render import emit, emit_exactly, note, say, table
 from outlast.errors import HomeNotFound, OutlastError

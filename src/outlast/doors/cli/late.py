@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from outlast.python import project as project
     from outlast.python import queues as queues
     from outlast.python import shared as shared
-    from outlast.python import steps as steps
     from outlast.python import workspace as workspace
     from outlast.values import codec as codec
     from outlast.values import schema as schema
@@ -59,7 +58,7 @@ _PLACES = {
     "outlast.doors.http": "identity serve state",
     "outlast.doors.mcp": "install stdio",
     "outlast.operations": "reading shown",
-    "outlast.python": "backups door handoffs named_flows project queues shared steps workspace",
+    "outlast.python": "backups door handoffs named_flows project queues shared workspace",
     "outlast.values": "codec schema",
     "outlast.worker": "notices notify send targets",
     "rich": "cells console text",

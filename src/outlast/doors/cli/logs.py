@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import SUCCEEDED, exit_code, told
+from outlast.doors.cli.entry import SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import follow_option, raw_option, run_argument, step_argument
 from outlast.doors.cli.render import COMPACT, as_json, clean, counted, fit, is_raw, note, say
@@ -176,7 +176,7 @@ def _none(call: Invocation, run_id: str) -> int:
     return SUCCEEDED
 
 
-# -- for people ----------------------------------------------------------------------------------------
+# -- for people --------------------------------------------------------------------------------------
 
 
 class _Paper:
@@ -262,7 +262,7 @@ def _follow_logs(call: Invocation, outlast: Outlast, run_id: str, step: str | No
     return SUCCEEDED
 
 
-# -- for programs --------------------------------------------------------------------------------------
+# -- for programs ------------------------------------------------------------------------------------
 
 
 class _Decoders:

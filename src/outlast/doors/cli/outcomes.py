@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
 from outlast.doors.cli.audit import say_rest, say_steps
-from outlast.doors.cli.exits import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
+from outlast.doors.cli.entry import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
 from outlast.doors.cli.invocation import Invocation
 from outlast.doors.cli.render import (
     STYLES,
@@ -40,8 +40,8 @@ from outlast.values.tracebacks import own_place
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, Plan, PlanStep, Reason, RunRecord, Verdict
     from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.named_flows import DryRun, FlowStep, FlowSteps
     from outlast.python.shared import Options
-    from outlast.python.steps import DryRun, FlowStep, FlowSteps
 
 
 def say_outcome(call: Invocation, outcome: Outcome[Any], signal: int = 0) -> int:
@@ -295,12 +295,14 @@ def say_dry_run(
     try:
         opened = call.open()
     except HomeNotFound:  # nothing was ever run here
-        return _say_start(call, flow.steps(), late.steps.DryRun(late.steps.START, options.task or ""), words)
+        return _say_start(
+            call, flow.steps(), late.named_flows.DryRun(late.named_flows.START, options.task or ""), words
+        )
     with opened as outlast:
         found = outlast._dry_run(flow, (), given, options)
-        if found.action == late.steps.CONTINUE:
+        if found.action == late.named_flows.CONTINUE:
             return _say_continue(call, outlast, flow.steps(), found)
-        if found.action == late.steps.GIVE:
+        if found.action == late.named_flows.GIVE:
             return _say_given(call, outlast, found)
         return _say_start(call, flow.steps(), found, words)
 

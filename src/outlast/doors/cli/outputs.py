@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from outlast.doors.cli.exits import FAILED, SUCCEEDED
+from outlast.doors.cli.entry import FAILED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import file_argument, output_option, run_argument, saved
 from outlast.doors.cli.render import ago, content_out, counted, note, say, table

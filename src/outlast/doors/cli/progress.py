@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import moment
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import trouble
+from outlast.doors.cli.entry import trouble
 from outlast.doors.cli.render import at, note, took
 from outlast.doors.cli.screen import Screen
 from outlast.doors.cli.waits import ways, whose, with_children

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import INTERRUPTED, SUCCEEDED
+from outlast.doors.cli.entry import INTERRUPTED, SUCCEEDED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import STYLES, ago, at, counted, note, say, table, turned_away
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from outlast.worker.worker import WorkNote
 
 
-# -- queues -------------------------------------------------------------------------------------------
+# -- queues ------------------------------------------------------------------------------------------
 
 QUEUES: Sections = {
     "Queues": {
@@ -111,7 +111,7 @@ def _queue_row(each: Queue) -> tuple[str, ...]:
     )
 
 
-# -- limits -------------------------------------------------------------------------------------------
+# -- limits ------------------------------------------------------------------------------------------
 
 LIMITS: Sections = {
     "Limits": {
@@ -183,7 +183,7 @@ def _row_of_worker(each: WorkerRecord) -> tuple[str, ...]:
     return each.id, each.process, ago(each.since), ", ".join(each.queues) or "all", runs, flows
 
 
-# -- schedules ----------------------------------------------------------------------------------------
+# -- schedules ---------------------------------------------------------------------------------------
 
 SCHEDULES: Sections = {
     "Schedules": {

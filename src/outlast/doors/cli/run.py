@@ -13,7 +13,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
-from outlast.doors.cli.exits import REFUSED, USAGE, WAITING, is_declined
+from outlast.doors.cli.entry import REFUSED, USAGE, WAITING, is_declined
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
 from outlast.doors.cli.outcomes import say_dry_run, say_kept, say_next, say_outcome, say_plan

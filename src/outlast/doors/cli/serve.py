@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import INTERRUPTED
+from outlast.doors.cli.entry import INTERRUPTED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
 from outlast.doors.cli.queues import OUTLAST, engine_options, settings_of
@@ -326,7 +326,7 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
     return opened
 
 
-# -- what a client needs to be told --------------------------------------------------------------------
+# -- what a client needs to be told ------------------------------------------------------------------
 
 
 @command("install")

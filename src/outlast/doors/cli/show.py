@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import failed_command, trouble
+from outlast.doors.cli.entry import failed_command, trouble
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import run_argument, step_argument
 from outlast.doors.cli.outcomes import say_aborted, say_error, say_next, say_result, say_trace, say_verdict

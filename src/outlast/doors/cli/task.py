@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
-from outlast.doors.cli.handoff.store import HOW, document_option, fields_of, files_of
-from outlast.doors.cli.handoff.views import (
+from outlast.doors.cli.handoff.recover import (
     bound_to,
     checks_shown,
     outcome_of,
@@ -17,6 +16,7 @@ from outlast.doors.cli.handoff.views import (
     say_lint,
     shown_claim,
 )
+from outlast.doors.cli.handoff.store import HOW, document_option, fields_of, files_of
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
 from outlast.doors.cli.options import (
     absolute,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
+from outlast.doors.cli.entry import FAILED, REFUSED, SUCCEEDED, exit_code, is_declined, told
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import STYLES, counted, emit, say, turned_away
 from outlast.doors.cli.waits import asks, interrupted, mirror, say_ways, ways, with_children

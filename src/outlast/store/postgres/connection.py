@@ -23,8 +23,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import BytesBinaryDumper
 
 from outlast.errors import DiskFull, OutlastError, StoreBusy, StoreFailed, StoreReadOnly
-from outlast.store.nouns.rows import Rows, WrittenRows
-from outlast.store.statements import statements
+from outlast.store.nouns.rows import Rows, WrittenRows, statements
 
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # what it says is ours to say
 R = TypeVar("R", bound=tuple[Any, ...])

@@ -12,9 +12,9 @@ from psycopg.sql import SQL, Identifier
 
 from outlast.errors import Invalid
 from outlast.store.contract import KeyRow
+from outlast.store.nouns.rows import key_statements
 from outlast.store.postgres.connection import Link, connect, numbered, place_of, translate
 from outlast.store.postgres.schema import KEYS_SCHEMA, lock_of
-from outlast.store.statements import key_statements
 
 
 class KeyTable:

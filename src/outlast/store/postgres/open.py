@@ -23,6 +23,7 @@ from outlast.ids import random_id
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, PlainEnd, PlainStart, Reading, Writing
+from outlast.store.nouns.rows import newest_version
 from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
 from outlast.store.postgres.listener import Listener, channel_of
@@ -30,7 +31,6 @@ from outlast.store.postgres.pooler import refuse_lent
 from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, nothing, schema_of, tables
 from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
-from outlast.store.statements import newest_version
 
 if TYPE_CHECKING:
     pass

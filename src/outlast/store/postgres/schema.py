@@ -15,8 +15,8 @@ from psycopg import Error as DriverError
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import StoreForeign, StoreNewer
+from outlast.store.nouns.rows import migrations, newest_version
 from outlast.store.postgres.connection import Link, connect, named_statements, place_of, translate
-from outlast.store.statements import migrations, newest_version
 
 Steps = Sequence[tuple[int, str]]
 

@@ -34,7 +34,7 @@ from outlast.store.nouns.queues import (
     ToldReader,
     ToldWriter,
 )
-from outlast.store.nouns.rows import Proofs, proof_of
+from outlast.store.nouns.rows import Proofs, newest_version, proof_of
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
@@ -51,7 +51,6 @@ from outlast.store.postgres.prepared import (
     numbers_in,
     roll_back,
 )
-from outlast.store.statements import newest_version
 
 MARKED = "work "  # how the names of marks begin; then comes when their process began, so that old ones are together
 DAY_US = 86_400_000_000

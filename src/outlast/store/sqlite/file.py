@@ -20,7 +20,7 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import StoreForeign, StoreLost, StoreNewer
-from outlast.store.statements import migrations, newest_version
+from outlast.store.nouns.rows import migrations, newest_version
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import kind_of, make_file, make_folder, read_plain
 
@@ -171,7 +171,7 @@ def why_unwritable(path: Path) -> str:
     return ""
 
 
-# -- what speaks for a database that is not there -----------------------------------------------------------
+# -- what speaks for a database that is not there ----------------------------------------------------
 
 
 def refuse_lost(path: Path, marker: Path | None, how: str) -> None:
@@ -211,7 +211,7 @@ def remember(marker: Path) -> None:
         make_file(marker)
 
 
-# -- its schema ---------------------------------------------------------------------------------------------
+# -- its schema --------------------------------------------------------------------------------------
 
 
 def migrate(
@@ -289,7 +289,7 @@ def _new(steps: Steps) -> apsw.Connection:
     return made
 
 
-# -- a copy of it -------------------------------------------------------------------------------------------
+# -- a copy of it ------------------------------------------------------------------------------------
 
 PAGES = 1000  # at a time: a signal is heard in between
 

@@ -11,8 +11,8 @@ import apsw
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
 from outlast.store.contract import KEYS, KeyRow
 from outlast.store.disk import refuse_network
+from outlast.store.nouns.rows import key_statements
 from outlast.store.sqlite.file import copy_database, remember
-from outlast.store.statements import key_statements
 from outlast.values.private import kind_of, make_file, make_home
 
 BUSY_MS = 10_000

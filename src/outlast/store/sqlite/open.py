@@ -31,6 +31,7 @@ from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, PlainEnd, PlainStart, Reading, Writing
 from outlast.store.disk import FilesystemOf, filesystem_of, refuse_network
+from outlast.store.nouns.rows import statements
 from outlast.store.sqlite.file import (
     NO_TABLES,
     copy_database,
@@ -44,7 +45,6 @@ from outlast.store.sqlite.file import (
 )
 from outlast.store.sqlite.transaction import StoreReader, Transaction
 from outlast.store.sqlite.writer import Writer
-from outlast.store.statements import statements
 from outlast.values.private import make_file
 
 if TYPE_CHECKING:

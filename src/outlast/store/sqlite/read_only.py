@@ -22,8 +22,8 @@ from urllib.parse import quote
 import apsw
 
 from outlast.errors import HomeReadOnly, StoreBusy, StoreForeign, StoreNewer, StoreReadOnly
+from outlast.store.nouns.rows import newest_version
 from outlast.store.sqlite.file import refuse_foreign
-from outlast.store.statements import newest_version
 from outlast.values.private import open_plain
 
 _COPIES = 5  # tries to copy a file and a log that belong together

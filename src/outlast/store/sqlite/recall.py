@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import apsw
 
 from outlast.store.contract.workspace import FAMILIES, FoundPassage, IndexedDocument, IndexedPassage, Tally
-from outlast.store.statements import recall_statements, schema
+from outlast.store.nouns.rows import recall_statements, schema
 from outlast.values.private import kind_of, make_file, make_folder, open_file
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
@@ -152,7 +152,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-# -- what is in it -----------------------------------------------------------------------------------------
+# -- what is in it -----------------------------------------------------------------------------------
 
 
 def number_of(family: str, key: int, piece: int) -> int:

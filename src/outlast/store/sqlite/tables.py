@@ -12,8 +12,8 @@ import apsw
 from outlast.errors import HomeNotEmpty
 from outlast.store.contract import Row, Table
 from outlast.store.disk import sync_file, sync_folder
+from outlast.store.nouns.rows import moving_statements
 from outlast.store.sqlite.file import SEAL, migrate, refuse_foreign, remember
-from outlast.store.statements import moving_statements
 from outlast.values.private import make_file, make_folder
 
 BUSY_MS = 10_000

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import REFUSED
-from outlast.doors.cli.handoff.views import command_for, say_contract, say_entry, say_findings, say_record
+from outlast.doors.cli.entry import REFUSED
+from outlast.doors.cli.handoff.recover import command_for, say_contract, say_entry, say_findings, say_record
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
     anchor_argument,

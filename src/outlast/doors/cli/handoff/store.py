@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.exits import REFUSED
-from outlast.doors.cli.handoff.views import bound_to, checks_shown, command_for, outcome_of, say_lint
+from outlast.doors.cli.entry import REFUSED
+from outlast.doors.cli.handoff.recover import bound_to, checks_shown, command_for, outcome_of, say_lint
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import anchor_argument, content, revision_of, strictly
 from outlast.doors.cli.render import facts, say
