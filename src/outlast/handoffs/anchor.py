@@ -64,6 +64,7 @@ class FoundHandoff(NamedTuple):
     newest_id: str
     superseded_by: str
     seq: int  # of its entry
+    own: tuple[AnchorEntry, ...]  # of what happened since, what is about this revision: until the next one was stored
 
     @property
     def arrived(self) -> bool:
@@ -71,13 +72,8 @@ class FoundHandoff(NamedTuple):
         return self.seq <= self.anchor.arrived
 
     @property
-    def own(self) -> tuple[AnchorEntry, ...]:
-        """What happened since and is about this revision: until the next one was stored."""
-        return tuple(takewhile(lambda one: not isinstance(one.said, Handoff), self.since))
-
-    @property
     def since_here(self) -> tuple[AnchorEntry, ...]:
-        """The same, as far as it was written here."""
+        """What is its own, as far as it was written here."""
         return tuple(one for one in self.own if one.seq > self.anchor.arrived)
 
 
@@ -108,7 +104,8 @@ def find(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> FoundHandoff
         since, broken = _since(anchor, rows[1:])
     newest = revision if revision.revision == anchor.revision else look.handoff_at(anchor.key, anchor.revision)
     newest_id, superseded = newest.id if newest else "", _superseded(look, anchor, revision)
-    return FoundHandoff(anchor, lease, handoff, broken, since, newest_id, superseded, revision.seq)
+    own = tuple(takewhile(lambda one: not isinstance(one.said, Handoff), since))
+    return FoundHandoff(anchor, lease, handoff, broken, since, newest_id, superseded, revision.seq, own)
 
 
 def _before(anchor: AnchorRow, seq: int, rows: list[Row]) -> tuple[bytes, list[Row]]:

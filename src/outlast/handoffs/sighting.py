@@ -75,9 +75,9 @@ def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tu
 
 
 def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
-    if not bound.commit or git.top_of(root) is None:
-        return "none"
-    return git.relation(root, bound.commit, state.commit) if state else "unknown"
+    if bound.commit and state:
+        return git.relation(root, bound.commit, state.commit)
+    return "none" if not bound.commit or git.top_of(root) is None else "unknown"
 
 
 def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *, in_git: bool) -> dict[str, Bound]:

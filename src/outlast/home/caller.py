@@ -119,19 +119,19 @@ class Caller(msgspec.Struct, eq=False):
         """Whether somebody else acts here than who opened the home."""
         return self.claimer is _NOBODY
 
-    def scope_named(self, scope: str | None) -> str:
-        """The scope that is named, else his own. Raises NameInvalid."""
+    def scope_named(self, scope: str | None, tenant: str | None = None) -> str:
+        """The scope that is named, else his own. A tenant is only ever the one that the home was opened for.
+
+        Raises NameInvalid, TenantNotFound.
+        """
+        if tenant not in (None, self.home.tenant):
+            own = f"the home was opened for {self.home.tenant!r}"
+            raise TenantNotFound(str(tenant), f"{own}; open Outlast(tenant={tenant!r})")
         return self.scope if scope is None else check_name("scope", scope)
 
     def actor_named(self, actor: str | None) -> str:
         """The actor that is named, else himself. Raises NameInvalid."""
         return self.actor if actor is None else check_name("actor", actor)
-
-    def refuse_other_tenant(self, tenant: str | None) -> None:
-        """A tenant may be named, and is only ever the one that the home was opened for. Raises TenantNotFound."""
-        if tenant not in (None, self.home.tenant):
-            own = f"the home was opened for {self.home.tenant!r}"
-            raise TenantNotFound(str(tenant), f"{own}; open Outlast(tenant={tenant!r})")
 
     def with_tokens(self, tokens: Collection[str]) -> Caller:
         """The same, who may use these claims only."""

@@ -188,9 +188,12 @@ def operation(
 ) -> Callable[[R], R]:
     """Declare a request as an operation: its name, `METHOD /path`, and a line that says what it does.
 
-    `in_query`: fields that stand in the query although there is a body.
+    `in_query`: fields that stand in the query although there is a body. Unless something else is said, who only looks
+    needs the role `read` and who changes something `write`, and items that come in no pages are a list.
     """
     method, _, path = place.partition(" ")
+    more.setdefault("role", "read" if method == "GET" else "write")
+    more.setdefault("listed", "items" in more and "pages" not in more)
     if answer is not None:
         more["answer"] = answer if isinstance(answer, Answer) else Answer(answer, answer)
 

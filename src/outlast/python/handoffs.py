@@ -61,7 +61,7 @@ class Handoffs:
     """Store a contract for whoever continues; recover it with a verdict; claim it; settle it."""
 
     def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+        self._executor, self._caller = executor, executor.caller
 
     def store(
         self,
@@ -110,8 +110,8 @@ class Handoffs:
         """
         fields = {name: value for name, value in locals().items() if name in CONTRACT_FIELDS}
         how = Storing(
-            scope=self._scope(scope, tenant_id),
-            actor=self._actor(actor),
+            scope=self._caller.scope_named(scope, tenant_id),
+            actor=self._caller.actor_named(actor),
             strict=strict,
             baseline=baseline,
             redact=redact,
@@ -158,7 +158,7 @@ class Handoffs:
         """
         asked = self._asked(anchor, handoff_id, file_path, repo_root, symbol, tenant_id, scope, revision, branch)
         how = Recovering(
-            actor=self._actor(actor),
+            actor=self._caller.actor_named(actor),
             run_checks=run_checks,
             claim=claim,
             include_finished=include_finished,
@@ -189,7 +189,7 @@ class Handoffs:
         Raises ForeignCommands for those of somebody else, unless `agree` is their digest.
         """
         how = Recovering(
-            actor=self._actor(actor),
+            actor=self._caller.actor_named(actor),
             run_checks=True,
             include_finished=True,
             claim_id=_claim(claim_id),
@@ -217,7 +217,7 @@ class Handoffs:
         Finished.
         """
         how = Recovering(
-            actor=self._actor(actor),
+            actor=self._caller.actor_named(actor),
             take=take,
             accept=_words("accept", accept),
             why=why,
@@ -229,7 +229,9 @@ class Handoffs:
         self, anchor: str, *, claim_id: str | None = None, scope: str | None = None, actor: str | None = None
     ) -> HandoffClaim:
         """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
-        return renew(self._executor, self._asked(anchor, scope=scope), _claim(claim_id), self._actor(actor))
+        return renew(
+            self._executor, self._asked(anchor, scope=scope), _claim(claim_id), self._caller.actor_named(actor)
+        )
 
     def settle(
         self,
@@ -257,7 +259,7 @@ class Handoffs:
         """
         how = Settling(
             outcome=outcome,
-            actor=self._actor(actor),
+            actor=self._caller.actor_named(actor),
             evidence=_reports(evidence),
             acknowledged=_words("acknowledged", acknowledged),
             missing=_words("missing", missing),
@@ -285,7 +287,7 @@ class Handoffs:
         Whoever is shown it has looked: a `rival` is named until then.
         """
         found = self._get(handoff_id, anchor=anchor, revision=revision, scope=scope)
-        note_looked(self._executor.caller, found, self._executor.caller.actor)
+        note_looked(self._caller, found, self._caller.actor)
         return found
 
     def _get(
@@ -298,8 +300,8 @@ class Handoffs:
     ) -> Handoff:
         _refuse_both(handoff_id, anchor)
         found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
-        if found.scope != self._scope(scope, None):
-            raise HandoffNotFound(f"id {handoff_id!r} in scope {self._scope(scope, None)!r}")
+        if found.scope != self._caller.scope_named(scope):
+            raise HandoffNotFound(f"id {handoff_id!r} in scope {self._caller.scope_named(scope)!r}")
         return found
 
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
@@ -326,7 +328,7 @@ class Handoffs:
         self, branch: str | None, file_path: str | None, symbol: str | None, *, limit: int, before: int
     ) -> list[Near]:
         """The open handoffs of a branch or about a file, and unfinished runs: who has the files says which is meant."""
-        caller = self._executor.caller
+        caller = self._caller
         return list(near(caller, caller.scope, branch, file_path, symbol, limit=limit, before=before))
 
     def output(self, evidence: Evidence) -> bytes:
@@ -335,15 +337,15 @@ class Handoffs:
 
     def _contested(self, judged: int) -> list[Listed]:
         """Of the newest handoffs those that something contests here and now."""
-        return contested_ones(self._executor, self._scope(None, None), judged)
+        return contested_ones(self._executor, self._caller.scope, judged)
 
     def _left_by_runs(self, limit: int, before: str = "") -> tuple[list[RunLeft], int]:
         """What unfinished runs left, a line each, and how many tasks are unfinished."""
-        return left_by_runs(self._executor, self._scope(None, None), limit, before)
+        return left_by_runs(self._executor, self._caller.scope, limit, before)
 
     def _stored(self, standing: Standing | None, limit: int, before: str | None) -> list[Listed]:
         """The newest handoffs that somebody stored and that stand so."""
-        return list_stored(self._executor, self._scope(None, None), _standing(standing), limit, before)
+        return list_stored(self._executor, self._caller.scope, _standing(standing), limit, before)
 
     def list(
         self,
@@ -358,7 +360,9 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        return list_handoffs(self._executor, self._scope(scope, None), _standing(standing), _limit(limit), look, before)
+        return list_handoffs(
+            self._executor, self._caller.scope_named(scope), _standing(standing), _limit(limit), look, before
+        )
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -396,10 +400,10 @@ class Handoffs:
         What was changed here too is merged. `force` puts the handoff's in place of what later commits have changed;
         `leave_conflicts` writes files that do not merge with the conflicts in them. Raises NotApplicable, OtherPlace.
         """
-        handoff, observer = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._executor.caller)
-        root = observer.place(self._executor.caller, handoff, repo_root)
+        handoff, observer = self._get(anchor=anchor, revision=revision, scope=scope), observer_of(self._caller)
+        root = observer.place(self._caller, handoff, repo_root)
         if root is None:
-            raise refused(handoff, observer.elsewhere(self._executor.caller, handoff))
+            raise refused(handoff, observer.elsewhere(self._caller, handoff))
         return rooms.carry.apply(
             self._executor.home, handoff, root, dry_run=dry_run, force=force, leave_conflicts=leave_conflicts
         )
@@ -411,7 +415,7 @@ class Handoffs:
     def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
         """An anchor with its history, evidence, content and patch as one verified file."""
         return rooms.handoff.export_handoff(
-            self._executor.caller, anchor, Path(path), scope=self._scope(scope, None), force=force
+            self._caller, anchor, Path(path), scope=self._caller.scope_named(scope), force=force
         )
 
     def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
@@ -419,13 +423,13 @@ class Handoffs:
 
         Raises ArchiveInvalid, HandoffExists, HandoffClaimed.
         """
-        return rooms.handoff.import_handoff(self._executor.caller, Path(path), scope=scope, claim_id=claim_id)
+        return rooms.handoff.import_handoff(self._caller, Path(path), scope=scope, claim_id=claim_id)
 
     def relative(
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
     ) -> Sequence[str]:
         """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
-        root = root_of(self._executor.caller, repo_root) if paths else Path()
+        root = root_of(self._caller, repo_root) if paths else Path()
         return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
 
     def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:
@@ -452,7 +456,7 @@ class Handoffs:
         _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path, branch=branch)
         _refuse_two(handoff_id=handoff_id, revision=revision)
         return HandoffQuery(
-            self._scope(scope, tenant_id),
+            self._caller.scope_named(scope, tenant_id),
             anchor,
             handoff_id,
             file_path,
@@ -462,15 +466,8 @@ class Handoffs:
             branch,
         )
 
-    def _scope(self, scope: str | None, tenant_id: str | None) -> str:
-        self._executor.caller.refuse_other_tenant(tenant_id)
-        return self._executor.caller.scope_named(scope)
-
-    def _actor(self, actor: str | None) -> str:
-        return self._executor.caller.actor_named(actor)
-
     def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
-        root = observer_of(self._executor.caller).place(self._executor.caller, handoff, repo_root)
+        root = observer_of(self._caller).place(self._caller, handoff, repo_root)
         if root is None:
             why = f"the files of {handoff.anchor!r} are not here"
             raise HandoffInvalid("repo_root", why, "name where they are: repo_root=DIR (--repo DIR)")

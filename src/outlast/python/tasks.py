@@ -252,11 +252,11 @@ class Tasks:
         claim_id: str | None = None,
     ) -> Of:
         caller = self._executor.caller
-        caller.refuse_other_tenant(tenant_id)
+        where = caller.scope_named(scope, tenant_id)
         if isinstance(task_id, str) and len(task_id) > LONGEST:
             raise NameInvalid("task", task_id, f"it has {len(task_id)} characters; the limit is {LONGEST}")
         task = check_name("task", task_id)
-        return Of(caller.scope_named(scope), task, caller.actor_named(actor), repo_root, claim_id)
+        return Of(where, task, caller.actor_named(actor), repo_root, claim_id)
 
 
 # -- on an event loop --------------------------------------------------------------------------------

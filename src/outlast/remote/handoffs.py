@@ -62,11 +62,12 @@ class RemoteHandoffs(Handoffs):
     _executor: Executor
 
     def __init__(self, line: Line, executor: Executor) -> None:
-        self._line, self._executor = line, executor
+        super().__init__(executor)
+        self._line = line
 
     @like(Handoffs.store)
     def store(self, given: Given) -> Handoff:
-        scope = self._scope(given["scope"], given.pop("tenant_id"))
+        scope = self._caller.scope_named(given["scope"], given.pop("tenant_id"))
         contract = contract_of(**{name: given.pop(name) for name in CONTRACT_FIELDS})
         given["claim_id"] = _claim(given["claim_id"])
         _number("expected_revision", given["expected_revision"])
@@ -92,7 +93,7 @@ class RemoteHandoffs(Handoffs):
 
     @like(Handoffs.verify)
     def verify(self, given: Given) -> Recovered:
-        self._scope(given["scope"], given["tenant_id"])
+        self._caller.scope_named(given["scope"], given["tenant_id"])
         wanted = self._wanted(given, checks=True, agree=agreed(given, runs=True))
         return self._recovered("handoff_verify", given, "verify", wanted)
 
@@ -111,7 +112,7 @@ class RemoteHandoffs(Handoffs):
     def _check(self, given: Given, *, claim: bool) -> None:
         """Raises what embedded is raised before anything is looked for."""
         said = {name: given[name] for name in ("take", "accept", "why", "operation_id")}
-        check(self._executor.home, Recovering(actor=self._actor(given["actor"]), claim=claim, **said))
+        check(self._executor.home, Recovering(actor=self._caller.actor_named(given["actor"]), claim=claim, **said))
 
     @like(Handoffs.claim)
     def claim(self, given: Given) -> HandoffClaim:
@@ -136,7 +137,7 @@ class RemoteHandoffs(Handoffs):
         return settled
 
     def _looking(self, when: When, given: Given, wanted: ObserveQuery) -> ObservedCall:
-        return ObservedCall(self._line, self._executor, when, self._actor(given.get("actor")), wanted)
+        return ObservedCall(self._line, self._executor, when, self._caller.actor_named(given.get("actor")), wanted)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ class RemoteHandoffs(Handoffs):
 
         Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
         """
-        root = observer_of(self._executor.caller).root(self._executor.caller, given["repo_root"])
+        root = observer_of(self._caller).root(self._caller, given["repo_root"])
         if given["file_path"] is not None:
             return self._of_file(given, root, relative_to(root, given["file_path"], "file_path"))
         if given["symbol"] is not None:

@@ -227,20 +227,14 @@ class FolderBlobs:
             raise translated(error, str(self.folder)) from error
 
     def _opened(self, name: str) -> BinaryIO:
-        for look in (self._in_place, self._in_ledger, self._in_trash, self._in_place):  # it may be back meanwhile
-            if (found := look(name)) is not None:
-                return found
+        path = self.path(name)
+        if (found := _plain(path)) is not None:
+            return found
+        if (content := self._inside(name)) is not None:
+            return BytesIO(content)
+        if (found := _plain(self.folder / "trash" / name) or _plain(path)) is not None:  # it may be back meanwhile
+            return found
         raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
-
-    def _in_place(self, name: str) -> BinaryIO | None:
-        return _plain(self.path(name))
-
-    def _in_trash(self, name: str) -> BinaryIO | None:
-        return _plain(self.folder / "trash" / name)
-
-    def _in_ledger(self, name: str) -> BinaryIO | None:
-        content = self._inside(name)
-        return BytesIO(content) if content is not None else None
 
 
 def _plain(path: Path) -> BinaryIO | None:

@@ -151,20 +151,17 @@ EMPTY = {"str": "", "int": 0, "bytes": b"\0" * 32, "float": 0.0}
 
 
 def made(kind: type[R], row: Iterable[Any]) -> R:
-    """The row; a damaged one with empty values in place of those that cannot be read."""
+    """The row; a damaged one with empty values in place of those that cannot be read.
+
+    Hardly ever anything is wrong with one, and that is seen in few steps. If not, each value is tried.
+    """
     values = tuple(row)
-    if _is_whole(kind, values):
+    texts, tests = _tests_by_types(kind, tuple(map(type, values)))
+    is_readable = texts is not None and UNREADABLE not in "".join([values[number] for number in texts])
+    if is_readable and all([test(values[number]) for number, test in tests]):
         return kind(*values)
     wrong = [number for number, test in _tests(kind) if not test(values[number])]
     return kind(*values) if not wrong else _damaged(kind, values, wrong)
-
-
-def _is_whole(kind: type, values: tuple[Any, ...]) -> bool:
-    """Whether nothing is wrong with a row, in few steps, since hardly ever anything is. If not, each value is tried."""
-    texts, tests = _tests_by_types(kind, tuple(map(type, values)))
-    if texts is None or UNREADABLE in "".join([values[number] for number in texts]):
-        return False
-    return all([test(values[number]) for number, test in tests])
 
 
 def _damaged(kind: type[R], values: tuple[Any, ...], wrong: list[int]) -> R:
