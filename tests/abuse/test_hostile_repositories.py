@@ -22,7 +22,7 @@ from pathlib import Path
 from outlast import Outlast
 from outlast.errors import OutlastError
 from outlast.files import ask_git, git
-from outlast.doors.hooks.events import HookEvent
+from outlast.doors.hooks.spool import HookEvent
 from outlast.doors.hooks.leave import look
 from outlast.python.work_tree import work_tree_of
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast import Outcome, Outlast, Run, current, flow, step
-from outlast.care.gc import artifacts as old_versions
-from outlast.care.gc.artifacts import Version, VersionRule, choose_versions
+from outlast.care.gc import blobs as old_versions
+from outlast.care.gc.blobs import Version, VersionRule, choose_versions
 from outlast.care.gc.gc import Swept
 from outlast.errors import ArtifactRemoved
 

@@ -12,8 +12,8 @@ from outlast import Outlast
 from outlast.doors.hooks import leave as leaving
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks import start as starting
-from outlast.doors.hooks.events import Client, HookEvent, Kind, parse
 from outlast.doors.hooks.leave import LeftRevision
+from outlast.doors.hooks.spool import Client, HookEvent, Kind, parse
 from outlast.handoffs.handoff import Handoff
 from outlast.python.work_tree import WorkTree, make_home, work_tree_of
 

@@ -9,8 +9,8 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, command, fixture, git
 
-from outlast.doors.hooks.events import KINDS, Client
 from outlast.doors.hooks.install import command_for, file_of, install, installed, uninstall
+from outlast.doors.hooks.spool import KINDS, Client
 from outlast.errors import SettingsInvalid
 
 OTHERS = {

@@ -7,7 +7,7 @@ import pytest
 from tests.doors.hook_work import EVENTS, TRANSCRIPTS, VERSIONS, fixture
 
 from outlast.doors.hooks import transcript as plans
-from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind, NotAnEvent, answer, pack, parse, unpack
+from outlast.doors.hooks.spool import KINDS, NAMES, Client, Kind, NotAnEvent, answer, pack, parse, unpack
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep, told_in
 
 PLAN = (

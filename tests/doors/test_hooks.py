@@ -18,8 +18,8 @@ from outlast import __version__
 from outlast.doors.cli import hook as hook_setup
 from outlast.doors.hooks import leave as leaving
 from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.events import Client
 from outlast.doors.hooks.fire import Called, called
+from outlast.doors.hooks.spool import Client
 from outlast.errors import HandoffNotFound
 from outlast.operations.reading import tokens_of
 from outlast.python.work_tree import work_tree_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from outlast import Outlast
-from outlast.doors.hooks.events import HookEvent
 from outlast.doors.hooks.leave import SessionWork, fields_of
+from outlast.doors.hooks.spool import HookEvent
 from outlast.doors.hooks.transcript import TranscriptFacts
 from outlast.errors import ForeignCommands, HandoffInvalid, TrustInvalid
 from outlast.handoffs import foreign

@@ -221,7 +221,8 @@ def _usable(top: str) -> Usable:
     program = _program() or ""
     files = (program, f"{found.common}/config", f"{found.own}/config.worktree", *_users_settings(_prefix(program)))
     marks = still_true.marks_of(files)
-    mark = (program, found, *_surroundings(), *_owners(found), *marks)
+    read = [(name, value) for name, value in os.environb.items() if name[:4] == b"GIT_" or name in _READ]
+    mark = (program, found, *read, *_owners(found), *marks)
     known = _settings.get(mark)
     if known is None:
         here = {"GIT_DIR": found.own, "GIT_COMMON_DIR": found.common, "GIT_WORK_TREE": top}
@@ -246,11 +247,6 @@ def _owners(found: Repository) -> list[tuple[int, ...]]:
     except OSError as error:
         raise Unusable(str(error)) from error
     return [(each.st_uid, each.st_dev, each.st_ino) for each in seen]
-
-
-def _surroundings() -> list[tuple[bytes, bytes]]:
-    """What of the environment git reads."""
-    return [(name, value) for name, value in os.environb.items() if name[:4] == b"GIT_" or name in _READ]
 
 
 def _users_settings(prefix: str) -> tuple[str, ...]:

@@ -71,11 +71,6 @@ class FoundHandoff(NamedTuple):
         """Whether it came by import: what it says was seen and run is then what somebody elsewhere says."""
         return self.seq <= self.anchor.arrived
 
-    @property
-    def since_here(self) -> tuple[AnchorEntry, ...]:
-        """What is its own, as far as it was written here."""
-        return tuple(one for one in self.own if one.seq > self.anchor.arrived)
-
 
 def told(name: str, facts: Any, *, at: int, epoch: int, blobs: Iterable[str] = ()) -> JournalEntry:
     """An entry for an anchor's journal. `facts` is a dict or a revision, or JSON that is kept byte for byte."""
@@ -186,8 +181,8 @@ def _witnessed(home: Home, found: FoundHandoff) -> Handoff:
 
 def accepted_since(found: FoundHandoff) -> tuple[str, ...]:
     """The fingerprints of the reasons that were accepted since, by somebody here."""
-    accepted = [one.said.reasons for one in found.since_here if isinstance(one.said, Accepted)]
-    return tuple(reason.fingerprint for reasons in accepted for reason in reasons)
+    here = [one.said for one in found.own if one.seq > found.anchor.arrived]
+    return tuple(reason.fingerprint for said in here if isinstance(said, Accepted) for reason in said.reasons)
 
 
 def _work(found: FoundHandoff) -> tuple[ClaimWork, ...]:

@@ -44,17 +44,13 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
 
 
+@one_look()
 def observe(handoff: Handoff, root: Path) -> Observed:
     """What the bound files, the repository and the files of musts to keep are now. Nothing is kept or written.
 
     A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
     """
-    with one_look():
-        return _observe(handoff, real(root))
-
-
-def _observe(handoff: Handoff, root: Path) -> Observed:
-    bound = handoff.binding or Binding(root="", host="")
+    root, bound = real(root), handoff.binding or Binding(root="", host="")
     if handoff.binding is not None:  # else there is nothing to compare it with
         git.look_ahead(root)
     files = {path: _seen_now(root, path_of(path)) for path in bound.files}

@@ -145,27 +145,20 @@ class NotPlain(OSError):
 
 def open_plain(path: str | os.PathLike[str]) -> BufferedReader:
     """A plain file for reading, at once. Raises NotPlain for anything else, and OSError as `open` does."""
-    handle = plain_handle(path)
-    try:
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def plain_handle(path: str | os.PathLike[str]) -> int:
-    """The same as a number."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV) and (kind := kind_of(path)):
             raise _not_plain(kind, path) from error
         raise
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise _not_plain(_KINDS.get(stat.S_IFMT(mode), "no file"), path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
         os.close(handle)
-        raise _not_plain(_KINDS.get(stat.S_IFMT(mode), "no file"), path)
-    return handle
+        raise
 
 
 def read_plain(path: str | os.PathLike[str], most: int = -1) -> bytes:

@@ -2,7 +2,7 @@
 
 An unfinished run, its family and what they need are never touched, nor is any handoff, nor the newest version of an
 artifact. What is chosen is decided by the pure rules of `care/gc/runs.py`; how runs go is `runs.py`, how old
-versions of artifacts go is `artifacts.py`, how blobs and files go is `blobs.py`.
+versions of artifacts, blobs and files go is `blobs.py`.
 
 One at a time: what removes blobs of a tenant, and what must find all of them.
 """
@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.care.gc import artifacts as old_versions
 from outlast.care.gc import blobs
+from outlast.care.gc import blobs as old_versions
 from outlast.care.gc import runs as removal
-from outlast.care.gc.artifacts import SweptVersion, VersionChoice, VersionRule
-from outlast.care.gc.blobs import Mentions
+from outlast.care.gc.blobs import Mentions, SweptVersion, VersionChoice, VersionRule
 from outlast.care.gc.runs import REASONS, Choice, Family, Progress, SweepRule, choose
 from outlast.clock import moment
 from outlast.errors import GcRunning, HomeReadOnly, IntegrityBroken, Invalid, StoreFailed

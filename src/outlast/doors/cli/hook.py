@@ -19,7 +19,7 @@ from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import counted, emit, note, say
 from outlast.doors.hooks import install as installing
 from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.events import CLIENTS, Client, HookEvent
+from outlast.doors.hooks.spool import CLIENTS, Client, HookEvent
 from outlast.errors import NotFound, SettingsInvalid
 from outlast.python.work_tree import check_home, make_home, may_have_ledger, url_or, work_tree_of
 from outlast.values.private import read_plain, write_file

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.events import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, parse
 from outlast.doors.hooks.sessions import agent
-from outlast.doors.hooks.spool import note, words_of
+from outlast.doors.hooks.spool import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, note, parse, words_of
 from outlast.python.work_tree import WorkTree, make_folder_of, may_have_ledger, why_unused, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for

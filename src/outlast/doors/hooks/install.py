@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from outlast.doors.hooks.events import KINDS, NAMES, Client, Kind
+from outlast.doors.hooks.spool import KINDS, NAMES, Client, Kind
 from outlast.errors import SettingsInvalid
 
 # From the project; or with `user` from the person's own folder.

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from outlast.clock import moment
 from outlast.doors.hooks import sessions, spool
 from outlast.doors.hooks import transcript as plans
-from outlast.doors.hooks.events import CLIENT_NAMES, HookEvent, NotAnEvent
 from outlast.doors.hooks.sessions import HookSession
-from outlast.doors.hooks.spool import note, words_of
+from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, NotAnEvent, note, words_of
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
 from outlast.errors import HandoffInvalid, OutlastError, RevisionConflict
 from outlast.python.automatic import (

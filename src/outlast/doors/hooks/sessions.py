@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from outlast.doors.hooks.events import CLIENTS, HookEvent
+from outlast.doors.hooks.spool import CLIENTS, HookEvent
 from outlast.values.private import make_folder, read_plain, write_file
 
 FOLDER = ".hooks/sessions"

@@ -11,9 +11,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.events import CLIENT_NAMES, HookEvent
 from outlast.doors.hooks.sessions import HookSession
-from outlast.doors.hooks.spool import note, words_of
+from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, note, words_of
 from outlast.errors import OutlastError
 from outlast.operations.reading import PROMPT_TOKENS, prompt_or_headline, tokens_of
 from outlast.python.automatic import AutomaticHandoffs, automatic_handoffs
