@@ -51,9 +51,7 @@ class RestoredHome(Struct, frozen=True):
     damaged: tuple[tuple[str, str], ...]  # as the backup says: they were so when it was taken
 
 
-def restore_backup(
-    path: Path, home: Path, *, progress: Progress = lambda done, total: None, clock: Clock | None = None
-) -> RestoredHome:
+def restore_backup(path: Path, home: Path, *, progress: Progress = lambda done, total: None) -> RestoredHome:
     """Make a home of a backup, where nothing is yet: all of it, or none.
 
     Ids, epochs, chains and keys are as they were. Raises ArchiveInvalid when a byte of the file is not what was
@@ -66,7 +64,7 @@ def restore_backup(
         _prove_end(archive, path)
         manifest = archive.manifest
         _prove_databases(archive, made)
-        now = (clock or SystemClock()).now()
+        now = SystemClock().now()
         write_restoration(made, Restoration(manifest.id, manifest.home, manifest.made_at, now))
         put_in_place(made, home)
     return RestoredHome(

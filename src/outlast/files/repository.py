@@ -136,7 +136,12 @@ def check(repository: Repository) -> None:
     check_folders(repository)
     for folder in dict.fromkeys((repository.own, repository.common)):
         _check_entries(repository, _entries(folder))
-    _check_alternates(repository, os.path.join(repository.common, "objects"))
+    objects = os.path.join(repository.common, "objects")
+    alternates = os.path.join(objects, "info", "alternates")
+    for line in _text(alternates, _ALTERNATES_BYTES).splitlines():
+        where = followed(os.path.join(objects, line)) if line and line[0] != "#" else objects
+        if not repository.holds(where):
+            raise LeadsOut(alternates, f"leads out, to {where!r}")
 
 
 def check_folders(repository: Repository) -> None:
@@ -312,14 +317,6 @@ def _check_kind(path: str, where: str) -> None:
         kind = os.lstat(where).st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISSOCK(kind)):
             raise LeadsOut(path, "is a pipe or a device", always=True)
-
-
-def _check_alternates(repository: Repository, objects: str) -> None:
-    path = os.path.join(objects, "info", "alternates")
-    for line in _text(path, _ALTERNATES_BYTES).splitlines():
-        where = followed(os.path.join(objects, line)) if line and line[0] != "#" else objects
-        if not repository.holds(where):
-            raise LeadsOut(path, f"leads out, to {where!r}")
 
 
 def followed(path: str) -> str:

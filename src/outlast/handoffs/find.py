@@ -104,8 +104,14 @@ def named_place(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
     """Where the handoff of an id or an anchor is; None when an anchor has none. Raises as `place_of`, NameInvalid."""
     if asked.handoff_id is not None:
         return by_id(look, asked)
-    check_name("anchor", asked.anchor or "")
-    return _by_anchor(look, asked)
+    anchor = look.anchor_of(asked.scope, check_name("anchor", asked.anchor or ""))
+    if anchor is None:
+        return None
+    wanted = anchor.revision if asked.revision is None else asked.revision
+    revision = look.handoff_at(anchor.key, wanted) if 0 < wanted <= anchor.revision else None
+    if revision is None:
+        raise HandoffNotFound(f"revision {asked.revision} of {asked.words}", f"revision {anchor.revision}")
+    return RevisionPlace(anchor, revision)
 
 
 def by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:
@@ -118,18 +124,6 @@ def by_id(look: Reading, asked: HandoffQuery) -> RevisionPlace:
     if anchor is None:
         raise HandoffNotFound(asked.words)
     return RevisionPlace(anchor, rows[0])
-
-
-def _by_anchor(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
-    assert asked.anchor is not None
-    anchor = look.anchor_of(asked.scope, asked.anchor)
-    if anchor is None:
-        return None
-    wanted = anchor.revision if asked.revision is None else asked.revision
-    revision = look.handoff_at(anchor.key, wanted) if 0 < wanted <= anchor.revision else None
-    if revision is None:
-        raise HandoffNotFound(f"revision {asked.revision} of {asked.words}", f"revision {anchor.revision}")
-    return RevisionPlace(anchor, revision)
 
 
 def not_found(home: Home, asked: HandoffQuery) -> HandoffNotFound:

@@ -92,12 +92,8 @@ def _stranger(caller: Caller, found: FoundHandoff) -> Stranger | None:
     wrote = caller.home.store.read(lambda look: written(look, found)) if found.handoff.source == "hook" else found
     if wrote is None:
         return Stranger("who wrote them cannot be told: a revision before this one cannot be read")
-    return _stored_by(caller, wrote)
-
-
-def _stored_by(caller: Caller, found: FoundHandoff) -> Stranger | None:
-    stored, served = found.handoff, bool(caller.key_id) and caller.looks
-    if found.arrived:
+    stored, served = wrote.handoff, bool(caller.key_id) and caller.looks
+    if wrote.arrived:
         return Stranger("they were imported from a file")
     if stored.key_id and (served or stored.actor != caller.actor):  # on a server no key's actor is at home
         return Stranger(f"they were stored by {stored.actor!r}, over HTTP by key {stored.key_id}", stored.actor)

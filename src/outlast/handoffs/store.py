@@ -429,7 +429,7 @@ def unread_by(caller: Caller, tx: Writing, before: FoundHandoff | None, new: Han
     knows = how.expected_revision == was.revision or new.supersedes == was.id
     if knows or was.source or _has_read(caller, tx, before, new):
         return _carried(tx, was, new)
-    differs = _differing(was, new)
+    differs = tuple(each.field for each in field_diffs(was, new) if each.field not in ("score", "supersedes"))
     return Unread(was.id, was.revision, was.actor, was.host, differs) if differs else _carried(tx, was, new)
 
 
@@ -449,10 +449,6 @@ def _has_read(caller: Caller, look: Reading, before: FoundHandoff, new: Handoff)
         return True  # he claimed, checked or settled it
     marks = {_read_by(before.handoff.id, name, worker) for name in names for worker in ("", new.worker)}
     return any(look.operation(mark) is not None for mark in marks)
-
-
-def _differing(was: Handoff, new: Handoff) -> tuple[str, ...]:
-    return tuple(each.field for each in field_diffs(was, new) if each.field not in ("score", "supersedes"))
 
 
 # -- stored by a run ---------------------------------------------------------------------------------

@@ -76,15 +76,13 @@ class FoundHome(NamedTuple):
         return without_password(self.database) if self.database else str(self.path)
 
 
-def find_home(
-    given: str | Path | None = None, *, must_exist: bool = False, tell: Callable[[str], None] | None = None
-) -> Path:
+def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> Path:
     """The home: the one given, else OUTLAST_HOME, else that of the repository or folder that we are in (`near`).
 
-    One that nobody named and that is not known yet is adopted, and `tell` is told so.
+    One that nobody named and that is not known yet is adopted.
     Raises HomeNotOurs for one that nobody named and that is not ours, HomeNotFound.
     """
-    found = look_up(given, tell=tell)
+    found = look_up(given)
     home = found.path
     if found.database:
         raise Invalid(detail=IN_DATABASE)

@@ -78,12 +78,8 @@ class SeveralFlows(FlowNotFound):
 
 def folders_of(home: str | None, tell: Tell = None) -> list[Path]:
     """Where flows are looked for: here, then in the project."""
-    project = None if url_of(home) else _project_of(home, tell)
+    project = None if url_of(home) else project_of(look_up(home, tell=tell).path)
     return [here(), *([project] if project else [])]
-
-
-def _project_of(home: str | None, tell: Tell) -> Path | None:
-    return project_of(look_up(home, tell=tell).path)
 
 
 def flows_in(place: str, *folders: Path) -> dict[str, Flow[..., Any]]:

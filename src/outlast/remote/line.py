@@ -218,7 +218,7 @@ class Line:
                 trouble: OutlastError | None = refused.error
                 why = f"it answered {refused.status}"
             except _line_errors() as error:
-                self._heard = self._heard or not _nobody_there(error)
+                self._heard = self._heard or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 trouble, why = None, f"{type(error).__name__}: {error}"
             failed(tries)
             time.sleep(self.pause(began, tries, trouble, why))
@@ -355,10 +355,6 @@ def _may_pass(status: int, raw: bytes) -> bool:
 def _timeout(seconds: float, wait: float, connecting: float) -> httpx2.Timeout:
     """How long a try may take; that somebody is there at all shows sooner."""
     return httpx2.Timeout(seconds + wait, connect=min(seconds, connecting))
-
-
-def _nobody_there(error: Exception) -> bool:
-    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def _line_errors() -> tuple[type[Exception], ...]:

@@ -88,7 +88,7 @@ def _read(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None) -> J
     return Journal(readable, flaws, tuple(_named(run.id, readable, flaws)))
 
 
-def in_hand(look: Reading, chain: int, rows: list[Row], after: int = 0, *, of: str = "") -> Iterator[Row]:
+def in_hand(look: Reading, chain: int, rows: list[Row], *, of: str = "") -> Iterator[Row]:
     """Every entry of a journal, as it is read; those that were looked at are put into `rows`.
 
     Once they carry more than a little, long results are left in the store: whoever needs one has it read then.
@@ -96,7 +96,7 @@ def in_hand(look: Reading, chain: int, rows: list[Row], after: int = 0, *, of: s
     later, room = look.later(chain), IN_HAND_BYTES
     if later is not None:
         later.of = of
-    for page in look.entry_pages(chain, after):
+    for page in look.entry_pages(chain, 0):
         yield from page
         room -= sum([len(row.kept) for row in page if type(row.kept) is bytes])
         rows += page if room >= 0 or later is None else [_left(row, later) for row in page]

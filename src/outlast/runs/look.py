@@ -106,13 +106,10 @@ def result_of(home: Home, row: RunRow) -> Any:
     return decode(home.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
 
-def each_run(home: Home, status: str | None = None, page: int = PAGE, before: int = 0) -> Iterator[RunRow]:
+def each_run(home: Home, status: str | None = None) -> Iterator[RunRow]:
     """Every run of a recorded status, or every run, the newest first, read page by page."""
-
-    def look(reading: Reading) -> list[RunRow]:
-        return reading.newest_runs(status, page, before)
-
-    while found := home.store.read(look):
+    before = 0
+    while found := home.store.read(lambda look: look.newest_runs(status, PAGE, before)):  # noqa: B023  read at once
         yield from found
         before = below(found[-1].key)
 

@@ -138,11 +138,7 @@ def _blobs(home: Home, found: FoundRun) -> list[Reason]:
     names = labels(found.rows) if spoilt else {}
     for past, _ in spoilt:
         spoil(past)
-    return [replace(reason, subject=_subject(past.call, names)) for past, reason in spoilt]
-
-
-def _subject(call: Call, names: dict[Call, str]) -> str:
-    return names.get(call, call.path)
+    return [replace(reason, subject=names.get(past.call, past.call.path)) for past, reason in spoilt]
 
 
 def _blob(home: Home, past: Past) -> list[Reason]:

@@ -180,7 +180,7 @@ def _compared(project: Path | None, recorded: Located, asked: Located) -> Answer
         return "same" if is_module_and_file(project, recorded.source, asked.source) else "other"
     if os.path.basename(recorded.source) != os.path.basename(asked.source):
         return "other"
-    return "same" if _has_equal_code(project, recorded, asked) else "other_code"
+    return "same" if is_equal_code(path_of(recorded.source, project), path_of(asked.source, project)) else "other_code"
 
 
 def _by_file(flow: Located) -> bool:
@@ -240,10 +240,6 @@ def stays(project: Path | None, run: Located, now: FlowFacts) -> FlowFacts:
     if _by_file(now) and is_module_and_file(project, run.source, now.source):  # the module is known in more places
         return now._replace(source=run.source, identity=run.identity)
     return now
-
-
-def _has_equal_code(project: Path | None, recorded: Located, asked: Located) -> bool:
-    return is_equal_code(path_of(recorded.source, project), path_of(asked.source, project))
 
 
 def elsewhere(project: Path | None, run: RecordedFlow, asked: Located, answer: Answer) -> FlowElsewhere:

@@ -94,7 +94,7 @@ class NamedLines:
         if not begun and shown.isprintable():
             return self._front + shown
         self._colours = _colours_after(begun, shown)
-        body = "".join(map(self._kept_in_place, _segments(shown)))
+        body = "".join(map(self._kept_in_place, re.split(r"(\r|\x1b\[[12]K)", shown)))
         return self._front + begun + body + (RESET if self._colours else "")
 
     def _kept_in_place(self, segment: str) -> str:
@@ -122,10 +122,6 @@ def _as_text(data: bytes) -> bytes:
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace").encode()
     return data
-
-
-def _segments(shown: str) -> list[str]:
-    return re.split(r"(\r|\x1b\[[12]K)", shown)
 
 
 def _without_overrun(segment: str) -> str:
