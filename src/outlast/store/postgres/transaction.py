@@ -7,9 +7,10 @@ proven again before the commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from psycopg.pq.abc import PGresult
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import LeaseLost, StoreNewer
@@ -41,7 +42,9 @@ from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
 from outlast.store.postgres.plain import PlainRuns
 from outlast.store.postgres.prepared import (
     NUMBER,
+    NUMBERS,
     PIECE,
+    PIECES,
     Prepared,
     as_columns,
     as_number,
@@ -132,6 +135,7 @@ class PostgresTransaction(
         self._marked, self.last_mark = marked, 0
         self._lock, self._locked, self._place = lock, as_number(lock), place
         self._append_entry = Prepared(connection, "outlast_append", sql["append_entry"], _ENTRY)
+        self._append_each = Prepared(connection, "outlast_append_each", sql["append_one_each"], _EACH)
         self._append_entries = Prepared(connection, "outlast_appends", sql["append_entries"], _ENTRIES)
         self._plain = PlainRuns(connection, sql)
         self._about = self._one("about_connection")
@@ -229,6 +233,8 @@ class PostgresTransaction(
         groups = _grouped(appends)
         if len(groups) == 1 and is_plain(groups[0][1]):
             return set() if self.append_alone(groups[0][0], groups[0][1][0]) else {groups[0][0]}
+        if all(is_plain(entries) for _, entries in groups):
+            return self._append_one_each([(hold, entries[0]) for hold, entries in groups])
         ends: list[tuple[Any, ...]] = []
         rows: list[tuple[Any, ...]] = []
         blobs: list[tuple[Any, ...]] = []
@@ -243,8 +249,35 @@ class PostgresTransaction(
             ends.append((place, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before, hold.run_key))
             hold.head, hold.hash = head + len(entries), before
         moved = self._moved_by(ends, rows, blobs)
-        stale = {hold for place, (hold, _) in enumerate(groups) if place not in moved}
-        self.put_back(only=stale)
+        return self._stale(hold for place, (hold, _) in enumerate(groups) if place not in moved)
+
+    def _append_one_each(self, appends: Sequence[tuple[Hold, JournalEntry]]) -> set[Hold]:
+        """The same for one entry of each, which refers to no blob."""
+        holds, entries = zip(*appends, strict=True)
+        before = [(hold, hold.head, hold.hash) for hold in holds]
+        hashes = [link(hash_, entry.header) for (_, _, hash_), entry in zip(before, entries, strict=True)]
+        self.moved += before
+        for hold, hash_ in zip(holds, hashes, strict=True):
+            hold.head, hold.hash = hold.head + 1, hash_
+        answer = self._append_each.run(
+            (
+                self._locked,
+                as_numbers([hold.run_key for hold in holds]),
+                as_numbers([hold.epoch for hold in holds]),
+                as_numbers([head for _, head, _ in before]),
+                as_pieces([hash_ for _, _, hash_ in before]),
+                as_pieces(hashes),
+                as_pieces([entry.header for entry in entries]),
+                as_pieces([entry.payload for entry in entries]),
+            )
+        )
+        moved = _places_in(answer, len(holds))
+        return self._stale(hold for place, hold in enumerate(holds) if place not in moved)
+
+    def _stale(self, holds: Iterable[Hold]) -> set[Hold]:
+        """These, of which nothing was written: their heads are as they were."""
+        if stale := set(holds):
+            self.put_back(only=stale)
         return stale
 
     def _moved_by(self, ends: _Table, rows: _Table, blobs: _Table) -> Collection[int]:
@@ -253,9 +286,7 @@ class PostgresTransaction(
             given = [self._lock, *_columns(ends, 8), *_columns(rows, 5), *_columns(blobs, 3)]
             return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
         answer = self._append_entries.run((self._locked, *as_columns(ends, _ENDS), *as_columns(rows, _ROWS)))
-        if answer.ntuples == len(ends):
-            return range(len(ends))
-        return set(numbers_in(answer))
+        return _places_in(answer, len(ends))
 
     def append_alone(self, hold: Hold, entry: JournalEntry) -> bool:
         """Chain one entry that refers to no blob; False, and nothing is done, for one that is stale."""
@@ -335,10 +366,16 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     return list(groups.items())
 
 
+def _places_in(answer: PGresult, given: int) -> Collection[int]:
+    """The places that were answered, of so many."""
+    return range(given) if answer.ntuples == given else set(numbers_in(answer))
+
+
 _Table = Sequence[tuple[Any, ...]]
 _ENDS = (as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces, as_numbers)
 _ROWS = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
 _ENTRY = (NUMBER, PIECE, NUMBER, NUMBER, NUMBER, PIECE, NUMBER, NUMBER, PIECE, PIECE)
+_EACH = (NUMBER, NUMBERS, NUMBERS, NUMBERS, PIECES, PIECES, PIECES, PIECES)
 _ENTRIES = (NUMBER, *kinds_of((*_ENDS, *_ROWS)))
 
 

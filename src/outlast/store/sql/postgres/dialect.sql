@@ -7,44 +7,59 @@
 -- The whole commit of many appends in one statement. The chain of each is moved where its epoch, head and hash are as they
 -- were, and only then its entries go in; the numbers of those that were moved are given. The hash tells apart what epoch and
 -- head do not: a database that was put back to an earlier state gives the same numbers again.
-WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
+WITH given AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(?), ?::bigint[] AS a, ?::bigint[] AS b, ?::bigint[] AS c, ?::bigint[] AS d,
+         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g, ?::bigint[] AS h,
+         ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m),
 ends AS (
-  SELECT given.* FROM locked,
-    unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bigint[], ?::bytea[], ?::bigint[])
-    AS given (number, lease, epoch, head, before, upto, hash, chain)),
+  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g, h) AS one (number, lease, epoch, head, before, upto, hash, chain)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
   WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
   RETURNING ends.number, ends.chain),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT moved.chain, given.seq, given.header, given.hash, given.payload
-  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
-    AS given (number, seq, header, hash, payload) JOIN moved USING (number))
+  SELECT moved.chain, one.seq, one.header, one.hash, one.payload
+  FROM given, unnest(i, j, k, l, m) AS one (number, seq, header, hash, payload) JOIN moved USING (number))
 SELECT number FROM moved
 
 -- name: append_entries_with_blobs
 -- The same where entries refer to blobs.
-WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(?)),
+WITH given AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(?), ?::bigint[] AS a, ?::bigint[] AS b, ?::bigint[] AS c, ?::bigint[] AS d,
+         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g, ?::bigint[] AS h,
+         ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m,
+         ?::bigint[] AS n, ?::text[] AS o, ?::bigint[] AS p),
 ends AS (
-  SELECT given.* FROM locked,
-    unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bigint[], ?::bytea[], ?::bigint[])
-    AS given (number, lease, epoch, head, before, upto, hash, chain)),
+  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g, h) AS one (number, lease, epoch, head, before, upto, hash, chain)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
   WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
   RETURNING ends.number, ends.chain),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT moved.chain, given.seq, given.header, given.hash, given.payload
-  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
-    AS given (number, seq, header, hash, payload) JOIN moved USING (number)),
+  SELECT moved.chain, one.seq, one.header, one.hash, one.payload
+  FROM given, unnest(i, j, k, l, m) AS one (number, seq, header, hash, payload) JOIN moved USING (number)),
 referred AS (
   INSERT INTO blob_refs (digest, chain, seq)
-  SELECT given.digest, moved.chain, given.seq
-  FROM unnest(?::bigint[], ?::text[], ?::bigint[]) AS given (number, digest, seq)
-  JOIN moved USING (number) ON CONFLICT DO NOTHING)
+  SELECT one.digest, moved.chain, one.seq
+  FROM given, unnest(n, o, p) AS one (number, digest, seq) JOIN moved USING (number) ON CONFLICT DO NOTHING)
 SELECT number FROM moved
+
+-- name: append_one_each
+-- The same for one entry without blobs of each chain, which most are. Nothing is read twice.
+WITH given AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(?), ?::bigint[] AS chain, ?::bigint[] AS epoch, ?::bigint[] AS head,
+         ?::bytea[] AS before, ?::bytea[] AS hash, ?::bytea[] AS header, ?::bytea[] AS payload),
+moved AS (
+  UPDATE chains SET head = one.head + 1, hash = one.hash FROM given,
+    unnest(given.chain, given.epoch, given.head, given.before, given.hash, given.header, given.payload) WITH ORDINALITY
+    AS one (chain, epoch, head, before, hash, header, payload, number)
+  WHERE chains.key = one.chain AND chains.epoch = one.epoch AND chains.head = one.head AND chains.hash = one.before
+  RETURNING one.*),
+added AS (
+  INSERT INTO journal (chain, seq, header, hash, payload) SELECT chain, head + 1, header, hash, payload FROM moved)
+SELECT number - 1 FROM moved
 
 -- name: append_entry
 -- The same for one entry without blobs: no list is made or read.
@@ -60,12 +75,13 @@ INSERT INTO journal (chain, seq, header, hash, payload) SELECT ?, ?, ?, moved.ha
 -- name: start_facts
 -- The next key of a chain, and what keeps each from being added as it is: 1, that something is known of its task; 2, that its
 -- process has given no sign of life lately.
+WITH all_given AS MATERIALIZED (
+  SELECT ?::text[] AS a, ?::text[] AS b, ?::text[] AS c, ?::bigint[] AS d, ?::bigint[] AS e)
 SELECT CASE WHEN unfinished.key IS NOT NULL OR finished.key IS NOT NULL OR removed.key IS NOT NULL OR left_over.run IS NOT NULL
        THEN 1 WHEN alive.number IS NULL THEN 2 ELSE 0 END::bigint,
        (SELECT 1 + coalesce(max(key), 0)
         FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used)
-FROM unnest(?::text[], ?::text[], ?::text[], ?::bigint[], ?::bigint[]) WITH ORDINALITY
-  AS given (scope, task, holder, since, upto, place)
+FROM all_given, unnest(a, b, c, d, e) WITH ORDINALITY AS given (scope, task, holder, since, upto, place)
 LEFT JOIN LATERAL (
   SELECT key FROM runs WHERE scope = given.scope AND task = given.task
     AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved') LIMIT 1) AS unfinished ON true
