@@ -12,6 +12,7 @@ import pytest
 
 from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli
+from outlast.home.settings import Settings
 from outlast.ledger.journal import Row
 from outlast.store.nouns.runs import AHEAD, ENTRIES
 from outlast.store.sqlite.transaction import StoreReader
@@ -57,8 +58,8 @@ def command(*words: str) -> Callable[[Path, str], None]:
 
 
 def resume(home: Path, run_id: str) -> None:
-    """To where it failed before, once more: every result is given again, one after the other."""
-    with Outlast(home) as outlast:
+    """To where it failed before, once more: every result is given again, one after the other. No mirror is kept."""
+    with Outlast(home, settings=Settings(mirror_seconds=0)) as outlast:
         outcome = outlast.resume(run_id)
         assert (outcome.status, outcome.replayed_steps) == ("failed", outlast.get(run_id).inputs["steps"])
 

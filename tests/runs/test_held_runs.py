@@ -66,10 +66,10 @@ def in_background(work: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]
     return thread, found
 
 
-def listening(outlast: Outlast) -> threading.Event:
-    """Set once somebody is told that he waits."""
-    waits = threading.Event()
-    outlast.listen(None, lambda line: waits.set() if "waiting for it" in line else None)
+def listening(outlast: Outlast | AsyncOutlast) -> threading.Semaphore:
+    """Can be taken as often as somebody was told that he waits."""
+    waits = threading.Semaphore(0)
+    outlast.listen(None, lambda line: waits.release() if "waiting for it" in line else None)
     return waits
 
 
@@ -101,7 +101,7 @@ def test_a_call_may_wait_for_it(place: Place, seconds: Any) -> None:
         waits = listening(other)
         with held(place.outlast) as run_id:
             thread, found = in_background(lambda: other.with_options(wait=seconds).run(gated))
-            assert waits.wait(30)
+            assert waits.acquire(timeout=30)
         thread.join()
     assert (found[0].run_id, found[0].result) == (run_id, ("through", 1))
     assert place.count("gate") == 1
@@ -111,7 +111,7 @@ def test_threads_of_one_process_wait_for_each_other(place: Place) -> None:
     waits = listening(place.outlast)
     with held(place.outlast) as run_id:
         thread, found = in_background(lambda: place.outlast.with_options(wait=True).run(gated))
-        assert waits.wait(30)
+        assert waits.acquire(timeout=30)
     thread.join()
     assert found[0].run_id == run_id
 
@@ -121,12 +121,15 @@ def test_who_waited_long_enough_is_told_who_holds_it(place: Place) -> None:
         place.outlast.with_options(wait=0).run(gated)
 
 
-def test_a_start_may_wait_too(place: Place) -> None:
+def test_a_start_may_wait_too_and_is_told_so_once(place: Place) -> None:
     with Outlast(place.home, clock=place.clock) as other:
+        waits = listening(other)
         with held(place.outlast) as run_id:
             second = other.with_options(wait=True).start(gated)
             assert second.run_id == run_id
+            assert waits.acquire(timeout=30)
         assert second.outcome(30).result == ("through", 1)
+        assert not waits.acquire(blocking=False)
 
 
 def test_on_an_event_loop_it_is_waited_for_without_blocking(place: Place) -> None:
@@ -134,9 +137,10 @@ def test_on_an_event_loop_it_is_waited_for_without_blocking(place: Place) -> Non
         async with AsyncOutlast(place.home, clock=place.clock) as other:
             with pytest.raises(RunHeld):
                 await other.run(gated)
-            waiting = other.with_options(wait=True)
+            waits, waiting = listening(other), other.with_options(wait=True)
             calls = asyncio.gather(other.wait(run_id), waiting.run(gated), await waiting.start(gated))
-            await asyncio.sleep(0)
+            for _ in ("the run", "the start"):
+                assert await asyncio.to_thread(waits.acquire, timeout=30)
             GO_ON.set()
             return await calls
 
@@ -195,7 +199,7 @@ def test_who_waits_goes_on_with_it_should_the_holder_die(place: Place, how: str)
             "start": lambda: waiting.start(waits_for_a_file, folder).outcome(30),
         }
         thread, found = in_background(calls[how])
-        assert how == "wait" or waits.wait(30)
+        assert how == "wait" or waits.acquire(timeout=30)
         let_go_on(place)
         holder.join()
         assert ended[0].killed
@@ -242,7 +246,7 @@ def test_a_script_may_wait_for_its_like(place: Place) -> None:
                 return run.id
 
         later, found = in_background(second)
-        assert waits.wait(30)
+        assert waits.acquire(timeout=30)
         leave.set()
         thread.join()
         later.join()

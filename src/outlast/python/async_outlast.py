@@ -212,7 +212,8 @@ class AsyncOutlast:
         try:
             spec, begun = await self.blocking._begin_async(flow, args, kwargs, options)
         except RunHeld as held:
-            self.blocking._awaited(held, flow.spec, options)
+            if options.wait is False:
+                raise
             return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, flow.spec, options)))
         if isinstance(begun, Outcome) and begun.status == "queued":
             return AsyncStarted(begun.run_id, AwaitedRun(self._caller, begun.run_id, spec))

@@ -200,7 +200,8 @@ class Outlast(Shared):
 
     def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
         """A run that somebody else runs, waited for in a thread of its own. Raises RunHeld."""
-        self._awaited(held, spec, options)
+        if options.wait is False:
+            raise held
         started: Started[Any] = Started(held.run_id)
 
         def work() -> Outcome[Any]:
