@@ -16,6 +16,7 @@ from outlast.errors import LeaseLost, StoreFailed
 from outlast.store.commits import AT_ONCE, CommitQueue, Item
 from outlast.store.contract import Hold, Store, Writing
 
+from ..runs.test_no_threads import no_threads
 from .backends import Backend
 from .support import begin, broken, in_threads, lease_of, new_run, some, start_of, take_over, together
 
@@ -522,6 +523,33 @@ def test_giving_up_waiting_does_not_take_the_entry_back(store: Store) -> None:
     asyncio.run(main())
     assert broken(store, "run1", 2) is None
     assert is_where_it_was_told(store, hold)
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_where_no_thread_can_be_had_what_loops_wait_for_is_committed_without_one(store: Store, is_busy: bool) -> None:
+    hold, (gate, entered) = begin(store, "run1"), (threading.Event(), threading.Event())
+
+    def block(tx: Writing) -> None:
+        entered.set()
+        gate.wait(30)
+
+    async def main() -> None:
+        store.live = 2
+        with no_threads():
+            later = store.finish_soon(store.put(hold, [some(1)]))
+            assert later is not None
+            await asyncio.sleep(0)
+            gate.set()
+            await asyncio.wait_for(later, 30)
+
+    thread = threading.Thread(target=store.write, args=(block,))
+    if is_busy:
+        thread.start()
+        entered.wait(30)
+    asyncio.run(main())
+    if is_busy:
+        thread.join(30)
+    assert broken(store, "run1", 1) is None
 
 
 def test_a_loop_that_is_gone_does_not_stop_the_writer(store: Store, open_store: Callable[[], Store]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from outlast.errors import NoThread
 from outlast.ledger.journal import JournalEntry
 from outlast.store.contract import Hold, PlainEnd, PlainStart, Writing
 from outlast.values.ambient import begin
@@ -121,11 +122,30 @@ class CommitQueue:
     # -- the thread for event loops --------------------------------------------------------------
 
     def _wake_thread(self) -> None:
+        try:
+            self._begin_thread()
+        except NoThread:  # nobody else would ever tell who waits: then it is done here
+            self._told = None
+            self._serve_once()
+        else:
+            self._wake.put(True)
+
+    def _begin_thread(self) -> None:
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="outlast-writer", daemon=True)
                 self._thread = begin(thread, "writing")
-        self._wake.put(True)
+
+    def _serve_once(self) -> None:
+        """Commit what is queued, unless somebody does: he hands over what he leaves."""
+        if self._mutex.acquire(blocking=False):
+            try:
+                while self._queue:
+                    self._drain()
+            finally:
+                self._mutex.release()
+            if self._queue:
+                self._hand_over()
 
     def _serve(self) -> None:
         while self._wake.get():
