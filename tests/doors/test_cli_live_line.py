@@ -163,7 +163,7 @@ def test_how_far_a_map_is_is_a_bar_with_numbers(watched: "Cli", at_terminal: Ope
 def test_an_item_that_fails_has_its_line_and_is_counted(watched: "Cli", at_terminal: Open) -> None:
     screen = at_terminal("run", "live.py:bad")
     assert screen.end() == 1
-    failed = re.compile(r"fetch~3 failed( in \d+ ms)?: ValueError: seven is no good")
+    failed = re.compile(r"fetch~3 failed( in [\d.]+ m?s)?: ValueError: seven is no good")
     assert any(failed.search(line) for line in screen_of(screen.seen))
 
 

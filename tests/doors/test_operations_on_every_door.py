@@ -95,7 +95,9 @@ def test_a_field_that_is_added_to_an_operation_is_on_every_door() -> None:
 
 
 def test_the_options_of_commands_are_those_that_are_made_from_operations() -> None:
-    assert FILE.read_text("utf-8") == as_text(), "write it anew: python -m outlast.operations.options"
+    assert FILE.read_text("utf-8").splitlines() == as_text().splitlines(), (
+        "write it anew: python -m outlast.operations.options"
+    )
 
 
 def every_command(group: CommandGroup) -> Iterator[click.Command]:

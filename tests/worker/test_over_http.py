@@ -45,6 +45,7 @@ def test_limits_are_set_and_seen_by_a_client(client: Outlast) -> None:
 
 
 def test_schedules_over_http_are_of_flows_that_the_server_was_given(client: Outlast) -> None:
+    until(client.workers, "a worker")  # what holds the schedule up is told with it
     made = client.schedules.add("s", doubling, "0 7 * * *", inputs={"number": 3}, timezone="Europe/Paris")
     assert (made.name, made.timezone, client.schedules.list()) == ("s", "Europe/Paris", [made])
     assert client.schedules.pause("s").paused
