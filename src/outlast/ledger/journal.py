@@ -200,20 +200,20 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
 
     A later `first` walks only the end of it: `start` is then the hash of the entry before.
     """
-    before, expected = start, first
+    before, expected, sha256 = start, first, hashlib.sha256
     try:
         for row in rows:
-            seq, header, entry_hash, payload = row.seq, row.header, row.hash, row.kept
-            if seq != expected:
-                return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {seq})")
-            if hashlib.sha256(before + header).digest() != entry_hash:  # `link`, written out
-                return Break(f"entry {run_id}/{seq}", "its header or its place in the chain was changed")
+            header, entry_hash, payload = row.header, row.hash, row.kept
+            if row.seq != expected:
+                return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {row.seq})")
+            if sha256(before + header).digest() != entry_hash:  # `link`, written out
+                return Break(f"entry {run_id}/{expected}", "its header or its place in the chain was changed")
             if payload is not None:
-                if header[-66:-2] != hashlib.sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
-                    return Break(f"entry {run_id}/{seq}", "its payload was changed")
+                if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
+                    return Break(f"entry {run_id}/{expected}", "its payload was changed")
             elif not header.endswith(b',""]'):  # the header names one
-                return Break(f"entry {run_id}/{seq}", "its payload is missing")
-            before, expected = entry_hash, seq + 1
+                return Break(f"entry {run_id}/{expected}", "its payload is missing")
+            before, expected = entry_hash, expected + 1
     except (TypeError, AttributeError):  # a table that is no longer strict: something in it is no blob
         return Break(f"entry {run_id}/{expected}", "it is nothing that a store wrote")
     if (expected - 1, before) != (head, head_hash):
@@ -362,6 +362,17 @@ def facts_in(row: Row) -> dict[str, Any]:
     """The facts that an entry of a chain carries which was checked; none where it has none."""
     facts = decode_payload(row.payload).facts if row.payload else None
     return facts if isinstance(facts, dict) else {}
+
+
+RESULT, _INPUTS = b'{"result":', b',"in":{'  # how a payload begins that has a result and not the place of its code
+
+
+def result_in(payload: bytes) -> bytes:
+    """The result, where a payload has nothing else but the inputs; else what is no JSON.
+
+    Whatever else comes after a result, or has such words in it, leaves a comma behind it or cuts it short.
+    """
+    return payload[len(RESULT) : payload.rfind(_INPUTS)] if payload.startswith(RESULT) else b""
 
 
 def legible(rows: Iterable[Row], flaws: Flaws) -> list[Row]:

@@ -185,6 +185,11 @@ class Ledger(Struct, eq=False):
     damaged: bool = False  # entries of it are not what was stored
     lost: bool = False  # of those, some may have been about any call
 
+    def unfinished(self) -> list[Past]:
+        """The calls that have no outcome which the flow can be given."""
+        odd = [past for past in self.calls.values() if past.header is not None or past.decided or past.open]
+        return [past for past in odd if not past.finished]
+
     def left_over(self, call: Call) -> Past | None:
         """The oldest effect of that name, done or in doubt, that this body has not asked for and may mean.
 
@@ -311,8 +316,12 @@ def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, ledger: Ledger | None = 
     Given the ledger of the entries before these, it learns what these say.
     """
     ledger = ledger or Ledger(damaged=bool(flaws))
-    calls, codes = ledger.calls, ledger.codes
+    calls, codes, plain = ledger.calls, ledger.codes, _PlainHeaders()
     for row in rows:
+        call = plain.call_in(row.header)
+        if call is not None and not flaws and call not in calls:  # nearly every entry of a long run: no more to learn
+            calls[call] = Past(call, "step", row.seq, row.seq, None, row, 1)
+            continue
         seq, header = row.seq, decode_header(row.header)
         if flaws and seq in flaws and not _is_believed(header, flaws[seq].kind):
             _fold_damaged(ledger, header, seq, is_known=flaws[seq].kind == PAYLOAD)
@@ -329,8 +338,9 @@ def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, ledger: Ledger | None = 
         call = call_of(header)
         past = calls.get(call)
         if past is None:
-            if _is_plain(header) and header.code in codes:  # nearly every entry of a long run: nothing else to learn
+            if _is_plain(header) and header.code in codes:
                 calls[call] = Past(call, "step", seq, seq, None, row, header.attempt)
+                plain.learn(row.header, header)
                 continue
             past = calls[call] = Past(call, header.kind, seq, seq, header, row)
             if header.kind == "effect":
@@ -340,6 +350,37 @@ def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, ledger: Ledger | None = 
         else:
             _fold_attempt(ledger, past, header, row)
     return ledger
+
+
+# How the header of a plain receipt goes on after its inputs, of the first call with these and its first attempt. A
+# quote within a text is written `\"`, so that this is part of no text. After it come two moments, no key, and the code.
+_ONCE = b'",0,1,"succeeded",true,"","",'
+_DIGEST = 32  # letters and digits of inputs that have no id, and of code
+_CODE = len(_ONCE) + len('1794979661213807,1794979661213854,"","')  # as moments are for the next 250 years
+
+
+class _PlainHeaders:
+    """Headers of plain receipts that are known by how those before them looked, without decoding them."""
+
+    def __init__(self) -> None:
+        self._begun: dict[bytes, tuple[str, str]] = {}  # how they begin, up to the inputs: scope and step
+        self._codes: set[bytes] = set()
+
+    def learn(self, raw: bytes, header: Header) -> None:
+        """This is one; others of its step and code are known by it."""
+        end = raw.find(_ONCE)
+        if end > 0 and raw[end - _DIGEST : end] == header.inputs.encode():
+            self._begun[raw[: end - _DIGEST]] = header.scope, header.name
+            self._codes.add(header.code.encode())
+
+    def call_in(self, raw: bytes) -> Call | None:
+        """The call of a plain receipt, where that is known."""
+        end = raw.find(_ONCE)
+        begun = self._begun.get(raw[: end - _DIGEST]) if end > 0 else None
+        if begun is None or raw[end + _CODE : end + _CODE + _DIGEST] not in self._codes:
+            return None
+        inputs = raw[end - _DIGEST : end]
+        return made_call((*begun, inputs.decode(), 0)) if inputs.isalnum() else None
 
 
 def _is_plain(header: Header) -> bool:
@@ -525,6 +566,14 @@ class Naming:
         else:
             self._taken.setdefault(path, set()).add(number)
         return number
+
+    def pass_over(self, path: str, calls: int) -> None:
+        """So many new calls of a path have their numbers, and nobody asks which."""
+        if path not in self._taken:
+            self._free[path] = self._free.get(path, 1) + calls
+            return
+        for _ in range(calls):
+            self.take(path)
 
     def number(self, call: Call, item: int, told: Collection[int] = ()) -> int:
         """That of its item; else, or when another call has that or was told of, the next one."""

@@ -62,8 +62,15 @@ def call_async(
     The flow's own code is `depth` frames above the note of it: one that is never awaited is named by its line.
     """
     execution = frame.execution
+    past = None
     if execution.stopping and execution.writer.severed is None:
         made = _end_with_others(execution)
+    elif (
+        execution.replaying
+        and call_id is None
+        and (past := execution.plain_receipt(frame, spec, args, kwargs)) is not None
+    ):
+        made = _again(execution, spec, past)
     else:
         made = drive_async(execution, execution.ask(frame, spec, args, kwargs, call_id))
     return execution.made.add(made, spec.name, depth)
@@ -78,6 +85,14 @@ async def _end_with_others(execution: Execution) -> None:
     execution.gate()
 
 
+async def _again(execution: Execution, spec: StepSpec, past: Past) -> Any:
+    """What a plain receipt gives, when it is its turn."""
+    branches = execution.branches
+    if branches is not None and not branches.give_next(past.seq):
+        await _in_turn(branches, past.seq)
+    return execution.again(spec, past)
+
+
 async def drive_async(execution: Execution, asked: StepCall, *, park: bool = True) -> Any:
     """Do what the call asks for. A wait parks this branch (unless that is left to the caller: then it raises Paused);
     the run waits when all of them do.
@@ -86,7 +101,7 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
     branches = execution.branches
     if isinstance(found, Replay) and found.past.status != "cancelled":
         if branches is not None and not branches.give_next(found.past.seq):
-            await _in_turn(branches, asked, found.past.seq)
+            await _in_turn(branches, found.past.seq, in_map=asked.in_map)
         return execution.recorded(asked, found.past)
     if branches is not None and asked.elsewhere is not None:
         await _let_settle(branches, asked, asked.elsewhere)
@@ -171,8 +186,8 @@ async def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
     return None
 
 
-async def _in_turn(branches: Branches, asked: StepCall, seq: int) -> None:
-    if not branches.is_next(seq) and not asked.in_map:  # a map's results have an order of their own
+async def _in_turn(branches: Branches, seq: int, *, in_map: bool = False) -> None:
+    if not branches.is_next(seq) and not in_map:  # a map's results have an order of their own
         with branches.call():
             await branches.turn(seq)
     branches.given(seq)

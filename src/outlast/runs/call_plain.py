@@ -117,6 +117,10 @@ def call_plain(
     """Make a call from a plain body, blocking until its outcome is durable."""
     execution = frame.execution
     try:
+        if execution.replaying and call_id is None:
+            past = execution.plain_receipt(frame, spec, args, kwargs)
+            if past is not None:
+                return execution.again(spec, past)
         return drive_plain(execution, execution.ask(frame, spec, args, kwargs, call_id))
     except Exception as error:
         raise folded(error)  # noqa: B904

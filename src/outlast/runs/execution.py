@@ -17,7 +17,7 @@ import msgspec
 
 from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
 from outlast.flows.spec import NO_RETRY
-from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header
+from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header, result_in
 from outlast.runs import failure, journal
 from outlast.runs import failure as log
 from outlast.runs.attempt import Attempt, Endings, Frame, Raised, StepCall
@@ -91,6 +91,8 @@ class Execution:
         self.open: dict[Attempt, None] = {}  # attempts under way, in the order of their starts
         self.ticks = 0  # of the process's heartbeat since this execution began
         self.replayed = 0
+        # The body may still come to plain receipts, one after the other, and they are given on the short way.
+        self.replaying = bool(ledger.calls) and not self.on_receipts_only
         self.flow_code = ""  # a digest of the body's code
         self.code_changed: set[str] = set()  # replayed steps whose code is not what it was
         self.ran: set[str] = set()  # names of the steps that ran in this execution
@@ -241,12 +243,13 @@ class Execution:
         if self._place != NOT_REACHED and self.ledger.calls:
             self._leave_behind(call)
         self._place = NOT_REACHED
+        self.replaying = False
 
     def _leave_behind(self, call: Call | None) -> None:
         if self._beside or self.branches is not None or self.on_receipts_only or self.ledger.mark:
             return
-        others = [past for past in self.ledger.calls.values() if past.kind in PLACED and past.call != call]
-        left = [past for past in others if not past.asked and past.first < BEHIND]
+        unasked = [past for past in self.ledger.calls.values() if not past.asked and past.first < BEHIND]
+        left = [past for past in unasked if past.kind in PLACED and past.call != call]
         if left:
             over = [list(past.call) for past in left if past.first < self._place]
             self.writer.note(self.writer.fact("run", "reached", {"after": self._place, "over": over}))
@@ -295,8 +298,8 @@ class Execution:
 
     def turns(self) -> list[int]:
         """The recorded outcomes that a replay gives again, in the order in which the flow was given them."""
-        finished = (past for past in self.ledger.calls.values() if past.kind in CALLS and past.finished)
-        return sorted(past.seq for past in finished if past.status != "cancelled")
+        finished = [past for past in self.ledger.calls.values() if past.kind in CALLS and past.finished]
+        return sorted([past.seq for past in finished if past.header is None or past.header.status != "cancelled"])
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
@@ -326,6 +329,46 @@ class Execution:
             raise StepNameTaken(spec.name, first, second)
 
     # -- replaying -------------------------------------------------------------------------------
+
+    def plain_receipt(
+        self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Past | None:
+        """What `ask` comes to for nearly every call of a long replay: a plain receipt that is next in the journal.
+
+        None of any other call: nothing is noted of that, and `ask` says what it does.
+        """
+        if self.over or self.stopping or self.paused or self.writer.severed is not None:
+            self.gate()
+        if self.made.last is not None:
+            self.made.refuse_dropped()
+        if self._functions.get(spec.name) is not spec.function or frame.scope is None or self._forked is not None:
+            return None
+        place = (frame.scope, spec.name, digest_inputs(spec.signature.bind(args, kwargs), spec.name))
+        counts = self._counts
+        with self.writer.lock:
+            number = counts.get(place, 0)
+            past = self.ledger.calls.get(made_call((*place, number)))
+            if past is None or past.header is not None or past.open or past.decided:  # it is not plain, or not finished
+                return None
+            if not self._place <= past.first < BEHIND:
+                return None
+            counts[place] = number + 1
+            self._place = past.first
+        past.asked = True
+        return past
+
+    def again(self, spec: StepSpec, past: Past) -> Any:
+        """What `recorded` gives for a plain receipt."""
+        raw = past.payload
+        try:
+            result = spec.decode(result_in(raw)) if raw else None
+        except msgspec.DecodeError:  # there is more in it than a result, or that does not fit any more
+            return self.recorded(StepCall(spec, past.call, "", {}, (), {}, Replay(past)), past)
+        self.replayed += 1
+        if not past.is_of(spec.code):
+            self.code_changed.add(spec.name)
+        self.endings.settled()
+        return result
 
     def recorded(self, asked: StepCall, past: Past) -> Any:
         """The outcome that the flow was given before: its result, or the failure, raised again."""
@@ -449,8 +492,7 @@ class Execution:
     def _begun_on_other_reads(self, call: Call) -> Past | None:
         """The same command, begun when the files that it reads were others: what it left is there all the same."""
         if self._unfinished is None:
-            calls = self.ledger.calls.values()
-            self._unfinished = {past.call[:2] for past in calls if past.attempts and not past.finished}
+            self._unfinished = {past.call[:2] for past in self.ledger.unfinished() if past.attempts}
         if call[:2] not in self._unfinished:
             return None
         alike = [past for past in self.ledger.calls.values() if past.call[:2] == call[:2] and past.kind == "step"]

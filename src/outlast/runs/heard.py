@@ -197,13 +197,19 @@ def labels_of(rows: Iterable[Row], wanted: Iterable[Call]) -> dict[Call, str]:
     paths: dict[bytes, str] = {}
     naming, names, item = Naming(), {}, 0
     near, near_path = b"\0", ""  # how the one before began: mostly the next one is of the same step
+    passed = 0  # calls of that step since, whose labels nobody wants
     for row in rows:
         raw = row.header
         end = raw.find(_DONE)
         is_plain = end > 0 and raw.find(b"#", end) < 0
-        if is_plain and raw.startswith(near):
-            written, item, path = raw[len(_STEP) : end], 0, near_path
-        elif is_plain and (begins := _step_and_scope(raw[:end])):
+        if is_plain and raw.startswith(near) and (written := raw[len(_STEP) : end]) not in asked:
+            passed += written not in known
+            known.add(written)
+            continue
+        if passed:
+            naming.pass_over(near_path, passed)
+            passed = 0
+        if is_plain and (begins := _step_and_scope(raw[:end])):
             path = near_path = paths.get(begins) or paths.setdefault(begins, _path(begins))
             near = begins + b',"'
             written, item = raw[len(_STEP) : end], 0

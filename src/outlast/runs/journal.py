@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain as in_turn
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -93,12 +94,17 @@ def in_hand(look: Reading, chain: int, rows: list[Row], *, of: str = "") -> Iter
 
     Once they carry more than a little, long results are left in the store: whoever needs one has it read then.
     """
+    return in_turn.from_iterable(_pages_in_hand(look, chain, rows, of))
+
+
+def _pages_in_hand(look: Reading, chain: int, rows: list[Row], of: str) -> Iterator[list[Row]]:
     later, room = look.later(chain), IN_HAND_BYTES
     if later is not None:
         later.of = of
     for page in look.entry_pages(chain, 0):
-        yield from page
-        room -= sum([len(row.kept) for row in page if type(row.kept) is bytes])
+        yield page
+        if room >= 0:
+            room -= sum([len(row.kept) for row in page if type(row.kept) is bytes])
         rows += page if room >= 0 or later is None else [_left(row, later) for row in page]
 
 

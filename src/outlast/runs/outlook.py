@@ -155,7 +155,7 @@ def plan(
     if seen.answers:
         view = view._replace(verdict=judge(_unanswered(view.verdict.reasons, waits, seen.answers)))
     found, poison = seen.found, executor.home.settings.crashes_before_asking
-    is_any = reused or view.actions or any(not past.finished for past in found.ledger.calls.values())
+    is_any = reused or view.actions or found.ledger.unfinished()
     names = labels(found.rows) if is_any else {}
     refused = seen.refused or refused
     if refused is None and not all(accept.takes(reason.code, reason.subject) for reason in view.standing):
@@ -282,7 +282,7 @@ def _actions(
 
 def _asked_about_files(executor: Executor, found: FoundRun) -> dict[Call, Action]:
     """Steps of a Python flow that left something, and said when they began that a person decides about it."""
-    unfinished = [past for past in found.ledger.calls.values() if past.attempts and not past.finished]
+    unfinished = [past for past in found.ledger.unfinished() if past.attempts]
     known: dict[Call, Action] = {}
     for past in unfinished:
         if why := executor.live.commands.asked_about(executor.home, found.run.id, past):
@@ -302,7 +302,7 @@ def _with_leftovers(
     names_of: LabelsOf,
 ) -> list[Reason]:
     """The reasons, where those about partial work say what is in the files: after a failure as after a crash."""
-    unfinished = [past for past in found.ledger.calls.values() if past.kind == "step" and not past.finished]
+    unfinished = [past for past in found.ledger.unfinished() if past.kind == "step"]
     names = names_of(unfinished)
     partial = {reason.subject: reason for reason in given if reason.code == "partial_work"}
     for past in unfinished:

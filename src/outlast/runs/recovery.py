@@ -15,9 +15,7 @@ from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows.loading import digest_function, is_flow_file, parse, said_by_source
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.model import code_of_step
-from outlast.ledger.journal import (
-    decode_payload,
-)
+from outlast.ledger.journal import RESULT, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import PROBED, Call, Past, labels, spoil
 from outlast.runs.found import FoundRun, broken_reasons
@@ -59,7 +57,7 @@ def reasons(
     `names`: the labels of its calls.
     """
     given = broken_reasons(found) + _blobs(executor.home, found)
-    unfinished = [past for past in found.ledger.calls.values() if not past.finished]
+    unfinished = found.ledger.unfinished()
     given += reasons_of(unfinished, names(unfinished), found.run.id)
     given += changed_code(executor.caller, found) + _changed_body(found, source) + _workspace(executor.home, found.run)
     given += files.reasons_of(executor.caller, found)
@@ -132,7 +130,10 @@ def _blobs(home: Home, found: FoundRun) -> list[Reason]:
     holding = [
         past
         for past in found.ledger.calls.values()
-        if past.entry is not None and type(kept := past.entry.kept) is bytes and kept.find(b'"blob":"') >= 0
+        if past.entry is not None
+        and type(kept := past.entry.kept) is bytes
+        and not kept.startswith(RESULT)  # it is there, or in a blob
+        and kept.find(b'"blob":"') >= 0
     ]
     spoilt = [(past, reason) for past in holding if past.finished for reason in _blob(home, past)]
     names = labels(found.rows) if spoilt else {}

@@ -128,8 +128,10 @@ class _Told(NamedTuple):
 
 
 def _written(caller: Caller, found: FoundRun, order: tuple[int, ...] = ()) -> Iterator[_Told]:
-    rows = [row for row in (*found.written, *found.rows) if row.seq not in found.flaws]  # those speak for nothing
-    if any(row.says(_LEFT) for row in rows):
+    rows = [*found.written, *found.rows]
+    if found.flaws:  # those speak for nothing
+        rows = [row for row in rows if row.seq not in found.flaws]
+    if any([type(row.kept) is bytes and row.kept.find(_LEFT) >= 0 for row in rows]):  # `says`, of every row of a run
         names, place = labels(rows), _Place(caller, found.run)
         vouched = {row.seq for row in found.written}
         for call, writer in _writers(caller.home, rows).items():
