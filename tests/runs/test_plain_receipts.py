@@ -141,7 +141,7 @@ def test_code_that_is_not_what_it_was_is_noted_on_the_short_way_too(
         monkeypatch.setattr(Execution, "again", noting)
         outlast.run(changed, task="one")
         assert (short_ways, found) == (["changing"] * 2, set())  # the first says where its code is
-        changing.spec.__dict__["code"] = "0" * 32
+        changing.spec.shape.code = "0" * 32
         outlast.run(changed, task="one")
         assert (len(short_ways), found) == (4, {"changing"})
 

@@ -364,15 +364,18 @@ def facts_in(row: Row) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-RESULT, _INPUTS = b'{"result":', b',"in":{'  # how a payload begins that has a result and not the place of its code
+RESULT, _NO_RESULT = b'{"result":', b'{"in":{'  # how payloads begin that say nothing of where the code is
+_INPUTS = b',"in":{'  # they come last
 
 
-def result_in(payload: bytes) -> bytes:
+def result_in(payload: bytes | None) -> bytes:
     """The result, where a payload has nothing else but the inputs; else what is no JSON.
 
     Whatever else comes after a result, or has such words in it, leaves a comma behind it or cuts it short.
     """
-    return payload[len(RESULT) : payload.rfind(_INPUTS)] if payload.startswith(RESULT) else b""
+    if payload is not None and payload.startswith(RESULT):
+        return payload[len(RESULT) : payload.rfind(_INPUTS)]
+    return b"null" if payload is None or payload.startswith(_NO_RESULT) else b""
 
 
 def legible(rows: Iterable[Row], flaws: Flaws) -> list[Row]:

@@ -343,8 +343,12 @@ class Execution:
             self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function or frame.scope is None or self._forked is not None:
             return None
-        place = (frame.scope, spec.name, digest_inputs(spec.signature.bind(args, kwargs), spec.name))
-        counts = self._counts
+        names = spec.shape.names
+        if names is not None and not kwargs and len(args) == len(names):
+            inputs = dict(zip(names, args))  # noqa: B905
+        else:
+            inputs = spec.signature.bind(args, kwargs)
+        place, counts = (frame.scope, spec.name, digest_inputs(inputs, spec.name)), self._counts
         with self.writer.lock:
             number = counts.get(place, 0)
             past = self.ledger.calls.get(made_call((*place, number)))
@@ -359,13 +363,13 @@ class Execution:
 
     def again(self, spec: StepSpec, past: Past) -> Any:
         """What `recorded` gives for a plain receipt."""
-        raw = past.payload
+        shape = spec.shape
         try:
-            result = spec.decode(result_in(raw)) if raw else None
+            result = shape.decode(result_in(past.payload))
         except msgspec.DecodeError:  # there is more in it than a result, or that does not fit any more
             return self.recorded(StepCall(spec, past.call, "", {}, (), {}, Replay(past)), past)
         self.replayed += 1
-        if not past.is_of(spec.code):
+        if not past.is_of(shape.code):
             self.code_changed.add(spec.name)
         self.endings.settled()
         return result
