@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.commands.process import hold
-from outlast.commands.transcript import Transcript, _Masking, mask, tail
+from outlast.commands.transcript import Transcript, _KnownSecrets, mask, tail
 
 from ..kit.commands import Runtime, number_in, wait_until
 
@@ -125,7 +125,7 @@ def test_a_secret_is_masked_wherever_it_is_printed(out: Path) -> None:
 
 @pytest.mark.parametrize("at", range(len(SECRET.encode()) + 1))
 def test_a_secret_split_at_any_place_is_masked(out: Path, at: int) -> None:
-    masking = _Masking([SECRET])
+    masking = _KnownSecrets([SECRET])
     text = f"<{SECRET}>".encode()
     parts = [text[: at + 1], text[at + 1 :]]
     assert b"".join([*map(masking.feed, parts), masking.rest()]) == b"<***>"
@@ -138,12 +138,12 @@ def test_the_beginning_of_a_secret_is_kept_when_nothing_follows(out: Path) -> No
 
 def test_of_two_secrets_the_longer_is_masked() -> None:
     assert mask("abcdef abc", ["abc", "abcdef"]) == "*** ***"
-    masking = _Masking(["abc", "abcdef"])
+    masking = _KnownSecrets(["abc", "abcdef"])
     assert [masking.feed(b"abc"), masking.feed(b"def abc"), masking.feed(b"x")] == [b"", b"*** ", b"***x"]
 
 
 def test_what_cannot_become_a_secret_is_not_held_back() -> None:
-    masking = _Masking([SECRET])
+    masking = _KnownSecrets([SECRET])
     assert masking.feed(b"password: ") == b"password: "
     assert masking.feed(b"s3cr") == b""
     assert masking.feed(b"3x") == b"s3cr3x"
@@ -151,7 +151,7 @@ def test_what_cannot_become_a_secret_is_not_held_back() -> None:
 
 @given(st.text("ab", max_size=30), st.lists(st.text("ab", max_size=5), max_size=4), st.lists(st.integers(0, 30)))
 def test_cutting_the_stream_changes_nothing(text: str, secrets: list[str], cuts: list[int]) -> None:
-    masking, whole = _Masking(secrets), text.encode()
+    masking, whole = _KnownSecrets(secrets), text.encode()
     edges = [0, *sorted(cuts), len(whole)]
     pieces = [masking.feed(whole[a:b]) for a, b in pairwise(edges)]
     assert b"".join([*pieces, masking.rest()]) == mask(text, secrets).encode() == mask(whole, secrets)

@@ -3,9 +3,7 @@
 `pipe.py` reads what the command writes; here it is masked and appended to the file, so that the command never waits
 for anybody. Another thread shows what is in the file, at its own pace. Memory stays bounded whatever is printed.
 
-What a check prints: read as it comes, its beginning and its end kept, in bounded memory and without the disk.
-
-`transcript.py` keeps all that a step prints; a check may be run often and print anything, so it is kept in short.
+Of a step all is kept; of a check, which may be run often and print anything, its beginning and its end, in memory.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ class Transcript:
         self.size = 0  # bytes written
         self.lost = 0  # bytes that could not be written
         self.failure: str | None = None  # why the file is incomplete
-        self._known, self._rules = _Masking(secrets), rules
+        self._known, self._rules = _KnownSecrets(secrets), rules
         self._file = open_file(path, os.O_RDWR | os.O_APPEND)
         try:
             terminal = Terminal() if on_terminal else None
@@ -232,7 +230,7 @@ class _Showing:
         return os.pread(self._file, wanted, self._start + self.shown) if wanted > 0 else b""
 
 
-class _Masking:
+class _KnownSecrets:
     """Masks secrets in a stream as if it came in one piece; holds back only what may be the beginning of one."""
 
     def __init__(self, secrets: Collection[str]) -> None:
@@ -287,7 +285,7 @@ def mask(text: bytes, secrets: Collection[str]) -> bytes: ...
 def mask(text: str | bytes, secrets: Collection[str]) -> str | bytes:
     """The text with `***` for every secret in it; where they overlap the first counts, and of two the longer."""
     if isinstance(text, bytes):
-        masking = _Masking(secrets)
+        masking = _KnownSecrets(secrets)
         return masking.feed(text) + masking.rest()
     found = _longest_first(list(secrets))
     return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text

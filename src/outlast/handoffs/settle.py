@@ -129,7 +129,7 @@ def _remember(caller: Caller, found: FoundHandoff, shown: _Shown, how: Settling)
     facts = {"by": how.actor, "evidence": jsonable(ran), "files": files, **caller.whence}
 
     def work(tx: Writing) -> None:
-        lease, at = _unmoved(caller, tx, found, shown, how), caller.home.clock.now()
+        lease, at = _still_open(caller, tx, found, shown, how), caller.home.clock.now()
         hold, blobs = anchors.hold_of(found.anchor, lease), [each.output for each in ran if each.output]
         tx.append(hold, [anchors.told("checked", facts, at=at, epoch=hold.epoch, blobs=blobs)])
 
@@ -378,7 +378,7 @@ def _running(caller: Caller, look: Reading, found: FoundHandoff) -> tuple[str, .
 
 
 def _write(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how: Settling) -> tuple[Settlement, str]:
-    lease = _unmoved(caller, tx, found, shown, how)
+    lease = _still_open(caller, tx, found, shown, how)
     _finish_runs(caller, tx, found, how)
     at = caller.home.clock.now()
     settled = Settlement(
@@ -430,7 +430,7 @@ def _facts(settled: Settlement, shown: _Shown, lease: LeaseRow) -> dict[str, Any
     return facts | {"claim": print_of(lease.holder), "lacking": list(shown.lacking), "files": files}
 
 
-def _unmoved(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how: Settling) -> LeaseRow:
+def _still_open(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how: Settling) -> LeaseRow:
     """The lease, if nothing happened to the anchor since the work was looked at.
 
     Raises Moved; and where looking again does not help, Finished, HandoffInvalid, ClaimLost, HandoffClaimed.

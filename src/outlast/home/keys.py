@@ -1,6 +1,4 @@
-"""API keys: made, listed, revoked, and asked who holds one.
-
-API keys: who may ask a server for what. Pure.
+"""API keys: made, listed, revoked; who holds one, and what they may ask a server for.
 
 A key reads `ol_<id>_<secret>`. The id names it in lists and logs; the secret is shown once and kept only as a digest.
 """

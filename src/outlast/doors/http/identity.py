@@ -5,8 +5,7 @@ What a key keeps open ends with the key: streams, downloads and uploads of one t
 A request is let in once. What lasts longer is looked at every few seconds, one look for each key that has something
 open, and none while there is nothing.
 
-Where a request comes from, judged before anything else is: by its framing, Host, Origin and what browsers add.
-
+Before anything else it is judged where a request comes from: by its framing, Host, Origin and what browsers add.
 A web page can make a visitor's browser send requests here. It cannot choose the headers that are looked at: `Host` must
 be a name of this server, `Origin` this server's own or one that was allowed, each by scheme, host and port.
 
