@@ -112,3 +112,37 @@ def test_show_reads_the_journal_of_a_failed_run_twice(
     again = [seq for seq, times in Counter(read).items() if times > 2]  # once for the chain, once for runs it began
     assert len(set(read)) >= FEW
     assert len(again) <= AHEAD  # the results of the newest ones, which are shown, were left in the store
+
+
+@pytest.mark.parametrize("name", ["show", "audit", "resume"])
+def test_a_look_at_a_run_of_many_steps_keeps_each_of_them_once(name: str, many: list[tuple[Path, str]]) -> None:
+    look = LOOKS[name]
+    look(*many[0])  # what is loaded once is not counted
+    few, often = (peak(lambda home=home, run_id=run_id: look(home, run_id)) for home, run_id in many)
+    assert (often - few) / (STEPS[1] - STEPS[0]) < STEP_BYTES, (few, often)
+
+
+STEPS, STEP_BYTES = (100, 1_600), 1_700  # an entry with its call, its label, and what is known of it
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, str]]:
+    folder = tmp_path_factory.mktemp("many")
+    return [(folder / f"{steps}", counted_to(folder / f"{steps}", steps)) for steps in STEPS]
+
+
+@step
+def count(n: int) -> int:
+    return n
+
+
+@flow(name="many")
+def of_many(run: Run, steps: int) -> int:
+    for n in range(steps):
+        count(n)
+    raise RuntimeError("not yet")
+
+
+def counted_to(home: Path, steps: int) -> str:
+    with Outlast(home, store_options={"synchronous": "OFF"}) as outlast:
+        return outlast.run(of_many, steps).run_id

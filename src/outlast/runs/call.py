@@ -6,7 +6,7 @@ is: never by file, line or order across branches. All of this is pure; hypothesi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from functools import lru_cache, partial
 from typing import Any
@@ -518,14 +518,18 @@ def _fold_fact(ledger: Ledger, header: Header, seq: int, payload: bytes | None) 
 # -- names for people --------------------------------------------------------------------------------
 
 
-def labels(rows: Iterable[Row]) -> dict[Call, str]:
+def labels(rows: Iterable[Row], known: Mapping[Call, Past] | None = None) -> dict[Call, str]:
     """What people call a call: its path, and `~2` and so on for later calls.
 
-    The number of a map's call is that of its item; of an item with a key it is the key.
+    The number of a map's call is that of its item; of an item with a key it is the key. By the calls that are `known`,
+    where there are any: of a long run there is no room for each of them twice.
     """
-    named = Naming()
+    named, own = Naming(), known or {}
     for row in rows:
-        named.add(decode_header(row.header))
+        header = decode_header(row.header)
+        if header.kind in LABELLED:
+            call = call_of(header)
+            named.of(past.call if (past := own.get(call)) is not None else call, header)
     return named.names
 
 

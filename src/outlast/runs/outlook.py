@@ -156,7 +156,7 @@ def plan(
         view = view._replace(verdict=judge(_unanswered(view.verdict.reasons, waits, seen.answers)))
     found, poison = seen.found, executor.home.settings.crashes_before_asking
     is_any = reused or view.actions or found.ledger.unfinished()
-    names = labels(found.rows) if is_any else {}
+    names = labels(found.rows, found.ledger.calls) if is_any else {}
     refused = seen.refused or refused
     if refused is None and not all(accept.takes(reason.code, reason.subject) for reason in view.standing):
         refused = contested(row.id, view.standing)

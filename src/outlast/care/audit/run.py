@@ -22,7 +22,7 @@ from outlast.flows.loading import function_in, is_flow_file, parse, why_missing
 from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.flows.yaml.model import Command, FlowDefinition
 from outlast.home.home import run_row
-from outlast.ledger.journal import Row, decode_header, decode_payload
+from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.journal import in_hand
 from outlast.runs.look import record_now, run_attempts
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _ALL = 1_000_000
 SHOWN = 20  # of the calls that are all alike; how many more there are is said
+GIVEN_AGAIN = ("reuse", "raise_again")  # what a resume does with the others: their outcomes are given again
 ACTIONS = {
     "retry": "is tried again",
     "confirm": "is in doubt: its probe is asked",
@@ -97,19 +98,24 @@ class AuditedRun(Struct, frozen=True):
 
 
 def look_at(executor: Executor, run_id: str) -> AuditedRun:
-    """Read a run whole. Records that cannot be read are among the problems. Raises RunNotFound, AmbiguousPrefix."""
+    """Read a run whole. Records that cannot be read are among the problems. Raises RunNotFound, AmbiguousPrefix.
+
+    It is read several times, one after the other: of a long one there is no room for two readings.
+    """
     row = run_row(executor.home, run_id)
-    rows = executor.home.store.read(lambda look: _entries(look, row.key))
     saved = executor.home.store.read(lambda look: look.artifacts_of_run(row.id, 0, _ALL))
-    checked = verify(executor.caller, row.id)
-    ledger, names, left, readable = Ledger(), {}, AuditedReceipts(), False
-    with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
-        ledger, names = fold(rows), labels(rows)
-        left, readable = _left(executor.home, row), True
-    plan = None
+    checked, plan = verify(executor.caller, row.id), None
     if row.status not in FINISHED:
         with suppress(OutlastError):
-            plan = plan_of(executor, row)
+            plan = plan_of(executor, row, reused=False)
+    ledger, names, left, readable = Ledger(), dict[Call, str](), None, False
+    with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
+        left = _left(executor.home, row)
+    rows = executor.home.store.read(lambda look: _entries(look, row.key))
+    with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
+        ledger = fold(rows)
+        names = labels(rows, ledger.calls)
+        readable = left is not None
     definition, missing = _flow_of(executor, row)
     return AuditedRun(
         run=record_now(executor.caller, row),
@@ -117,7 +123,7 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
         readable=readable,
         ledger=ledger,
         names=names,
-        left=left,
+        left=left or AuditedReceipts(),
         problems=checked.problems,
         blobs=checked.blobs,
         plan=plan,
@@ -252,6 +258,8 @@ def _allowed(rows: Sequence[Row]) -> dict[Call, int]:
     """How often each call may have run: once, and once more for every NOT_DONE and every decision."""
     found: dict[Call, int] = {}
     for row in rows:
+        if row.header.startswith(b'["step"'):
+            continue  # nobody asks it of those
         header = decode_header(row.header)
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         is_leave = header.kind == "decision" or header.mark in ("not_done", "decided", "reused")
@@ -328,8 +336,9 @@ def _next(looked: AuditedRun) -> Iterator[str]:
         yield "run its script again: it continues"
     if looked.plan is None:
         return
-    done = len(looked.plan.of("reuse")) + len(looked.plan.of("raise_again"))
-    yield f"{done} outcomes are given again"
+    others = {step.label for step in looked.plan.steps if step.action not in GIVEN_AGAIN}  # those are left out of it
+    given = [past for past in looked.ledger.calls.values() if past.kind in CALLS and looked.label(past) not in others]
+    yield f"{len(given)} outcomes are given again"
     for action, what in ACTIONS.items():
         yield from _shown([f"{label} {what}" for label in looked.plan.of(action)])
     for wait in looked.plan.waits:
