@@ -13,6 +13,7 @@ from outlast.clock import micros, moment
 from outlast.errors import InputsInvalid, ScheduleInvalid, ScheduleNotFound
 from outlast.runs.queues import schedule
 from outlast.runs.queues.schedule import shown, times_after
+from outlast.store.contract import ScheduleRow
 
 from ..kit.place import Place
 from .support import Spoken, until, work
@@ -35,10 +36,16 @@ def fired(place: Place) -> list[str]:
     return [run.task for run in reversed(place.outlast.runs(limit=1000))]
 
 
+def due(outlast: Outlast) -> list[ScheduleRow]:
+    """Those whose time has come."""
+    home = outlast._executor.home
+    return home.store.read(lambda look: look.due_schedules(home.clock.now()))
+
+
 def fire(place: Place, *others: Outlast) -> None:
     """What a worker does at each look; `others` are workers that look at the same moment."""
     for outlast in (place.outlast, *others):
-        for row in schedule.due(outlast._executor):
+        for row in due(outlast):
             schedule.fire_due(outlast._executor, row, report.spec)
 
 
@@ -81,7 +88,7 @@ def test_it_happens_once_however_many_watch(place: Place) -> None:
     place.outlast.schedules.add("hourly", report, "0 * * * *")
     place.clock.advance(HOUR)
     with opened(place) as second, opened(place) as third:
-        rows = [(each, schedule.due(each._executor)) for each in (place.outlast, second, third)]
+        rows = [(each, due(each)) for each in (place.outlast, second, third)]
         for each, found in rows:
             for row in found:
                 schedule.fire_due(each._executor, row, report.spec)
@@ -92,7 +99,7 @@ def test_it_happens_once_however_many_watch(place: Place) -> None:
 def test_it_happens_once_if_a_worker_dies_before_it_noted_the_next_time(place: Place) -> None:
     place.outlast.schedules.add("hourly", report, "0 * * * *")
     place.clock.advance(HOUR)
-    (row,) = schedule.due(place.outlast._executor)
+    (row,) = due(place.outlast)
     first = schedule.fire(place.outlast._executor, row, report.spec, row.next_at)  # and then it died
     fire(place)
     assert (len(fired(place)), place.outlast.runs()[0].id) == (1, first)

@@ -12,6 +12,7 @@ import pytest
 
 from outlast import AsyncOutlast, Run, flow
 from outlast.errors import FlowInvalid, OptionInvalid, TaskAborted
+from outlast.worker.place import WorkPlace
 from outlast.worker.worker import Worker, WorkNote
 
 from ..kit.place import KNOBS, Place
@@ -90,6 +91,14 @@ def test_an_idle_worker_says_now_and_then_that_it_lives(place: Place) -> None:
             lambda: place.outlast._home.store.read(lambda look: look.beat_of(process)).wall_us > before.wall_us,  # type: ignore[union-attr]
             "a sign of life",
         )
+
+
+def test_a_worker_with_nothing_to_do_reads_at_four_moments_of_a_look(place: Place) -> None:
+    spot, begun = WorkPlace(place.outlast, lambda: None, only_given=False), list[str]()
+    place.outlast._home.store._reader.connection.exec_trace = lambda _, text, __: not begun.append(text)
+    assert (list(spot.due()), spot.next_queued()) == ([], None)
+    assert begun.count("BEGIN") == 4
+    spot.unhook()
 
 
 # -- what keeps a run ----------------------------------------------------------------------------------

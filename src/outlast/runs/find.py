@@ -226,6 +226,7 @@ def _read(text: str) -> datetime | None:
     return found.replace(tzinfo=UTC) if len(text) == len("2026-11-17") else found
 
 
+LEFT = ("running", "crashed", "interrupted")
 OLD_US = 7 * 86_400_000_000  # since the last sign of life of a crashed run, or since a run was stopped
 
 
@@ -244,13 +245,21 @@ def due(caller: Caller, *, all: bool = False) -> list[Due]:
 
     In that order a run that kills its process each time does not keep the others from their turn.
     """
-    left = [row for status in ("running", "crashed", "interrupted") for row in each_run(caller.home, status)]
-    return _looked_at(caller, [*left, *_waiting(caller.home)], all)
+    return _looked_at(caller, [*_left(caller.home), *_waiting(caller.home)], all)
 
 
 def woken(caller: Caller) -> list[Due]:
     """Only those that waited: what is over is found by an index, however many wait still."""
     return _looked_at(caller, _waiting(caller.home), False)
+
+
+def _left(home: Home) -> Iterator[RunRow]:
+    """Those that somebody has or had under way: the newest of each status read at one moment, which mostly is all."""
+    first = home.store.read(lambda look: [look.newest_runs(status, PAGE, 0) for status in LEFT])
+    for status, rows in zip(LEFT, first, strict=True):
+        yield from rows
+        if len(rows) == PAGE:
+            yield from each_run(home, status, before=below(rows[-1].key))
 
 
 def _waiting(home: Home) -> Iterator[RunRow]:

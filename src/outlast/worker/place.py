@@ -7,9 +7,9 @@ time. Between those a slower look finds what leaves no trace when it happens: a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, Unavailable
 from outlast.ids import chance
@@ -54,7 +54,7 @@ class WorkPlace:
         self.executor = Executor(outlast._caller, outlast._executor.live, owns=False, waits_for_retries=False)
         self._home = self.executor.home
         self._rung = True  # by a write of this process
-        self._looks = False  # its queues may have something
+        self._looks = self._swept = False  # its queues may have something; and the last look was a wider one
         self._version = -1
         self._next_due: int | None = None
         self._sweep_at = self._spared_until = 0.0
@@ -114,12 +114,15 @@ class WorkPlace:
         wide, before = now >= self._sweep_at, time.thread_time()
         at = self._home.clock.now()  # what comes after it is looked for the next time, whatever passes meanwhile
         found = find.due(self.outlast._caller) if wide else find.woken(self.outlast._caller)
-        coming = self._home.store.read(lambda look: _next_of(look, at))
+        coming = self._home.store.read(lambda look: _coming(look, at))
         took = time.thread_time() - before  # of the look alone: what is done about it is no cost of looking
-        expire(self._caller)
-        coming = self._home.store.read(lambda look: _next_of(look, at)) if self._fire() else coming
-        self._next_due = coming
+        if coming.expired:
+            expire(self._caller)
+        if self._fire(coming.schedules):
+            coming = self._home.store.read(lambda look: _coming(look, at))
+        self._next_due = coming.next
         self._spared_until = now + took * SPARED_SOON
+        self._swept = wide
         if wide:
             self._sweep_at = now + max(self._sweep_seconds, took * SPARED)
         self._looks = True
@@ -131,7 +134,10 @@ class WorkPlace:
         """The run whose turn it is in its queue, claimed; None when there is none since the last look."""
         if not self._looks:
             return None
+        (swept, self._swept), before = (self._swept, False), time.thread_time()
         claimed = queue.claim_next(self._caller, self._queues, self.serves)
+        if swept and claimed is None:  # this was a part of the wider look, at nothing
+            self._sweep_at += (time.thread_time() - before) * SPARED
         self._looks = claimed is not None
         return claimed
 
@@ -154,9 +160,9 @@ class WorkPlace:
                 words = {"timezone": spec.limits.timezone}
                 schedule.put(self._caller, spec, spec.name, spec.limits.schedule, {}, **words)
 
-    def _fire(self) -> int:
+    def _fire(self, schedules: Sequence[ScheduleRow]) -> int:
         """Put a run into its queue for each time that has come, of flows that are worked on here: how many."""
-        due = [(row, self._spec_of(row)) for row in schedule.due(self.executor)]
+        due = [(row, self._spec_of(row)) for row in schedules]
         return sum(len(schedule.fire_due(self.executor, row, spec)) for row, spec in due if spec is not None)
 
     def _spec_of(self, row: ScheduleRow) -> FlowSpec | None:
@@ -217,10 +223,18 @@ class WorkPlace:
         self._refused.pop(run_id, None)
 
 
-def _next_of(look: Reading, after: int) -> int | None:
-    """When something is due next by itself: a wait, a delay, a time-out, a schedule."""
-    coming = (look.next_due, look.next_delayed, look.next_expiry, look.next_scheduled)
-    return min(filter(None, (each(after) for each in coming)), default=None)
+class _Coming(NamedTuple):
+    """What comes by itself: whether runs were not taken in time, schedules whose time has come, when the next does."""
+
+    expired: bool
+    schedules: list[ScheduleRow]
+    next: int | None
+
+
+def _coming(look: Reading, now: int) -> _Coming:
+    each = (look.next_due, look.next_delayed, look.next_expiry, look.next_scheduled)
+    following = min(filter(None, (of(now) for of in each)), default=None)
+    return _Coming(bool(look.expired(now)), look.due_schedules(now), following)
 
 
 def told_of(error: BaseException) -> str:

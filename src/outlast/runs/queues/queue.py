@@ -128,16 +128,11 @@ def _entry(look: Reading, run_id: str) -> QueueEntry | None:
 # -- taking ------------------------------------------------------------------------------------------
 
 
-def _has_some(home: Home, wanted: Collection[str], serves: Serves) -> bool:
+def _has_some(look: Reading, now: int, wanted: Collection[str], serves: Serves) -> bool:
     """Whether a run may be taken out of one of these queues: nothing is written to find that out."""
-    now = home.clock.now()
-
-    def look(reading: Reading) -> bool:
-        queues = _worked_on(reading.queues(), wanted)
-        free = any(True for queue in queues for _ in _in_turn(reading, queue, now, serves))
-        return free or reading.is_delayed_over(now)
-
-    return home.store.read(look)
+    queues = _worked_on(look.queues(), wanted)
+    free = any(True for queue in queues for _ in _in_turn(look, queue, now, serves))
+    return free or look.is_delayed_over(now)
 
 
 def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunClaim | None:
@@ -145,8 +140,13 @@ def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunCl
 
     `serves` says whether runs of its flow are worked on here.
     """
-    expire(caller)
-    if not _has_some(caller.home, wanted, serves):
+    now = caller.home.clock.now()
+    is_late, has_some = caller.home.store.read(
+        lambda look: (bool(look.expired(now)), _has_some(look, now, wanted, serves))
+    )
+    if is_late:
+        expire(caller)
+    if not has_some:
         return None
 
     def work(tx: Writing) -> RunClaim | None:

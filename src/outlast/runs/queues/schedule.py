@@ -192,12 +192,6 @@ def row_of(caller: Caller, name: str) -> ScheduleRow:
 # -- firing ------------------------------------------------------------------------------------------
 
 
-def due(executor: Executor) -> list[ScheduleRow]:
-    """Those whose time has come."""
-    now = executor.home.clock.now()
-    return executor.home.store.read(lambda look: look.due_schedules(now))
-
-
 def fire_due(executor: Executor, row: ScheduleRow, spec: FlowSpec) -> list[str]:
     """The runs of the times that have come, each in its queue once; then its next time is noted."""
     now = executor.home.clock.now()

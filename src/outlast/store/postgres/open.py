@@ -98,7 +98,6 @@ class PostgresStore:
             noticing(url),
             kwargs={"autocommit": True, "cursor_factory": RawCursor, "client_encoding": "utf8"},
             configure=lambda connection: set_up(connection, self._schema),
-            check=ConnectionPool.check_connection,
             min_size=0,
             max_size=READERS,
             num_workers=1,
@@ -158,7 +157,10 @@ class PostgresStore:
                 reader.execute("ROLLBACK")
 
     def _on_reader(self, ask: Callable[[Link], T]) -> T:
-        """Ask on a connection that reads; on another one when it is lost, for as long as a server is waited for."""
+        """Ask on a connection that reads; on another one when it is lost, for as long as a server is waited for.
+
+        So none is tried before it is used: what was lost meanwhile is found by the question itself.
+        """
         until = time.monotonic() + self._readers.timeout
         while True:
             with self._readers.connection() as connection:
