@@ -34,6 +34,7 @@ _ENDS = (
     *(as_texts, as_texts, as_texts, as_numbers, as_texts, as_pieces, as_pieces, as_pieces),
 )
 _ENTRIES = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
+_ENTRIES_OF_ENDS = (as_numbers, *_ENTRIES)
 _Row = tuple[Any, ...]
 
 
@@ -43,7 +44,7 @@ class PlainRuns:
     def __init__(self, connection: Link, sql: dict[str, str]) -> None:
         self._facts = Prepared(connection, "outlast_facts", sql["start_facts"], kinds_of(_FACTS))
         self._starts = Prepared(connection, "outlast_starts", sql["start_runs"], kinds_of((*_STARTS, *_ENTRIES)))
-        self._ends = Prepared(connection, "outlast_ends", sql["end_runs"], kinds_of((*_ENDS, *_ENTRIES)))
+        self._ends = Prepared(connection, "outlast_ends", sql["end_runs"], kinds_of((*_ENDS, *_ENTRIES_OF_ENDS)))
 
     def start(self, starts: Sequence[PlainStart]) -> tuple[list[Any], int]:
         """What each gives, or NOT_PLAIN; and how many of these were not for want of a sign of life."""
@@ -54,7 +55,7 @@ class PlainRuns:
             if why[place]:
                 continue
             row = start.run.as_row(key, "running")
-            head, hash_ = _chained(entries, key, 0, start.start, start.entries)
+            head, hash_ = _chained(entries, (key,), 0, start.start, start.entries)
             rows.append(started_row(start, row, head, hash_))
             given[place] = start.given(Hold(key, row.id, key, epoch=1, head=head, hash=hash_), row)
             key += 1
@@ -78,19 +79,19 @@ class PlainRuns:
         rows, entries = list[_Row](), list[_Row]()
         for number, end in enumerate(ends):
             hold, before = end.hold, (end.hold.head, end.hold.hash)
-            hold.head, hold.hash = _chained(entries, number, *before, end.entries)
+            hold.head, hold.hash = _chained(entries, (number, hold.run_key), *before, end.entries)
             moved = (number, hold.lease_key, hold.run_key, hold.epoch, *before, hold.head, hold.hash)
             rows.append((*moved, *ended_row(end)))
-        answer = self._ends.run((*as_columns(rows, _ENDS), *as_columns(entries, _ENTRIES)))
+        answer = self._ends.run((*as_columns(rows, _ENDS), *as_columns(entries, _ENTRIES_OF_ENDS)))
         ended = set(numbers_in(answer))
         return {end.hold for number, end in enumerate(ends) if number not in ended}
 
 
 def _chained(
-    rows: list[_Row], number: int, head: int, hash_: bytes, entries: Sequence[JournalEntry]
+    rows: list[_Row], of: tuple[int, ...], head: int, hash_: bytes, entries: Sequence[JournalEntry]
 ) -> tuple[int, bytes]:
-    """Rows for these entries after that end of a chain; its end then."""
+    """Rows for these entries after that end of a chain, each with what it is of; its end then."""
     for header, payload, _ in entries:
         head, hash_ = head + 1, link(hash_, header)
-        rows.append((number, head, header, hash_, payload))
+        rows.append((*of, head, header, hash_, payload))
     return head, hash_

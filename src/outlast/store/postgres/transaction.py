@@ -243,10 +243,10 @@ class PostgresTransaction(
             self.moved.append((hold, head, before))
             for seq, (header, payload, names) in enumerate(entries, head + 1):
                 before = link(before, header)
-                rows.append((place, seq, header, before, payload))
+                rows.append((place, hold.run_key, seq, header, before, payload))
                 if names:
-                    blobs += [(place, name, seq) for name in names]
-            ends.append((place, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before, hold.run_key))
+                    blobs += [(place, hold.run_key, name, seq) for name in names]
+            ends.append((place, hold.lease_key, hold.epoch, head, hold.hash, head + len(entries), before))
             hold.head, hold.hash = head + len(entries), before
         moved = self._moved_by(ends, rows, blobs)
         return self._stale(hold for place, (hold, _) in enumerate(groups) if place not in moved)
@@ -283,7 +283,7 @@ class PostgresTransaction(
     def _moved_by(self, ends: _Table, rows: _Table, blobs: _Table) -> Collection[int]:
         """Which of the chains were moved, by their places."""
         if blobs:
-            given = [self._lock, *_columns(ends, 8), *_columns(rows, 5), *_columns(blobs, 3)]
+            given = [self._lock, *_columns(ends, 7), *_columns(rows, 6), *_columns(blobs, 4)]
             return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
         answer = self._append_entries.run((self._locked, *as_columns(ends, _ENDS), *as_columns(rows, _ROWS)))
         return _places_in(answer, len(ends))
@@ -372,8 +372,8 @@ def _places_in(answer: PGresult, given: int) -> Collection[int]:
 
 
 _Table = Sequence[tuple[Any, ...]]
-_ENDS = (as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces, as_numbers)
-_ROWS = (as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
+_ENDS = (as_numbers, as_numbers, as_numbers, as_numbers, as_pieces, as_numbers, as_pieces)
+_ROWS = (as_numbers, as_numbers, as_numbers, as_pieces, as_pieces, as_pieces)
 _ENTRY = (NUMBER, PIECE, NUMBER, NUMBER, NUMBER, PIECE, NUMBER, NUMBER, PIECE, PIECE)
 _EACH = (NUMBER, NUMBERS, NUMBERS, NUMBERS, PIECES, PIECES, PIECES, PIECES)
 _ENTRIES = (NUMBER, *kinds_of((*_ENDS, *_ROWS)))

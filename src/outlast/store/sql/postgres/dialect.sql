@@ -6,44 +6,50 @@
 -- name: append_entries
 -- The whole commit of many appends in one statement. The chain of each is moved where its epoch, head and hash are as they
 -- were, and only then its entries go in; the numbers of those that were moved are given. The hash tells apart what epoch and
--- head do not: a database that was put back to an earlier state gives the same numbers again.
+-- head do not: a database that was put back to an earlier state gives the same numbers again. Whether an entry's chain was
+-- moved is no join, of which there is only that by an index here (`_BY_INDEX`): by coalesce it is looked up in a hash. That
+-- numbers are not below 0 is so in any case, and lets the server expect few of them: so each is looked up by its key.
 WITH given AS MATERIALIZED (
   SELECT pg_advisory_xact_lock_shared(?), ?::bigint[] AS a, ?::bigint[] AS b, ?::bigint[] AS c, ?::bigint[] AS d,
-         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g, ?::bigint[] AS h,
-         ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m),
+         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g,
+         ?::bigint[] AS h, ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m),
 ends AS (
-  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g, h) AS one (number, lease, epoch, head, before, upto, hash, chain)),
+  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g) AS one (number, lease, epoch, head, before, upto, hash)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
   WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
-  RETURNING ends.number, ends.chain),
+    AND ends.number >= 0 AND ends.epoch >= 0 AND ends.head >= 0
+  RETURNING ends.number),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT moved.chain, one.seq, one.header, one.hash, one.payload
-  FROM given, unnest(i, j, k, l, m) AS one (number, seq, header, hash, payload) JOIN moved USING (number))
+  SELECT one.chain, one.seq, one.header, one.hash, one.payload
+  FROM given, unnest(h, i, j, k, l, m) AS one (number, chain, seq, header, hash, payload)
+  WHERE coalesce(one.number IN (SELECT number FROM moved), false))
 SELECT number FROM moved
 
 -- name: append_entries_with_blobs
 -- The same where entries refer to blobs.
 WITH given AS MATERIALIZED (
   SELECT pg_advisory_xact_lock_shared(?), ?::bigint[] AS a, ?::bigint[] AS b, ?::bigint[] AS c, ?::bigint[] AS d,
-         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g, ?::bigint[] AS h,
-         ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m,
-         ?::bigint[] AS n, ?::text[] AS o, ?::bigint[] AS p),
+         ?::bytea[] AS e, ?::bigint[] AS f, ?::bytea[] AS g,
+         ?::bigint[] AS h, ?::bigint[] AS i, ?::bigint[] AS j, ?::bytea[] AS k, ?::bytea[] AS l, ?::bytea[] AS m,
+         ?::bigint[] AS n, ?::bigint[] AS o, ?::text[] AS p, ?::bigint[] AS q),
 ends AS (
-  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g, h) AS one (number, lease, epoch, head, before, upto, hash, chain)),
+  SELECT one.* FROM given, unnest(a, b, c, d, e, f, g) AS one (number, lease, epoch, head, before, upto, hash)),
 moved AS (
   UPDATE chains SET head = ends.upto, hash = ends.hash FROM ends
   WHERE chains.key = ends.lease AND chains.epoch = ends.epoch AND chains.head = ends.head AND chains.hash = ends.before
-  RETURNING ends.number, ends.chain),
+    AND ends.number >= 0 AND ends.epoch >= 0 AND ends.head >= 0
+  RETURNING ends.number),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT moved.chain, one.seq, one.header, one.hash, one.payload
-  FROM given, unnest(i, j, k, l, m) AS one (number, seq, header, hash, payload) JOIN moved USING (number)),
+  SELECT one.chain, one.seq, one.header, one.hash, one.payload
+  FROM given, unnest(h, i, j, k, l, m) AS one (number, chain, seq, header, hash, payload)
+  WHERE coalesce(one.number IN (SELECT number FROM moved), false)),
 referred AS (
   INSERT INTO blob_refs (digest, chain, seq)
-  SELECT one.digest, moved.chain, one.seq
-  FROM given, unnest(n, o, p) AS one (number, digest, seq) JOIN moved USING (number) ON CONFLICT DO NOTHING)
+  SELECT one.digest, one.chain, one.seq FROM given, unnest(n, o, p, q) AS one (number, chain, digest, seq)
+  WHERE coalesce(one.number IN (SELECT number FROM moved), false) ON CONFLICT DO NOTHING)
 SELECT number FROM moved
 
 -- name: append_one_each
@@ -56,6 +62,7 @@ moved AS (
     unnest(given.chain, given.epoch, given.head, given.before, given.hash, given.header, given.payload) WITH ORDINALITY
     AS one (chain, epoch, head, before, hash, header, payload, number)
   WHERE chains.key = one.chain AND chains.epoch = one.epoch AND chains.head = one.head AND chains.hash = one.before
+    AND one.number > 0 AND one.epoch >= 0 AND one.head >= 0
   RETURNING one.*),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload) SELECT chain, head + 1, header, hash, payload FROM moved)
@@ -136,7 +143,7 @@ plain AS MATERIALIZED (
     SELECT key FROM interrupts WHERE run = given.run AND status IN ('open', 'answered') LIMIT 1) AS waits ON true
   LEFT JOIN LATERAL (
     SELECT run FROM deliveries WHERE run = given.run AND receiver <> given.receiver LIMIT 1) AS others ON true
-  WHERE waits.key IS NULL AND others.run IS NULL),
+  WHERE waits.key IS NULL AND others.run IS NULL AND given.number >= 0 AND given.epoch >= 0 AND given.head >= 0),
 moved AS (
   UPDATE chains SET head = plain.upto, hash = plain.hash, epoch = plain.epoch + 1, holder = NULL FROM plain
   WHERE chains.key = plain.lease AND chains.epoch = plain.epoch AND chains.head = plain.head AND chains.hash = plain.before
@@ -144,16 +151,17 @@ moved AS (
 ended AS (
   UPDATE runs SET status = moved.status, phase = moved.phase, result = moved.result, error = NULL, updated_at = moved.at
   FROM moved WHERE runs.key = moved.run),
-left_queue AS (DELETE FROM queue_entries USING moved WHERE queue_entries.run = moved.run),
+left_queue AS (DELETE FROM queue_entries WHERE run = ANY (ARRAY(SELECT run FROM moved))),
 proven AS (
   INSERT INTO proofs (noun, row, proof)
   SELECT 'chains', lease, chain_proof FROM moved UNION ALL SELECT 'runs', run, run_proof FROM moved
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof),
 added AS (
   INSERT INTO journal (chain, seq, header, hash, payload)
-  SELECT moved.run, given.seq, given.header, given.hash, given.payload
-  FROM unnest(?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
-    AS given (number, seq, header, hash, payload) JOIN moved USING (number))
+  SELECT one.run, one.seq, one.header, one.hash, one.payload
+  FROM unnest(?::bigint[], ?::bigint[], ?::bigint[], ?::bytea[], ?::bytea[], ?::bytea[])
+    AS one (number, run, seq, header, hash, payload)
+  WHERE coalesce(one.number IN (SELECT number FROM moved), false))
 SELECT number FROM moved
 
 -- name: comments_of_schemas
