@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,9 @@ def below(process: subprocess.Popen[bytes]) -> list[int]:
     """Every process that this one started, and those that they did: what a service manager knows by the cgroup."""
     found = [process.pid]
     for pid in found:
-        children = Path(f"/proc/{pid}/task").glob("*/children")
-        found += [int(word) for each in children for word in each.read_text().split()]
+        with suppress(OSError):  # it ended since
+            children = Path(f"/proc/{pid}/task").glob("*/children")
+            found += [int(word) for each in children for word in each.read_text().split()]
     return found[1:]
 
 
