@@ -8,9 +8,12 @@ import pytest
 from outlast import AsyncRun, Run, current, effect, flow, step
 from outlast.errors import Invalid, NameInvalid, StepAmbiguous, StepNotFound, SyncInLoop
 from outlast.home.home import run_row
+from outlast.runs import find, look
 from outlast.runs.look import outcome_now
+from outlast.store.contract import Writing
 
 from ..kit.place import KNOBS, Place, ran, reach
+from ..store.support import new_run, start_of
 
 
 @step
@@ -95,6 +98,18 @@ def test_a_crashed_run_is_due(place: Place) -> None:
     assert reasons(place) == [(place.run_id, "crashed")]
     place.outlast.resume(place.run_id)
     assert reasons(place) == []
+
+
+def test_more_runs_than_are_read_at_once_are_all_due(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (find, look):
+        monkeypatch.setattr(module, "PAGE", 2)
+
+    def leave(tx: Writing) -> None:  # as a process does that died at all of them
+        for number in range(5):
+            tx.add_run(new_run(f"run{number}", at=place.outlast._home.clock.now()), start_of(f"run{number}"), "gone")
+
+    place.outlast._home.store.write(leave)
+    assert reasons(place) == [(f"run{number}", "crashed") for number in range(5)]
 
 
 def test_a_sleeping_run_is_due_when_its_time_has_come(place: Place) -> None:

@@ -106,9 +106,8 @@ def result_of(home: Home, row: RunRow) -> Any:
     return decode(home.blobs.get(kept["blob"])) if "blob" in kept else kept.get("value")
 
 
-def each_run(home: Home, status: str | None = None) -> Iterator[RunRow]:
-    """Every run of a recorded status, or every run, the newest first, read page by page."""
-    before = 0
+def each_run(home: Home, status: str | None = None, before: int = 0) -> Iterator[RunRow]:
+    """Every run of a recorded status, or every run, the newest first, read page by page; those below a key if given."""
     while found := home.store.read(lambda look: look.newest_runs(status, PAGE, before)):  # noqa: B023  read at once
         yield from found
         before = below(found[-1].key)
