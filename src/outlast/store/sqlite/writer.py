@@ -207,9 +207,9 @@ class Writer(CommitQueue):
         if failpoints.armed:
             failpoints.armed("commit.begin")
             tx.connection.set_commit_hook(_applied)
-        tx.moved = [(hold, head, before)]
-        hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
         try:
+            tx.moved = [(hold, head, before)]
+            hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
             tx.do(tx.alone, (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload))
         except BEFORE_COMMIT as error:
             tx.put_back()
