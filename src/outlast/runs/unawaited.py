@@ -72,10 +72,10 @@ class Unawaited:
         """Raises NeverAwaited if the call made before was let go of: nothing is done after a gate that was left out."""
         if self.last is not None:
             made = self.last[0]
-            if getrefcount(made) <= _OURS_ALONE and _is_new(made):
-                self._refuse([self.last])
-            if made.cr_frame is None:  # type: ignore[attr-defined]
+            if made.cr_frame is None:  # type: ignore[attr-defined]  # nearly always: it has ended
                 self.last = None
+            elif getrefcount(made) <= _OURS_ALONE and _is_new(made):
+                self._refuse([self.last])
 
     def refuse_left(self) -> None:
         """Raises NeverAwaited if anything was made that has not begun, at the end of the body."""
