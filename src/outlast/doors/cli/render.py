@@ -16,10 +16,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -83,11 +83,31 @@ def wrapped(text: str, columns: int, first: str = "", then: str | None = None) -
     return lines.all()
 
 
-def columns_of(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int, gap: int) -> list[int] | None:
+class Cells:
+    """The cells of a table, to be walked more than once, each row kept as one text.
+
+    Of a table with very many rows texts of their own would take ten times as much memory.
+    """
+
+    def __init__(self, rows: Iterable[Sequence[object]]) -> None:
+        self._rows = ["\0".join(map(clean, row)) for row in rows]  # what is clean has no such character
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return (row.split("\0") for row in self._rows)
+
+
+def widest(heads: Sequence[str], rows: Iterable[Sequence[str]], of: Callable[[str], int]) -> list[int]:
+    """The largest number of each column."""
+    found = list(map(of, heads))
+    for row in rows:
+        found = list(map(max, found, map(of, row)))
+    return found
+
+
+def columns_of(heads: Sequence[str], rows: Iterable[Sequence[str]], columns: int, gap: int) -> list[int] | None:
     """How wide the columns of a table are, so that no word in it is broken; None when there is no such way."""
-    every = [list(heads), *map(list, rows)]
-    wanted = [max(map(width, column)) for column in zip(*every, strict=True)]
-    words = [max(width(word) for cell in column for word in cell.split(" ")) for column in zip(*every, strict=True)]
+    wanted = widest(heads, rows, width)
+    words = widest(heads, rows, lambda cell: max(map(width, cell.split(" "))))
     least = [max(word, min(each, NARROWEST)) for word, each in zip(words, wanted, strict=True)]
     room = columns - gap * (len(wanted) - 1)
     if sum(wanted) <= room:
@@ -269,9 +289,9 @@ def content_out() -> BinaryIO:
     return sys.stdout.buffer
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]] | Cells, *, beside: bool = False) -> None:
     """Rows in columns, or `beside` the output. In a terminal what is long is broken between words."""
-    cells = [[clean(cell) for cell in row] for row in rows]
+    cells = rows if isinstance(rows, Cells) else Cells(rows)
     stream = sys.stderr if beside else sys.stdout
     if stream.isatty():
         _shown_table(heads, cells, beside)
@@ -288,17 +308,16 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
         say(f"{_padded(name, widest)}  {value}", STYLES.get(str(value), ""), then=indent)
 
 
-def _plain_table(heads: Sequence[str], cells: list[list[str]]) -> list[str]:
-    rows = [list(heads), *cells]
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
+    widths = widest(heads, cells, width)
+    return ("  ".join(map(_padded, row, widths)).rstrip() for row in chain([heads], cells))
 
 
 def _padded(cell: str, wanted: int) -> str:
     return cell + " " * (wanted - width(cell))
 
 
-def _shown_table(heads: Sequence[str], cells: list[list[str]], beside: bool) -> None:
+def _shown_table(heads: Sequence[str], cells: Cells, beside: bool) -> None:
     """A table for a terminal. Columns that it has no room for follow each row, with their heads."""
     count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
     while widths is None and count > 1:

@@ -18,6 +18,7 @@ from outlast.doors.cli.outcomes import say_aborted, say_error, say_next, say_res
 from outlast.doors.cli.outputs import say_displaced
 from outlast.doors.cli.render import (
     STYLES,
+    Cells,
     ago,
     as_json,
     at,
@@ -31,6 +32,7 @@ from outlast.doors.cli.render import (
     table,
     terminal_columns,
     took,
+    widest,
     width,
 )
 from outlast.doors.cli.runs import UNPROVEN, standing
@@ -245,20 +247,20 @@ def _of_step(heard: Sequence[Any], run_id: str, step: str | None) -> Sequence[An
 
 def _say_receipts(found: Iterable[Receipt]) -> None:
     """A row each. Agents and exit codes have columns when there are any; what was left has the rest of the line."""
-    lines = [_line(each) for each in found]
-    agents, exits = any(agent for _, agent, *_ in lines), any(code is not None for *_, code, _, _ in lines)
-    heads = ["SEQ", "STEP", "KIND", *["AGENT"] * agents, "ATTEMPT", "STATUS", *["EXIT"] * exits, "TOOK"]
-    rows = [(*one, *[agent] * agents, *two, *[code or ""] * exits, long) for one, agent, two, code, long, _ in lines]
-    taken = sum(max(width(clean(cell)) for cell in column) + 2 for column in zip(heads, *rows, strict=True))
+    lines = Cells(map(_line, found))
+    heads = ["SEQ", "STEP", "KIND", "AGENT", "ATTEMPT", "STATUS", "EXIT", "TOOK"]
+    filled = widest([""] * len(heads), (row[:-1] for row in lines), len)
+    shown = [number for number, head in enumerate(heads) if filled[number] or head not in ("AGENT", "EXIT")]
+    heads = [heads[number] for number in shown]
+    taken = sum(each + 2 for each in widest(heads, ([row[number] for number in shown] for row in lines), width))
     room = min(max(COLUMNS - taken, LEAST), MOST)
-    table([*heads, "LEFT"], [(*row, brief(line[-1], room)) for row, line in zip(rows, lines, strict=True)])
+    table([*heads, "LEFT"], ([*[row[number] for number in shown], brief(row[-1], room)] for row in lines))
 
 
-def _line(receipt: Receipt) -> tuple[Any, ...]:
+def _line(receipt: Receipt) -> tuple[object, ...]:
     """What a row may show of a receipt, which is let go of: of what it left, as much as there can be room for."""
-    code = exit_of(receipt) if "exit" in receipt.facts else None
-    first, then = (receipt.seq, receipt.label, receipt.kind), (receipt.attempt, told(receipt))
-    return first, receipt.agent, then, code, took(receipt.started_at, receipt.ended_at), brief(_left(receipt), MOST)
+    first = (receipt.seq, receipt.label, receipt.kind, receipt.agent, receipt.attempt, told(receipt), exit_of(receipt))
+    return *first, took(receipt.started_at, receipt.ended_at), brief(_left(receipt), MOST)
 
 
 def _left(receipt: Receipt) -> str:
