@@ -29,7 +29,9 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -37,6 +39,7 @@ from outlast.doors.http import problems
 from outlast.doors.http.app import Pages, make_app
 from outlast.doors.http.identity import BACKLOG
 from outlast.doors.http.log import Handler, RequestLog
+from outlast.doors.http.plain import PlainCycle, PlainRequest, plain_in
 from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.errors import HeadersTooSlow, OutlastError, ServerFull
 
@@ -245,6 +248,7 @@ class Connection(H11Protocol):
         super().__init__(*args, **options)
         self._table, self._is_let_in, self._has_sent = table, False, False
         self._is_queued = False  # until it is its turn to enter
+        self._came = b""  # what h11 has not got yet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
@@ -265,14 +269,16 @@ class Connection(H11Protocol):
         self._has_sent = True
         if self._table.is_resting(self):
             self._table.begins_headers(self, self.loop.time())
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._came += data
+        self.handle_events()
 
     def handle_events(self) -> None:
         """Take what has come apart: of a request under way at once, of a new one when it is its turn."""
         if self._is_asking():
-            super().handle_events()
+            self._go_on()
             return
-        head = self.conn.trailing_data[0]
+        head = self._left
         if END_OF_HEADERS in head:
             self._table.begins_request(self)
         if len(head) > HEADER_BYTES:
@@ -284,20 +290,93 @@ class Connection(H11Protocol):
                 self._is_queued = True
                 self._table.entry.turn_of(head).add_done_callback(self._enter)
 
+    def _go_on(self) -> None:
+        """Take what came during a request. What follows a plain one waits until that is answered, or h11 has it."""
+        if isinstance(self.cycle, PlainCycle) and self.cycle.is_plain:
+            self._came = self.cycle.take(self._came)
+            if len(self._came) > HEADER_BYTES:
+                self.flow.pause_reading()
+        else:
+            self._give_to_h11()
+            super().handle_events()
+
     def _enter(self, turn: asyncio.Future[None] | None = None) -> None:
         self._is_queued = False
-        if not self.transport.is_closing():
-            self.flow.resume_reading()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        request = plain_in(self._came) if not self.conn.trailing_data[0] else None
+        if request is not None:
+            self._begin(request)
+        else:
+            self._give_to_h11()
             super().handle_events()
-            if self._is_asking():
-                self._table.begins_request(self)
+        if self._is_asking():
+            self._table.begins_request(self)
+
+    def _begin(self, request: PlainRequest) -> None:
+        """Answer a request that h11 does not hear of, as uvicorn does one that h11 has read."""
+        self._came = b""
+        raw_path, _, query = request.target.partition(b"?")
+        self.headers = request.headers
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": cast(Any, self.scheme),
+            "method": request.method,
+            "root_path": "",
+            "path": unquote(raw_path.decode("ascii")),
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+        }
+        self.cycle = PlainCycle(
+            request,
+            self._tell_h11,
+            scope=self.scope,
+            conn=self.conn,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            on_response=self.on_response_complete,
+        )
+        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
+
+    def _tell_h11(self, request: bytes) -> None:
+        """Of a request that it is to answer, and to read what is missing of it: that has taken what has come."""
+        self.conn.receive_data(request)
+        while self.conn.next_event() not in (h11.NEED_DATA, h11.PAUSED):
+            pass
+        self._give_to_h11()
+
+    def _give_to_h11(self) -> None:
+        if self._came:
+            came, self._came = self._came, b""
+            self.conn.receive_data(came)
+
+    @property
+    def _left(self) -> bytes:
+        """What has come and is not taken apart yet."""
+        return self.conn.trailing_data[0] + self._came
 
     def on_response_complete(self) -> None:
         self._writing.flush()
         self._has_sent = False
         self._table.rests(self, self.loop.time())
         super().on_response_complete()
-        if self.conn.trailing_data[0] and not self._is_asking() and not self._is_queued:  # a part of the next one
+        if self._came and not self._is_asking() and not self.transport.is_closing():
+            self.handle_events()  # what h11 does not know of
+        if self._left and not self._is_asking() and not self._is_queued:  # a part of the next one
             self._table.begins_headers(self, self.loop.time())
 
     def end(self, answer: bytes) -> None:

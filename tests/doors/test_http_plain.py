@@ -1,0 +1,178 @@
+"""Requests that one pattern reads: h11 would read the same, and a client cannot tell which of them did."""
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h11
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from outlast.doors.http import serve
+from outlast.doors.http.plain import plain_in
+
+from .server import Served, served
+
+HEAD = (
+    b"POST /v1/handoff/recover HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nx-request-id: one\r\n"
+)
+RECOVER = HEAD + b'content-length: 15\r\n\r\n{"anchor": "a"}'
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-request-id: two\r\n\r\n"
+LINES = (
+    *(
+        b"host: localhost",
+        b"Host:a",
+        b"host: ",
+        b" host: a",
+        b"host : a",
+        b"content-length: 2",
+        b"Content-Length: 2, 2",
+    ),
+    *(b"content-length: 3", b"content-length: 02", b"content-length: +2", b"transfer-encoding: chunked", b"x: a \t b"),
+    *(b"connection: close", b"Connection: Keep-Alive", b"expect: 100-continue", b"upgrade: websocket", b"x:\ta ", b"x"),
+    *(
+        b"x: \xe4",
+        b"x: a\x00b",
+        b"x: a\rb",
+        b"x: a\nb",
+        b"x_y: a",
+        b"@: a",
+        b"\tfolded",
+        b"content-length: 2" + b"0" * 30,
+    ),
+)
+
+
+def read_by_h11(raw: bytes) -> Any:
+    """The method, the target, the headers and the body of one request, as h11 has them."""
+    connection, body = h11.Connection(h11.SERVER), b""
+    connection.receive_data(raw)
+    request = connection.next_event()
+    assert isinstance(request, h11.Request)
+    while isinstance(event := connection.next_event(), h11.Data):
+        body += event.data
+    assert connection.trailing_data[0] == b""
+    assert connection.their_state is (h11.DONE if isinstance(event, h11.EndOfMessage) else h11.SEND_BODY)
+    assert request.http_version == b"1.1"
+    assert not connection.they_are_waiting_for_100_continue
+    return request.method.decode(), request.target, [*request.headers], body, connection.their_state is h11.SEND_BODY
+
+
+requests = st.builds(
+    lambda begin, lines, body: b"\r\n".join([begin, *lines, b"", body]),
+    st.sampled_from(
+        [b"GET / HTTP/1.1", b"POST /a?b=%20c HTTP/1.1", b"POST * HTTP/1.1", b"GET  / HTTP/1.1", b"GET / HTTP/1.0"]
+    ),
+    st.lists(st.sampled_from(LINES), max_size=5),
+    st.sampled_from([b"", b"{", b"{}", b"{}{", b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"]),
+)
+
+
+@given(requests | st.binary(max_size=80))
+@example(RECOVER)
+@example(HEALTH)
+@example(RECOVER[:-1])
+def test_what_is_taken_for_plain_is_what_h11_reads(raw: bytes) -> None:
+    found = plain_in(raw)
+    if found is not None:
+        read = (found.method, found.target, found.headers, found.body, found.missing > 0)
+        assert read == read_by_h11(raw)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_frames_a_request_is_left_to_h11(line: bytes) -> None:
+    plain = (b"Host:a", b"host: localhost", b"content-length: 2", b"content-length: 3", b"content-length: 02")
+    host = b"" if line.lower().startswith(b"host") else b"host: a\r\n"
+    length = b"" if line.lower().startswith(b"content-length") else b"content-length: 2\r\n"
+    found = plain_in(b"POST / HTTP/1.1\r\n" + host + length + line + b"\r\n\r\n{}")
+    assert (found is not None) == (line in (*plain, b"Connection: Keep-Alive", b"x: a \t b"))
+
+
+# -- answers -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(Path(tmp_path_factory.mktemp("home")) / "home") as found:
+        yield found
+
+
+def answers(server: Served, *pieces: bytes, many: int = 1) -> list[bytes]:
+    """What is answered to these, sent one after the other; without the date."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        for piece in pieces:
+            line.sendall(piece)
+        return [_answer(line) for _ in range(many)]
+
+
+def _answer(line: socket.socket) -> bytes:
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += line.recv(1)
+    length = re.search(rb"content-length: (\d+)", head)
+    body = line.recv(int(length[1]), socket.MSG_WAITALL) if length else b""
+    return re.sub(rb"date: [^\r]*", b"date: now", head) + body
+
+
+def odd(request: bytes) -> bytes:
+    """The same request, not plain any more."""
+    return request.replace(b"\r\n\r\n", b"\r\nx-odd:\r\n\r\n", 1)
+
+
+ASKED = {
+    "a refusal": RECOVER,
+    "an answer": HEALTH,
+    "nothing there": HEALTH.replace(b"/healthz", b"/nowhere?a=%C3%A4"),
+    "a refusal before the body": RECOVER.replace(b"/json", b"/nothing"),
+    "another host": RECOVER.replace(b"localhost", b"elsewhere"),
+    "one byte at a time": RECOVER,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_it_is_answered_the_same_bytes_whoever_reads_it(server: Served, name: str) -> None:
+    request = ASKED[name]
+    assert plain_in(request) is not None
+    assert plain_in(odd(request)) is None
+    pieces = [request[at : at + 1] for at in range(len(request))] if name == "one byte at a time" else [request]
+    assert answers(server, *pieces) == answers(server, odd(request))
+
+
+def test_it_is_answered_without_h11(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def heard(*_: Any) -> None:
+        raise AssertionError("h11 was told of it")
+
+    monkeypatch.setattr(serve.Connection, "_give_to_h11", heard)
+    assert b"alive" in answers(server, HEALTH)[0]
+    assert b"handoff_not_found" in answers(server, RECOVER)[0]
+
+
+def test_a_body_that_comes_later_belongs_to_its_head(server: Served) -> None:
+    head, _, body = RECOVER.partition(b"\r\n\r\n")
+    whole = answers(server, RECOVER)[0]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(2):
+            line.sendall(head + b"\r\n\r\n")
+            line.sendall(body[:7])
+            line.sendall(body[7:])
+            assert _answer(line) == whole
+
+
+def test_requests_in_a_row_are_answered_in_their_order(server: Served) -> None:
+    row = [RECOVER, HEALTH, odd(HEALTH), RECOVER]
+    expected = [answers(server, each)[0] for each in row]
+    assert answers(server, b"".join(row), many=4) == expected
+    assert answers(server, *row, many=4) == expected
+    assert answers(server, RECOVER[:-3], RECOVER[-3:] + HEALTH[:9], HEALTH[9:], many=2) == expected[:2]
+
+
+def test_a_plain_request_may_have_an_answer_in_pieces(server: Served) -> None:
+    asks = b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n"
+    assert plain_in(asks) is not None
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(asks)
+        assert b"transfer-encoding: chunked" in _answer(line).lower()
