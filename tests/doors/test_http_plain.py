@@ -91,6 +91,13 @@ def test_what_frames_a_request_is_left_to_h11(line: bytes) -> None:
     assert (found is not None) == (line in (*plain, b"Connection: Keep-Alive", b"x: a \t b"))
 
 
+@pytest.mark.parametrize("twice", [b"host: a", b"content-length: 2", b"Content-Length: 3"])
+def test_what_is_said_twice_is_left_to_h11(twice: bytes) -> None:
+    once = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n"
+    assert plain_in(once + b"\r\n{}") is not None
+    assert plain_in(once + twice + b"\r\n\r\n{}") is None
+
+
 # -- answers -----------------------------------------------------------------------------------------
 
 
@@ -160,6 +167,17 @@ def test_a_body_that_comes_later_belongs_to_its_head(server: Served) -> None:
             line.sendall(body[:7])
             line.sendall(body[7:])
             assert _answer(line) == whole
+
+
+@pytest.mark.parametrize("read_by", ["one pattern", "h11"])
+def test_a_body_that_comes_after_its_answer_is_let_go_by(server: Served, read_by: str) -> None:
+    request = ASKED["a refusal before the body"]
+    head, _, body = (request if read_by == "one pattern" else odd(request)).partition(b"\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(head + b"\r\n\r\n")
+        assert _answer(line) == answers(server, request)[0]
+        line.sendall(body + HEALTH)
+        assert _answer(line) == answers(server, HEALTH)[0]
 
 
 def test_requests_in_a_row_are_answered_in_their_order(server: Served) -> None:
