@@ -34,7 +34,7 @@ from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.home import run_row
 from outlast.ledger.journal import genesis_of_anchor
 from outlast.runs.holder import refuse_lost as refuse_lost_run
-from outlast.store.contract import AnchorRow, LeaseRow, Reading, TaskRow, Writing
+from outlast.store.contract import AnchorRow, FirstRevision, LeaseRow, PlainStore, Reading, TaskRow, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import encode, identity
 from outlast.workspace import refs
@@ -102,6 +102,7 @@ def store(executor: Executor, given: Mapping[str, Any], how: Storing) -> Handoff
         operation,
         lambda tx: _write(executor.caller, tx, prepared, how),
         lambda answer: _again(executor.home, answer),
+        _plain(executor.caller, prepared, how) if operation.id is None else None,
     )
 
 
@@ -263,6 +264,23 @@ def _only_begun(look: Reading, scope: str, anchor: str) -> bool:
 # -- the transaction ---------------------------------------------------------------------------------
 
 
+def _plain(caller: Caller, prepared: _Prepared, how: Storing) -> PlainStore | None:
+    """What the transaction comes to where nothing is known of the anchor and its task; None where more is asked."""
+    contract = prepared.contract
+    asks = (how.claim_id, how.expected_revision, how.guard, contract.supersedes)
+    if how.strict or how.pause or any(each is not None for each in asks):
+        return None
+    return PlainStore(how.scope, contract.anchor, task_of(contract.anchor), lambda: _first(caller, prepared, how))
+
+
+def _first(caller: Caller, prepared: _Prepared, how: Storing) -> FirstRevision:
+    anchor_id = caller.home.ids()
+    handoff = _handoff(caller, prepared, how, None, None, None, "", "")
+    start = genesis_of_anchor(anchor_id, how.scope, handoff.anchor)
+    entry = anchors.told("stored", handoff, at=handoff.stored_us, epoch=0, blobs=handoff.blobs)
+    return FirstRevision(anchor_id, start, entry, row_of(handoff), prepared.contents, (handoff, None))
+
+
 def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
     contract = prepared.contract
     anchor = _anchor(tx, contract, how)
@@ -281,7 +299,9 @@ def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tu
         anchor, lease = _new_anchor(caller.home, tx, how.scope, contract.anchor)
     elif lease is None:
         lease = tx.lease_of_anchor(anchor.id)
-    handoff = _handoff(caller, tx, prepared, how, anchor, before, *held)
+    new = _handoff(caller, prepared, how, anchor, before, _superseded(tx, contract.supersedes), *held)
+    unread = None if new.rival else unread_by(caller, tx, before, new, how)
+    handoff = new if unread is None else replace(new, unread=unread)
     _append(tx, anchor, handoff, lease)
     tx.keep_contents(prepared.contents)
     task_states.stored(caller.home, tx, handoff, pause=how.pause)
@@ -333,23 +353,22 @@ def _given_back(caller: Caller, tx: Writing, anchor: AnchorRow | None, name: str
 
 def _handoff(
     caller: Caller,
-    tx: Writing,
     prepared: _Prepared,
     how: Storing,
-    anchor: AnchorRow,
+    anchor: AnchorRow | None,
     before: FoundHandoff | None,
+    supersedes: str | None,
     claim: str,
     rival: str,
 ) -> Handoff:
     contract, at = prepared.contract, caller.home.clock.now()
-    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS} | caller.whence
-    given["supersedes"] = _superseded(tx, contract.supersedes)
-    rival, rival_id = _rivalry(before, rival, given["supersedes"])
-    new = Handoff(
+    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS} | caller.whence | {"supersedes": supersedes}
+    rival, rival_id = _rivalry(before, rival, supersedes)
+    return Handoff(
         **given,
         id=caller.home.ids(),
         scope=how.scope,
-        revision=anchor.revision + 1,
+        revision=anchor.revision + 1 if anchor else 1,
         actor=how.actor,
         stored_us=at,
         expires_us=expiry(contract.expires, at),
@@ -361,12 +380,10 @@ def _handoff(
         claim=claim,
         rival=rival,
         rival_id=rival_id,
-        reopened=anchor.status == "finished",
+        reopened=anchor is not None and anchor.status == "finished",
         worker="" if how.guard is not None else worker_of(caller),  # a run stores in whatever process it is in
         key_id=caller.key_id,
     )
-    unread = None if rival else unread_by(caller, tx, before, new, how)
-    return replace(new, unread=unread) if unread is not None else new
 
 
 def _as_asked_for(prepared: _Prepared, before: FoundHandoff | None) -> Binding | None:

@@ -24,7 +24,7 @@ from outlast.values.codec import encode, identity
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    from outlast.store.contract import Reading, Writing
+    from outlast.store.contract import PlainStore, Reading, Writing
 
 Door = Literal["python", "cli", "http", "mcp", "hook"]
 
@@ -245,12 +245,17 @@ class Repeatable:
 
 
 def once(
-    home: Home, operation: Repeatable, work: Callable[[Writing], tuple[T, str | None]], again: Callable[[str], T]
+    home: Home,
+    operation: Repeatable,
+    work: Callable[[Writing], tuple[T, str | None]],
+    again: Callable[[str], T],
+    plain: PlainStore | None = None,
 ) -> T:
     """Do `work` in one transaction and give its value; it says what to remember, and `again` makes the value of that.
 
     With nothing to remember (None) the same may be asked for again.
-    `again` looks after the commit: what it reads may have been written in that same one.
+    `again` looks after the commit: what it reads may have been written in that same one. `plain`: what it mostly comes
+    to, of a write that may be repeated freely.
     """
 
     def guarded(tx: Writing) -> tuple[T | None, str | None]:
@@ -262,5 +267,5 @@ def once(
             operation.note(tx, answer, home.clock.now())
         return value, None
 
-    value, before = home.store.write(guarded)
+    value, before = home.store.write(guarded, plain)
     return again(before) if before is not None else cast(T, value)

@@ -17,8 +17,8 @@ from outlast.store.contract import (
     MARK,
     HandoffRow,
     InterruptRow,
-    PlainEnd,
-    PlainStart,
+    Plain,
+    PlainStore,
     Reading,
     Store,
     Tombstone,
@@ -75,18 +75,21 @@ class BoundStore:
     def read(self, look: Callable[[Reading], T]) -> T:
         return self._store.read(lambda reading: look(self._bound(reading)))
 
-    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+    def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         return self._store.write(lambda tx: work(self._bound(tx)), self._allowed(plain))
 
     def write_soon(self, work: Callable[[Writing], Any]) -> None:
         self._store.write_soon(lambda tx: work(self._bound(tx)))
 
-    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Any:
+    def put_work(self, work: Callable[[Writing], Any], plain: Plain | None = None) -> Any:
         return self._store.put_work(lambda tx: work(self._bound(tx)), self._allowed(plain))
 
-    def _allowed(self, plain: PlainStart | PlainEnd | None) -> PlainStart | PlainEnd | None:
-        """Nothing for a run of another scope: the work will be refused."""
-        return plain if plain is not None and plain.run.scope in self._scopes else None
+    def _allowed(self, plain: Plain | None) -> Plain | None:
+        """Nothing for a run or a handoff of another scope: the work will be refused."""
+        if plain is None:
+            return None
+        scope = plain.scope if isinstance(plain, PlainStore) else plain.run.scope
+        return plain if scope in self._scopes else None
 
     def _bound(self, look: Any) -> Any:
         return Bounded(look, self._scopes)

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from outlast.errors import NoThread
 from outlast.ledger.journal import JournalEntry
-from outlast.store.contract import Hold, PlainEnd, PlainStart, Writing
+from outlast.store.contract import Hold, Plain, Writing
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Item(Struct, eq=False):
     hold: Hold | None
     entries: Sequence[JournalEntry]
     work: Callable[[Writing], Any] | None = None
-    plain: PlainStart | PlainEnd | None = None  # what the work comes to, mostly
+    plain: Plain | None = None  # what the work comes to, mostly
     result: Any = None
     done: bool = False
     error: BaseException | None = None

@@ -21,6 +21,7 @@ from outlast.ledger.journal import Break, JournalEntry
 from outlast.store.contract.acts import ActReading, ActRow, ActWriting, NewAct
 from outlast.store.contract.handoffs import (
     AnchorRow,
+    FirstRevision,
     HandoffReading,
     HandoffRow,
     HandoffWriting,
@@ -29,6 +30,7 @@ from outlast.store.contract.handoffs import (
     NewHandoff,
     NewSession,
     NewTask,
+    PlainStore,
     SessionReading,
     SessionRow,
     SessionWriting,
@@ -81,6 +83,8 @@ from outlast.store.contract.runs import (
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.frozen import NamedTuple
 
+Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
+
 __all__ = [
     "MARK",
     "PROVEN",
@@ -89,6 +93,7 @@ __all__ = [
     "DatabaseRoom",
     "Ending",
     "FinishedRow",
+    "FirstRevision",
     "HandoffRow",
     "Hold",
     "InboxRow",
@@ -106,8 +111,10 @@ __all__ = [
     "NewSignal",
     "NewTask",
     "NewWait",
+    "Plain",
     "PlainEnd",
     "PlainStart",
+    "PlainStore",
     "QueueEntry",
     "QueueRow",
     "Reading",
@@ -232,7 +239,7 @@ class Store(Protocol):
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         """Queue one on an event loop: what to await until it is durable, with all that is queued meanwhile."""
 
-    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Ticket:
+    def put_work(self, work: Callable[[Writing], Any], plain: Plain | None = None) -> Ticket:
         """Queue a piece of work, in the same order. `plain` is what it mostly comes to; that may be done instead."""
 
     def finish(self, ticket: Ticket) -> Any:
@@ -241,7 +248,7 @@ class Store(Protocol):
     def finish_soon(self, ticket: Ticket) -> Awaitable[None] | None:
         """The same on an event loop: None when it was done at once, else what to await."""
 
-    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+    def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         """Run `work` in a transaction and give its result once that is durable. `plain`: as of `put_work`."""
 
     def write_soon(self, work: Callable[[Writing], Any]) -> None:

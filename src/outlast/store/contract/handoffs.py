@@ -5,10 +5,10 @@ What happened to a task is a chain; so are the messages of a session, and its me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
-from outlast.ledger.journal import Row
+from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.contract.runs import LeaseRow, RunRow
 from outlast.values.frozen import NamedTuple
 
@@ -57,6 +57,26 @@ class NewHandoff(NamedTuple):
     stored_at: int
     expires_at: int
     files: tuple[str, ...]
+
+
+class FirstRevision(NamedTuple):
+    """All of an anchor that is to be added with its first revision, which supersedes none."""
+
+    anchor_id: str
+    start: bytes  # what its chain begins with
+    entry: JournalEntry
+    handoff: NewHandoff
+    contents: Mapping[str, bytes]  # small ones, to be kept with it
+    given: Any  # what the work would have given
+
+
+class PlainStore(NamedTuple):
+    """A handoff as it is stored where nothing is known of its anchor and of its task."""
+
+    scope: str
+    anchor: str
+    task: str | None  # that the anchor is of
+    make: Callable[[], FirstRevision]  # asked in the transaction, once it is known to be plain
 
 
 class HandoffReading(Protocol):

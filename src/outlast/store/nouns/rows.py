@@ -21,6 +21,7 @@ import msgspec
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import Break
 from outlast.ledger.lease import Beat, Process
+from outlast.store.contract.handoffs import FirstRevision, PlainStore
 from outlast.store.contract.runs import LAST, Damaged, PlainEnd, PlainStart, RunRow, damage_of
 from outlast.values.ambient import notice
 from outlast.values.codec import sha256
@@ -366,6 +367,16 @@ def ended_row(end: PlainEnd) -> tuple[Any, ...]:
     chain = proof_of("chains", (hold.lease_key, f"run:{hold.run_id}", hold.epoch + 1, None))
     proofs = (proof_of("runs", (row.key, *row)), chain, proof_of("runs", (row.key, *after)))
     return (status, phase, result, at, end.receiver, *proofs)
+
+
+def stored_row(store: PlainStore, first: FirstRevision, key: int, newest: int) -> tuple[Any, ...]:
+    """What is written of a handoff that is stored plainly: its anchor and itself, and proofs of both and the chain."""
+    new, named = first.handoff, (first.anchor_id, store.scope, store.anchor)
+    found_by = (new.branch, new.root, new.symbol, new.score, new.stored_at, new.expires_at)
+    chain = proof_of("chains", (key, f"handoff:{first.anchor_id}", 0, None))
+    anchor = proof_of("anchors", (key, key, *named, "open", "", 1, newest, *found_by, 0))
+    handoff = proof_of("handoffs", (newest, newest, new.id, key, 1, 1, ""))
+    return (key, newest, *named, *found_by, new.id, chain, anchor, handoff)
 
 
 class Proofs(Rows):

@@ -22,7 +22,7 @@ from outlast.errors import Invalid, OutlastError, StoreBusy, StoreForeign, Store
 from outlast.ids import random_id
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
-from outlast.store.contract import DatabaseRoom, Hold, PlainEnd, PlainStart, Reading, Writing
+from outlast.store.contract import DatabaseRoom, Hold, Plain, PlainStore, Reading, Writing
 from outlast.store.nouns.rows import newest_version
 from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
@@ -118,9 +118,10 @@ class PostgresStore:
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         return self._writer.commit_later(self.put(hold, (entry,)))
 
-    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Item:
+    def put_work(self, work: Callable[[Writing], Any], plain: Plain | None = None) -> Item:
         self._refuse_forked()
-        return self._writer.put(Item(None, (), work, plain))
+        known = None if isinstance(plain, PlainStore) else plain  # a handoff is stored by its work
+        return self._writer.put(Item(None, (), work, known))
 
     def finish(self, ticket: Item) -> Any:
         self._writer.commit(ticket)
@@ -131,7 +132,7 @@ class PostgresStore:
             return None  # a start or an end is more than one way to the server, and others may come with it
         return self._writer.commit_later(ticket)
 
-    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+    def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))
         self._tell_all()
         return result

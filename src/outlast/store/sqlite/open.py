@@ -29,7 +29,7 @@ from outlast.errors import (
 from outlast.ids import chance
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
-from outlast.store.contract import DatabaseRoom, Hold, PlainEnd, PlainStart, Reading, Writing
+from outlast.store.contract import DatabaseRoom, Hold, Plain, Reading, Writing
 from outlast.store.disk import FilesystemOf, filesystem_of, refuse_network
 from outlast.store.nouns.rows import statements
 from outlast.store.sqlite.file import (
@@ -143,7 +143,7 @@ class SqliteStore:
             self._refuse_forked()
         return self._writer.put(Item(hold, entries))
 
-    def put_work(self, work: Callable[[Writing], Any], plain: PlainStart | PlainEnd | None = None) -> Item:
+    def put_work(self, work: Callable[[Writing], Any], plain: Plain | None = None) -> Item:
         if self._forks != _forks:
             self._refuse_forked()
         return self._writer.put(Item(None, (), work, plain))
@@ -167,7 +167,7 @@ class SqliteStore:
             return None
         return self._writer.commit_later(ticket)
 
-    def write(self, work: Callable[[Writing], T], plain: PlainStart | PlainEnd | None = None) -> T:
+    def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))
         self.still_there()  # else it was written into a file that nobody will ever find
         for tell in self._tells:

@@ -14,7 +14,8 @@ import apsw
 
 from outlast.errors import LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
-from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd, PlainStart
+from outlast.store.contract import Plain, PlainStart, PlainStore
+from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
 from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
@@ -34,7 +35,7 @@ from outlast.store.nouns.queues import (
     ToldReader,
     ToldWriter,
 )
-from outlast.store.nouns.rows import ROW_NAMES, Proofs, ended_row, proof_of, started_row
+from outlast.store.nouns.rows import ROW_NAMES, Proofs, ended_row, proof_of, started_row, stored_row
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 from outlast.store.sqlite.connection import SqliteRows, SqliteWrites
@@ -129,9 +130,10 @@ class Transaction(
         self.do(self.sql["append_trigger"])
 
     def make_all_ready(self) -> None:
-        """What starts and ends of runs go through as well. Outside a transaction, with which it would be undone."""
-        for name in ("begin_view", "begin_trigger", "end_view", "end_trigger"):
-            self.do(self.sql[name])
+        """What whatever is plain goes through as well. Outside a transaction, with which it would be undone."""
+        for noun in ("begin", "end", "store"):
+            self.do(self.sql[f"{noun}_view"])
+            self.do(self.sql[f"{noun}_trigger"])
         self.is_ready = True
 
     def later(self, chain: int) -> Later | None:
@@ -175,11 +177,13 @@ class Transaction(
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
 
-    def do_plain(self, plain: PlainStart | PlainEnd) -> Any:
+    def do_plain(self, plain: Plain) -> Any:
         """Do by one statement what a piece of work comes to, mostly: what it would give.
 
         NOT_PLAIN, and nothing is done, where there is more to it.
         """
+        if isinstance(plain, PlainStore):
+            return self._store(plain)
         if len(plain.entries) != 1:
             return NOT_PLAIN
         return self._start(plain) if isinstance(plain, PlainStart) else self._end(plain)
@@ -208,6 +212,21 @@ class Transaction(
         self.moved.append((hold, head, before))
         hold.head, hold.hash = head + 1, hash_
         return None
+
+    def _store(self, store: PlainStore) -> Any:
+        ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))
+        if not is_plain:
+            return NOT_PLAIN
+        first = store.make()
+        header, payload, blobs = first.entry
+        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
+        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
+        self.do_many(self.sql["add_handoff_file"], [(path, key) for path in first.handoff.files])
+        if blobs:
+            self.do_many(self.sql["add_blob_ref"], [(name, key, 1) for name in blobs])
+        self.keep_contents(first.contents)
+        self.moved.append((hold, 0, first.start))
+        return first.given
 
     def put_back(self, to: int = 0) -> None:
         """Forget heads that were moved since: what moved them was rolled back."""

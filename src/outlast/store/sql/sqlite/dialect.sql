@@ -43,8 +43,8 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
--- The start and the end of a run, where there is no more to them than is given, in one statement each: what a piece of work
--- would write, with the proofs. Where there is more to an end it is refused, and nothing of it is done.
+-- The start and the end of a run and the first revision of a handoff, where there is no more to them than is given, in one
+-- statement each: what a piece of work would write, with the proofs. Where there is more to an end it is refused, and nothing of it is done.
 
 -- name: start_facts
 -- The next key of a chain; and whether nothing is known of the task, and the process has given a sign of life lately.
@@ -112,6 +112,40 @@ END
 
 -- name: end_run_plainly
 INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: store_facts
+-- The next keys of a chain and of a handoff; and whether nothing is known of the anchor, and of its task.
+SELECT (SELECT 1 + coalesce(max(key), 0)
+        FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
+       (SELECT 1 + coalesce(max(key), 0) FROM handoffs),
+       NOT EXISTS (SELECT 1 FROM anchors WHERE scope = ?1 AND anchor = ?2)
+       AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = ?1 AND task = ?3)
+       AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                       WHERE scope = ?1 AND task = ?3 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+
+-- name: store_view
+CREATE TEMP VIEW IF NOT EXISTS stored AS
+SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS branch, '' AS root, '' AS symbol, 0 AS score,
+       0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof, x'' AS handoff_proof,
+       x'' AS hash, x'' AS header, x'' AS payload
+
+-- name: store_trigger
+CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
+  INSERT INTO chains (key, subject, epoch, head, hash, holder)
+  VALUES (NEW.key, 'handoff:' || NEW.id, 0, 1, NEW.hash, NULL);
+  INSERT INTO anchors (key, id, scope, anchor, status, revision, newest, branch, root, symbol, score, stored_at, expires_at)
+  VALUES (NEW.key, NEW.id, NEW.scope, NEW.anchor, 'open', 1, NEW.newest, NEW.branch, NEW.root, NEW.symbol, NEW.score,
+          NEW.stored_at, NEW.expires_at);
+  INSERT INTO handoffs (key, id, anchor, revision, seq) VALUES (NEW.newest, NEW.handoff, NEW.key, 1, 1);
+  INSERT INTO proofs (noun, row, proof)
+  SELECT 'chains', NEW.key, NEW.chain_proof UNION ALL SELECT 'anchors', NEW.key, NEW.anchor_proof
+  UNION ALL SELECT 'handoffs', NEW.newest, NEW.handoff_proof WHERE true
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
+  INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.key, 1, NEW.header, NEW.hash, NEW.payload);
+END
+
+-- name: store_plainly
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
