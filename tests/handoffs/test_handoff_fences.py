@@ -167,7 +167,7 @@ def test_a_claim_is_forgotten_only_once_its_end_is_written(desk: Desk, monkeypat
     claim = ann.handoff.claim(TASK, repo_root=str(desk.repo))
     store, whole = ann._executor.home.store, ann._executor.home.store.write
 
-    def full(work: Any) -> Any:
+    def full(work: Any, plain: Any = None) -> Any:
         def failing(tx: Any) -> Any:
             work(tx)
             raise StoreFailed("the home", "the disk is full")

@@ -131,7 +131,7 @@ def test_no_statement_is_named_twice() -> None:
 def plan(name: str) -> list[str]:
     connection = built(whole())
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # as the store does: no plan depends on a value
-    for made in (f"{noun}_{kind}" for noun in ("append", "begin", "end") for kind in ("view", "trigger")):
+    for made in (f"{noun}_{kind}" for noun in ("append", "begin", "end", "store") for kind in ("view", "trigger")):
         connection.execute(SQL[made])  # of the connection that writes
     given = len(set(re.findall(r"\?\d+", SQL[name]))) or SQL[name].count("?")
     return [row[3] for row in connection.execute("EXPLAIN QUERY PLAN " + SQL[name], (None,) * given)]

@@ -131,9 +131,8 @@ class Transaction(
 
     def make_all_ready(self) -> None:
         """What whatever is plain goes through as well. Outside a transaction, with which it would be undone."""
-        for noun in ("begin", "end", "store"):
-            self.do(self.sql[f"{noun}_view"])
-            self.do(self.sql[f"{noun}_trigger"])
+        for name in ("begin_view", "begin_trigger", "end_view", "end_trigger", "store_view", "store_trigger"):
+            self.do(self.sql[name])
         self.is_ready = True
 
     def later(self, chain: int) -> Later | None:
