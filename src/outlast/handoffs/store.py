@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HandoffWeak, LeaseLost, RevisionConflict, Severed
 from outlast.files.ask_git import one_look
@@ -119,7 +119,7 @@ def _again(home: Home, handoff_id: str) -> Handoff:
 
 def _without_secrets(contract: Contract, redact: bool, secrets: SecretRules) -> tuple[Contract, tuple[str, ...]]:
     """The contract, masked where it holds secrets and that was asked for. Raises SecretFound otherwise."""
-    given = {name: value for name in CONTRACT_FIELDS if (value := getattr(contract, name))}
+    given = {name: value for name, value in asdict(contract).items() if value}
     if not redact:
         secrets.check(given, "")
         return contract, ()
@@ -362,7 +362,7 @@ def _handoff(
     rival: str,
 ) -> Handoff:
     contract, at = prepared.contract, caller.home.clock.now()
-    given = {name: getattr(contract, name) for name in CONTRACT_FIELDS} | caller.whence | {"supersedes": supersedes}
+    given = asdict(contract) | caller.whence | {"supersedes": supersedes}
     rival, rival_id = _rivalry(before, rival, supersedes)
     return Handoff(
         **given,

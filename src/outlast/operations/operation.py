@@ -237,7 +237,7 @@ def part_of(
 
 def fields_of(request: Any) -> dict[str, Any]:
     """What a request says, by name."""
-    return {name: getattr(request, name) for name in request.__struct_fields__}
+    return msgspec.structs.asdict(request)
 
 
 def cursor_of(*place: Any) -> str:

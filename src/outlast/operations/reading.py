@@ -123,10 +123,11 @@ def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
 
 def _fields(handoff: Handoff) -> dict[str, Any]:
     """Most of them are JSON as they are, and are not looked at twice."""
-    fields = dict.fromkeys(_NAMES) | dict(zip(_AS_THEY_ARE, _all_of(handoff), strict=True))
-    for name, value in fields.items():
-        if type(value) not in _PLAIN:
-            fields[name] = _value(value) if value != () else []
+    values = _all_of(handoff)
+    fields = dict.fromkeys(_NAMES) | dict(zip(_AS_THEY_ARE, values, strict=True))
+    for name, kind in zip(_AS_THEY_ARE, map(type, values), strict=True):
+        if kind not in _PLAIN:
+            fields[name] = _value(fields[name]) if fields[name] != () else []
     fields["entry"], fields["musts"] = _entry(handoff), _taken(handoff)
     return fields
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
 Packet = Mapping[str, Any] | str | bytes  # JSON text is kept byte for byte
+_said_in = itemgetter(*CONTRACT_FIELDS)
 
 
 class Handoffs:
@@ -108,7 +110,7 @@ class Handoffs:
         are not there yet: another target that is absent weakens the verdict.
         Raises HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict.
         """
-        fields = {name: value for name, value in locals().items() if name in CONTRACT_FIELDS}
+        fields = dict(zip(CONTRACT_FIELDS, _said_in(locals()), strict=True))
         how = Storing(
             scope=self._caller.scope_named(scope, tenant_id),
             actor=self._caller.actor_named(actor),
