@@ -38,10 +38,11 @@ _PROSE_CHECK = re.compile(
 
 
 def says_nothing(text: str) -> bool:
-    """Whether a text has not one word that says what to do it to."""
-    if len(text) > LONGEST_CHECK or _CONCRETE.search(text) or paths_in(text):
+    """Whether a text has not one word that says what to do it to. Mostly its first word does."""
+    if len(text) > LONGEST_CHECK:
         return False
-    return _EMPTY.issuperset(word.lower().replace("’", "'") for word in _WORD.findall(text))
+    words = (found[0].lower().replace("’", "'") for found in _WORD.finditer(text))
+    return _EMPTY.issuperset(words) and not _CONCRETE.search(text) and not paths_in(text)
 
 
 def proves_nothing(form: Form) -> bool:
