@@ -76,9 +76,9 @@ def draft_of(**given: Any) -> Contract:
 def _values(given: dict[str, Any]) -> dict[str, Any]:
     values = {}
     for name, value in given.items():
-        if name not in _READERS:
+        if (read := _READERS.get(name)) is None:
             refuse(name[:100], "is no field of a handoff", nearest(name, _READERS, "the fields are"))
-        values[name] = value if value is _LEFT_OUT.get(name, msgspec.NODEFAULT) else _READERS[name](value, name)
+        values[name] = value if value is _LEFT_OUT.get(name, msgspec.NODEFAULT) else read(value, name)
     return values
 
 

@@ -32,6 +32,7 @@ OF_A_KIND = 300  # lines within a window
 WITH_A_TRACE = 5
 IN_ALL = {"info": 3000}  # by level; of the others
 OTHERS_IN_ALL = 500
+ALIKE = ("logger", "kind", "route", "status")  # lines of one kind have the same of these
 KINDS = 500  # that are told apart within a window; all further ones count as one
 TEXT_LENGTH, TRACE_LENGTH = 1000, 6000
 OF_RUNS = ("run", "task", "flow", "step", "attempt")  # what our own records carry as fields
@@ -99,11 +100,11 @@ class RequestLog:
             self._put(level, fields)
 
     def _kind_of(self, level: str, fields: dict[str, Any]) -> _Kind:
-        alike: dict[str, Any] = {name: fields[name] for name in ("logger", "kind", "route", "status") if name in fields}
-        key: Hashable = (level, *[str(each)[:100] for each in alike.values()], "trace" in fields)
+        key: Hashable = (level, *map(fields.get, ALIKE), "trace" in fields)
         kinds = self._window.kinds
         if (known := kinds.get(key)) is not None:
             return known
+        alike = {name: fields[name] for name in ALIKE if name in fields}
         if len(kinds) >= KINDS:
             key, alike = "others", {}
         return kinds.setdefault(key, _Kind(level, alike))
@@ -118,17 +119,23 @@ class RequestLog:
 
     def _put(self, level: str, fields: dict[str, Any]) -> None:
         told = {name: each for name, each in fields.items() if each and name != "kind"}
-        for name in [name for name, each in told.items() if type(each) is str and len(each) > TEXT_LENGTH]:
-            told[name] = _short(name, told[name])
+        at = datetime.now(UTC)
+        line = _line({"ts": at, "level": level, **told})
+        if len(line) > TEXT_LENGTH:  # else no text in it is
+            line = _line({"ts": at, "level": level, **{name: _short(name, each) for name, each in told.items()}})
         try:
-            self._write(msgspec.json.encode({"ts": datetime.now(UTC), "level": level, **told}) + b"\n")
+            self._write(line)
         except OSError:
             return  # a log that cannot be written must not end a request that was answered
 
 
-def _short(name: str, text: str) -> str:
+def _line(told: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(told) + b"\n"
+
+
+def _short(name: str, said: Any) -> Any:
     most = TRACE_LENGTH if name == "trace" else TEXT_LENGTH
-    return f"{text[:most]} …" if len(text) > most else text
+    return f"{said[:most]} …" if type(said) is str and len(said) > most else said
 
 
 class Handler(logging.Handler):
