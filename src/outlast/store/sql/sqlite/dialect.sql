@@ -138,8 +138,8 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
           NEW.stored_at, NEW.expires_at);
   INSERT INTO handoffs (key, id, anchor, revision, seq) VALUES (NEW.newest, NEW.handoff, NEW.key, 1, 1);
   INSERT INTO proofs (noun, row, proof)
-  SELECT 'chains', NEW.key, NEW.chain_proof UNION ALL SELECT 'anchors', NEW.key, NEW.anchor_proof
-  UNION ALL SELECT 'handoffs', NEW.newest, NEW.handoff_proof WHERE true
+  VALUES ('chains', NEW.key, NEW.chain_proof), ('anchors', NEW.key, NEW.anchor_proof),
+         ('handoffs', NEW.newest, NEW.handoff_proof)
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
   INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.key, 1, NEW.header, NEW.hash, NEW.payload);
 END
