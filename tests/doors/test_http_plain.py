@@ -2,16 +2,21 @@
 
 import re
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import h11
 import pytest
+import uvicorn
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlast.doors.http import serve
+from outlast.doors.http.identity import address_of, listen
+from outlast.doors.http.limits import Turnstile
 from outlast.doors.http.plain import plain_in
 
 from .server import Served, served
@@ -194,3 +199,54 @@ def test_a_plain_request_may_have_an_answer_in_pieces(server: Served) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(asks)
         assert b"transfer-encoding: chunked" in _answer(line).lower()
+
+
+# -- answers that no handler of ours gives -----------------------------------------------------------
+
+
+@contextmanager
+def answering(*messages: dict[str, Any]) -> Iterator[int]:
+    """The port of a server whose application sends these and no more."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    connections = serve.Connections(16, 10.0, 10.0, Turnstile())
+    config = uvicorn.Config(app, http=connections.protocol, log_config=None, lifespan="off", ws="none")  # type: ignore[arg-type]
+    server, opened = uvicorn.Server(config), listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, args=([opened],))
+    thread.start()
+    try:
+        yield int(address_of(opened).rpartition(":")[2])
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+def begins(*headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": 200, "headers": list(headers)}
+
+
+def whole(port: int) -> bytes:
+    """All that is answered, up to the end of the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+        line.sendall(HEALTH)
+        return b"".join(iter(lambda: line.recv(1000), b""))
+
+
+def test_an_answer_without_its_body_ends_the_connection() -> None:
+    with answering(begins((b"content-length", b"5"))) as port:
+        assert whole(port) == b""
+
+
+def test_an_answer_that_is_not_as_long_as_it_says_ends_the_connection() -> None:
+    body = {"type": "http.response.body", "body": b"four"}
+    with answering(begins((b"content-length", b"5")), body) as port:
+        assert whole(port).endswith(b"content-length: 5\r\n\r\nfour")
+
+
+def test_an_answer_that_closes_is_framed_by_h11() -> None:
+    body = {"type": "http.response.body", "body": b"four"}
+    with answering(begins((b"content-length", b"4"), (b"connection", b"close")), body) as port:
+        assert whole(port).lower().endswith(b"connection: close\r\n\r\nfour")

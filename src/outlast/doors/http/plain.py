@@ -86,9 +86,9 @@ class PlainCycle(RequestResponseCycle):
         if not self.is_plain or self.disconnected:
             await super().send(message)
         elif self._begun is None and not self._missing and _is_plain(message):
-            self._begun = message
+            self._begun, self.response_started = message, True
         elif self._begun is not None and _is_all(self._begun, message):
-            await self._answer(self._begun, message["body"])
+            await self._answer(self._begun, message.get("body", b""))
         else:
             await self._send_by_h11(message)
 
@@ -99,14 +99,14 @@ class PlainCycle(RequestResponseCycle):
                 return
         lines = [b"%b: %b\r\n" % pair for pair in (*self.default_headers, *begun["headers"])]
         self.transport.write(b"".join([_BEGINNINGS[begun["status"]], *lines, b"\r\n", body]))
-        self.response_started = self.response_complete = True
+        self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
 
     async def _send_by_h11(self, message: Message) -> None:
-        begun, self._begun, self.is_plain = self._begun, None, False
+        begun, self._begun, self.is_plain, self.response_started = self._begun, None, False, False
         self._tell_h11(self._raw)
         if begun is not None:
             await super().send(cast(Any, begun))
