@@ -319,6 +319,19 @@ def test_while_steps_follow_each_other_quickly_the_mirror_hardly_works(tmp_path:
         assert followed._length() - before == 64 + 2  # also its begin and its end
 
 
+def test_the_first_look_waits_while_steps_follow_each_other_quickly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "BUSY_ENTRIES", -1)  # it is never quiet
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=0.001)) as outlast:
+        run_id = outlast.run(talks).run_id
+        followed = outlast._executor.live.mirrors
+        assert isinstance(followed, mirrors.Mirrors)
+        assert followed._followed == {run_id: None}  # not looked at yet
+        folder = mirror_of(outlast, run_id)
+    assert len([*folder.rglob("*.json")]) == 2 * 64  # when the home is closed, all the same
+
+
 def test_many_mirrors_that_are_behind_are_written_by_turns_and_not_all_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

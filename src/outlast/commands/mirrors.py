@@ -2,8 +2,9 @@
 
 It looks every `mirror_seconds`, writes piece by piece, and rests nine times as long as that took; a hundred times while
 steps follow each other quickly, because a file costs more than such a step does. So runs of very many small steps are
-not slowed down, and their mirrors are behind. When this process closes its home the rest is written, for so long as
-anybody would wait. After a crash the mirror is behind, until the run goes on or `export --mirror` writes it.
+not slowed down, and their mirrors are behind; the first look, which loads much, waits as long for steps to be fewer.
+When this process closes its home the rest is written, for so long as anybody would wait. After a crash the mirror is
+behind, until the run goes on or `export --mirror` writes it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,18 @@ PIECE = 100  # entries of a run, before others have their turn
 WORK_SECONDS = 0.02  # of all of them together, before it rests
 RESTS, BUSY_RESTS = 9, 100  # times as long as was worked
 BUSY_ENTRIES = 100  # so many new ones in a second: steps follow each other quickly
+FIRST_SECONDS = 0.05  # of work, in the first look
 CLOSING_SECONDS = 2.0
 
 
 def rest_seconds(worked: float, entries: int, since: float) -> float:
     """How long to rest after so much work, where so many entries were written since the look before."""
-    return worked * (BUSY_RESTS if entries > BUSY_ENTRIES * max(since, 1.0) else RESTS)
+    return worked * (BUSY_RESTS if is_busy(entries, since) else RESTS)
+
+
+def is_busy(entries: int, since: float) -> bool:
+    """Whether steps follow each other quickly, where so many entries were written in so long."""
+    return entries > BUSY_ENTRIES * max(since, 1.0)
 
 
 class Mirrors:
@@ -95,9 +102,12 @@ class Mirrors:
 
     def _live(self) -> None:
         pause, length, looked = self._home.settings.mirror_seconds, 0, time.monotonic()
+        first = looked + FIRST_SECONDS * BUSY_RESTS
         while not self._closing.wait(pause):
             began, before = time.monotonic(), length
             length = self._length()
+            if began < first and is_busy(length - before, pause):
+                continue
             since, behind = began - looked, self._look(WORK_SECONDS)
             looked = time.monotonic()
             rest = rest_seconds(looked - began, length - before, since)
