@@ -10,6 +10,7 @@ serves them.
 """
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -118,8 +119,10 @@ async def at_once(home: FoundHome, prefix: str, runs: int) -> None:
 def in_step() -> Iterator[None]:
     """Begin when every process is ready, tell what it took as a line of JSON, and go on when all have ended.
 
-    So nobody opens or closes his home, which writes files for people, while others are measured.
+    So nobody opens or closes his home, which writes files for people, while others are measured; nor looks through all
+    that was loaded before for what is garbage, which comes once in a process and takes as long as hundreds of steps.
     """
+    gc.collect()
     print("ready", flush=True)
     sys.stdin.readline()
     began, cpu = time.perf_counter(), time.process_time()

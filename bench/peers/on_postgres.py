@@ -3,6 +3,7 @@
 First one run alone, step after step, then so many runs at once; each with what its maker says for that.
 """
 
+import gc
 import json
 import sys
 import time
@@ -83,7 +84,8 @@ def _sequence(params: Any, context: Any) -> int:
 
 
 def timed(call: Callable[[], None], steps: int) -> dict[str, float]:
-    """Microseconds for each step: that passed, and of this process's CPU."""
+    """Microseconds for each step: that passed, and of this process's CPU. What was loaded before is looked through."""
+    gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return {
