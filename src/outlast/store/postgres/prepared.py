@@ -72,8 +72,13 @@ def as_numbers(column: Sequence[int]) -> bytes:
 
 def as_pieces(column: Sequence[bytes | None], kind: int = PIECE) -> bytes:
     """A column of bytes."""
-    each = [_GONE if piece is None else _LENGTH(len(piece)) + piece for piece in column]
-    return _head(len(column), None in column, kind) + b"".join(each)
+    there = [piece for piece in column if piece is not None]
+    if len(there) < len(column):
+        each = [_GONE if piece is None else _LENGTH(len(piece)) + piece for piece in column]
+    else:
+        each = [b""] * (2 * len(there))  # pieces may be long: each is copied once
+        each[::2], each[1::2] = map(_LENGTH, map(len, there)), there
+    return b"".join((_head(len(column), len(there) < len(column), kind), *each))
 
 
 def as_texts(column: Sequence[str | None]) -> bytes:
@@ -101,6 +106,7 @@ def numbers_in(answer: PGresult) -> list[int]:
     return [int.from_bytes(answer.get_value(row, 0) or b"") for row in range(answer.ntuples)]
 
 
+@cache
 def _head(count: int, has_gone: bool, kind: int) -> bytes:
     return _ARRAY.pack(1 if count else 0, has_gone, kind) + (_SIZE.pack(count, 1) if count else b"")
 

@@ -230,11 +230,9 @@ class PostgresTransaction(
         Nothing of a stale one is written, and its head is as it was.
         """
         self.send_put_off()
+        if _are_plain(appends):
+            return self._append_one_each(appends)
         groups = _grouped(appends)
-        if len(groups) == 1 and is_plain(groups[0][1]):
-            return set() if self.append_alone(groups[0][0], groups[0][1][0]) else {groups[0][0]}
-        if all(is_plain(entries) for _, entries in groups):
-            return self._append_one_each([(hold, entries[0]) for hold, entries in groups])
         ends: list[tuple[Any, ...]] = []
         rows: list[tuple[Any, ...]] = []
         blobs: list[tuple[Any, ...]] = []
@@ -251,9 +249,11 @@ class PostgresTransaction(
         moved = self._moved_by(ends, rows, blobs)
         return self._stale(hold for place, (hold, _) in enumerate(groups) if place not in moved)
 
-    def _append_one_each(self, appends: Sequence[tuple[Hold, JournalEntry]]) -> set[Hold]:
+    def _append_one_each(self, appends: Sequence[Append]) -> set[Hold]:
         """The same for one entry of each, which refers to no blob."""
-        holds, entries = zip(*appends, strict=True)
+        holds, entries = [hold for hold, _ in appends], [entries[0] for _, entries in appends]
+        if len(appends) == 1:
+            return set() if self.append_alone(holds[0], entries[0]) else {holds[0]}
         before = [(hold, hold.head, hold.hash) for hold in holds]
         hashes = [link(hash_, entry.header) for (_, _, hash_), entry in zip(before, entries, strict=True)]
         self.moved += before
@@ -271,7 +271,9 @@ class PostgresTransaction(
                 as_pieces([entry.payload for entry in entries]),
             )
         )
-        moved = _places_in(answer, len(holds))
+        if answer.ntuples == len(holds):
+            return set()
+        moved = set(numbers_in(answer))
         return self._stale(hold for place, hold in enumerate(holds) if place not in moved)
 
     def _stale(self, holds: Iterable[Hold]) -> set[Hold]:
@@ -356,6 +358,11 @@ class PostgresTransaction(
 def is_plain(entries: Sequence[JournalEntry]) -> bool:
     """Whether it is one entry, which refers to no blob."""
     return len(entries) == 1 and not entries[0].blobs
+
+
+def _are_plain(appends: Sequence[Append]) -> bool:
+    """Whether each is one entry, which refers to no blob, and no two are of one hold."""
+    return all(is_plain(entries) for _, entries in appends) and len({hold for hold, _ in appends}) == len(appends)
 
 
 def _grouped(appends: Sequence[Append]) -> list[Append]:

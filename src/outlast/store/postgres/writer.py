@@ -278,7 +278,7 @@ def _append(items: Sequence[Item], tx: PostgresTransaction) -> None:
     if stale and len(appends) > 1:
         stale = {hold for hold in stale if tx.append_all([(hold, _entries(hold, items))])}
     for item in items:
-        item.error = LeaseLost(item.hold.run_id, item.hold.epoch) if item.hold in stale and item.hold else None
+        item.error = LeaseLost(item.hold.run_id, item.hold.epoch) if stale and item.hold in stale else None
 
 
 def _entries(hold: Hold, items: Sequence[Item]) -> list[JournalEntry]:
