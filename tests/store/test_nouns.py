@@ -276,6 +276,15 @@ def test_what_outsiders_ask_is_taken_once_in_order(store: Store) -> None:
     assert [row[1] for row in store.read(lambda look: look.untaken(hold.run_key))] == ["pause", "rewind"]
 
 
+def test_what_a_process_holds_is_told_with_how_much_is_asked_of_anybodys_runs(store: Store) -> None:
+    one, other, lost = (begin(store, run_id) for run_id in ("r1", "r2", "r3"))
+    store.write(lambda tx: tx.send(lost.run_key, "pause", "{}", "ann", 1))
+    take_over(store, lost)
+    assert store.ask(lambda look: look.held_by("p1")) == ({one.lease_key: 1, other.lease_key: 1}, 1)
+    assert store.ask(lambda look: look.held_by("p2")) == ({lost.lease_key: 2}, 1)
+    assert store.ask(lambda look: look.held_by("nobody")) == ({}, 0)
+
+
 def test_an_operation_id_is_used_once(store: Store) -> None:
     store.write(lambda tx: tx.add_operation("op1", "skip", "digest", '{"a":1}', 1))
     assert store.read(lambda look: look.operation("op1")) == ("skip", "digest", '{"a":1}')

@@ -164,7 +164,7 @@ class Heartbeat:
         now = (store.version(), *map(id, live))  # of before the look: what is written meanwhile is heard the next time
         if now == self._heard:
             return
-        held, asked = store.read(lambda look: (look.epochs_held_by(process), look.count_untaken()))
+        held, asked = store.ask(lambda look: look.held_by(process))
         closer = [
             self._guarded([execution], partial(self._look_closer, execution))
             for execution in live

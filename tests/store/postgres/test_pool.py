@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from outlast.errors import StoreBusy
 from outlast.store.contract import Reading, Store
@@ -41,6 +42,14 @@ def test_as_many_looks_as_there_are_connections_each_read_a_long_payload_within_
         thread.join(60)
     assert len(found) == READERS
     assert min(found) > 0
+
+
+def test_one_question_is_asked_without_a_transaction_around_it(store: Store) -> None:
+    def status(reading: Reading) -> TransactionStatus:
+        return reading.connection.info.transaction_status  # type: ignore[attr-defined, no-any-return]
+
+    assert store.read(status) == TransactionStatus.INTRANS
+    assert store.ask(status) == TransactionStatus.IDLE
 
 
 def test_what_is_written_does_not_wait_for_those_who_read(store: Store) -> None:

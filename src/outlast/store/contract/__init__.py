@@ -260,6 +260,9 @@ class Store(Protocol):
     def read(self, look: Callable[[Reading], T]) -> T:
         """Run `look` on one moment of the store."""
 
+    def ask(self, question: Callable[[Reading], T]) -> T:
+        """The same for one question alone, which is of one moment by itself."""
+
     def read_also(self, look: Callable[[Reading], T]) -> T:
         """The same, also while another look of this thread is under way: then on that moment."""
 

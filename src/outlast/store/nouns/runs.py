@@ -83,9 +83,6 @@ class WaitReader(Rows):
     def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]:
         return self._all("untaken", run_key)
 
-    def count_untaken(self) -> int:
-        return int(self._one("count_untaken")[0])
-
     def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
         return self._all("requests_of", run_key)
 
@@ -253,9 +250,10 @@ class RunReader(WaitReader):
         rows = {run_id: made(LeaseRow, row) for run_id, row in zip(run_ids, found, strict=True) if row[0] is not None}
         return {run_id: row for run_id, row in rows.items() if type(row) is LeaseRow}
 
-    def epochs_held_by(self, process_id: str) -> dict[int, int]:
-        """The leases that a process holds: the epoch of each, by its key."""
-        return dict(self._all("epochs_held_by", process_id))
+    def held_by(self, process_id: str) -> tuple[dict[int, int], int]:
+        """The leases that a process holds, the epoch of each by its key; if any, how much is asked of runs at all."""
+        found = self._all("held_by", process_id)
+        return {key: epoch for key, epoch, _ in found}, found[0][2] if found else 0
 
     def beat_of(self, holder: str) -> Beat | None:
         """The last sign of life of a process or a claim."""

@@ -146,6 +146,12 @@ class PostgresStore:
         with self._translated():
             return self._on_reader(lambda connection: self._look_on(connection, look))
 
+    def ask(self, question: Callable[[Reading], T]) -> T:
+        """One way to the server and back, where a look has three."""
+        self._refuse_forked()
+        with self._translated():
+            return self._on_reader(lambda connection: question(self._reader(connection)))
+
     def _look_on(self, connection: Link, look: Callable[[Reading], T]) -> T:
         reader = self._reader(connection)
         reader.execute(_ALONE)

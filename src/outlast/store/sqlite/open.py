@@ -230,6 +230,9 @@ class SqliteStore:
 
         return end
 
+    def ask(self, question: Callable[[Reading], T]) -> T:
+        return self.read(question)
+
     def read_also(self, look: Callable[[Reading], T]) -> T:
         with self._lock:
             if not self._closed and not self._reader.connection.getautocommit():  # we are in a look of our own

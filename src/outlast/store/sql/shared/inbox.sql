@@ -4,9 +4,6 @@ INSERT INTO inbox (run, kind, body, actor, sent_at) VALUES (?, ?, ?, ?, ?)
 -- name: untaken
 SELECT key, kind, body, actor FROM inbox WHERE run = ? AND taken = 0 ORDER BY key
 
--- name: count_untaken
-SELECT count(*) FROM inbox WHERE taken = 0
-
 -- name: take
 UPDATE inbox SET taken = 1 WHERE key = ?
 

@@ -53,8 +53,9 @@ DELETE FROM claims WHERE wall_us < ? AND NOT EXISTS (SELECT 1 FROM chains WHERE 
 SELECT r.id FROM chains l JOIN runs r ON r.id = substr(l.subject, 5)
 WHERE l.holder = ? AND l.subject > 'run:' AND l.subject < 'run;' AND r.status = 'running'
 
--- name: epochs_held_by
-SELECT key, epoch FROM chains WHERE holder = ?
+-- name: held_by
+-- With how much is asked of anybody's runs: one question, for it is asked twenty times a second.
+SELECT key, epoch, (SELECT count(*) FROM inbox WHERE taken = 0) FROM chains WHERE holder = ?
 
 -- name: note_shared
 UPDATE processes SET shared = 1 WHERE id = ?
