@@ -5,7 +5,6 @@ Flows run on the loop. All else is done by the blocking `Outlast` that it has, i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ from outlast.runs.run import CallOptions, Options, Outcome, unseen
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import asyncio
+
     from outlast.commands.logs import CommandLog
     from outlast.home.caller import Acceptance, Caller
     from outlast.home.place import FoundHome
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from outlast.runs.replay.divergence import RunReplay
     from outlast.runs.waits.interrupt import Interrupt
 else:
+    asyncio = late("asyncio")  # who imports this beside `Outlast` may have no loop
     late_handoffs = late("outlast.python.handoffs")
     late_queues = late("outlast.python.queues")
     late_sessions = late("outlast.python.sessions")
