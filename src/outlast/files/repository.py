@@ -63,7 +63,8 @@ def _local(path: str) -> str:
     return real.removesuffix("/.git").removesuffix(".git")
 
 
-_SYSTEM = r"/proc|/sys|/dev/(?!shm\Z)[^/]*"  # shared memory is a file system like any other
+_SYSTEM = ("/proc", "/sys")
+_DEVICES, _MEMORY = "/dev", "/dev/shm"  # shared memory is a file system like any other
 _LINE_BYTES = 4096
 _ALTERNATES_BYTES = 1 << 16
 _ENTRIES = 5000  # of refs that are looked at: git reads one as a commit's id, and nothing else of it
@@ -328,13 +329,17 @@ def followed(path: str) -> str:
         if not here:
             continue
         done = os.path.join(done, here)
-        if re.fullmatch(_SYSTEM, done) or hops > _HOPS:
+        if _is_of_system(done) or hops > _HOPS:
             raise LeadsOut(path, f"leads to {done!r}", always=True)
         with suppress(OSError):  # no link, or nothing at all
             to = os.readlink(done)
             done, hops = "/" if to.startswith("/") else os.path.dirname(done), hops + 1
             left.extend(reversed(to.split("/")))
     return done
+
+
+def _is_of_system(path: str) -> bool:
+    return path in _SYSTEM or (os.path.dirname(path) == _DEVICES and path != _MEMORY)
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -60,13 +60,21 @@ def registers(file: Path, key: str) -> bool:
     return any(ast.unparse(call.func) in ("resource", "outlast.resource") and _key_of(call) == key for call in calls)
 
 
+class _Import(NamedTuple):
+    """A name that a module imports: from which module, looked for in which folder."""
+
+    folder: Path
+    module: str
+    name: str  # in there; empty when it is the module itself
+
+
 class _Module(NamedTuple):
     """A module, by what it defines and imports."""
 
     functions: dict[str, _Function]
     classes: dict[str, ast.ClassDef]
     made_of: dict[str, str]  # `fetch = step(_fetch)`: which function a name stands for
-    imported: dict[str, tuple[Path, str]]  # file, and the name in there; empty when it is the module itself
+    imported: dict[str, list[_Import]]  # what a name may stand for: most of them are not of the flow's own folder
 
 
 class _Sources:
@@ -109,24 +117,28 @@ class _Sources:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[ast.Name(id=made), *_])):
                     found.made_of[name] = made
                 case ast.Import() | ast.ImportFrom():
-                    found.imported.update(self._imported(node, file))
+                    for name, meant in self._imported(node, file):
+                        found.imported.setdefault(name, []).append(meant)
                 case _:
                     pass
         return found
 
-    def _imported(self, node: ast.Import | ast.ImportFrom, file: Path) -> Iterator[tuple[str, tuple[Path, str]]]:
+    def _imported(self, node: ast.Import | ast.ImportFrom, file: Path) -> Iterator[tuple[str, _Import]]:
         for each in node.names:
             if isinstance(node, ast.Import):
-                if (own := self._own(each.name, self._folder)) is not None:
-                    yield each.asname or each.name, (own, "")
+                yield each.asname or each.name, _Import(self._folder, each.name, "")
             else:
                 folder = file.parents[node.level - 1] if 0 < node.level <= len(file.parents) else self._folder
-                if (own := self._own(node.module or "", folder)) is not None:
-                    yield each.asname or each.name, (own, each.name)
+                yield each.asname or each.name, _Import(folder, node.module or "", each.name)
 
-    def _own(self, name: str, folder: Path) -> Path | None:
-        place = folder.joinpath(*name.split("."))
-        return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
+    def _meant(self, module: _Module, name: str) -> tuple[Path, str] | None:
+        """The file of the flow's own that an imported name is from, and its name in there."""
+        for each in reversed(module.imported.get(name, ())):
+            place = each.folder.joinpath(*each.module.split("."))
+            files = (place.with_suffix(".py"), place / "__init__.py")
+            if (own := next((file for file in files if file.is_file()), None)) is not None:
+                return own, each.name
+        return None
 
     # -- needing ---------------------------------------------------------------------------------
 
@@ -145,8 +157,8 @@ class _Sources:
             self._met.add((id(module), name))
             if name not in module.made_of and not _is_step(node):
                 yield from self._of_body(module, node)
-        elif name in module.imported:
-            file, there = module.imported[name]
+        elif (meant := self._meant(module, name)) is not None:
+            file, there = meant
             found = self.module(file) if there else None
             yield from self.needs(found, there, call) if found else ()
 
@@ -156,8 +168,8 @@ class _Sources:
                 case ast.Attribute(attr="resource") if (key := _key_of(call)) is not None:
                     self.by_step.setdefault(key, node.name)
                     yield key
-                case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in module.imported:
-                    found = self.module(module.imported[owner][0])
+                case ast.Attribute(value=ast.Name(id=owner), attr=name) if meant := self._meant(module, owner):
+                    found = self.module(meant[0])
                     yield from self.needs(found, name, call) if found else ()
             for each in self._called(call):
                 yield from self.needs(module, each.id, call)
@@ -178,7 +190,8 @@ class _Sources:
             one = left.pop()
             seen.append(one)
             found.update(_provided(one))
-            others = (self.module(file) for file, _ in one.imported.values())
+            meant = [self._meant(one, name) for name in one.imported]
+            others = [self.module(each[0]) for each in meant if each is not None]
             left += [each for each in others if each is not None and not any(each is known for known in (*seen, *left))]
         return found
 

@@ -335,7 +335,8 @@ def _no_run(function: Callable[..., Any]) -> str:
     """The first parameter of a function, if it is annotated as a value that no run is; else empty."""
     first = next(iter(inspect.signature(function).parameters.values()))
     kind = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
-    return str(first) if re.split(r"\W", kind, maxsplit=1)[0] in _VALUES else ""
+    word = kind if kind.isidentifier() else re.split(r"\W", kind, maxsplit=1)[0]
+    return str(first) if word in _VALUES else ""
 
 
 def place_of(function: Callable[..., Any]) -> str:

@@ -16,7 +16,7 @@ from outlast.python import rooms
 from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, signed_like, to_its_end
 from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
 from outlast.python.shared import Shared, make_run
-from outlast.runs.run import CallOptions, Options, Outcome, unseen
+from outlast.runs.run import Options, Outcome, unseen
 from outlast.values.late import late
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from outlast.runs.os_signals import OsSignals
     from outlast.runs.receipt import Event
     from outlast.runs.replay.divergence import RunReplay
+    from outlast.runs.run import CallOptions
     from outlast.runs.waits.interrupt import Interrupt
 else:
     asyncio = late("asyncio")  # who imports this beside `Outlast` may have no loop

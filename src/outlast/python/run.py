@@ -50,19 +50,20 @@ OnError = Literal["stop", "collect"]
 Answer = type[T]  # what an answer comes back as
 
 
-class MapOptions(TypedDict, Generic[I], total=False):
-    """What `run.map` takes besides."""
+if TYPE_CHECKING:  # no one asks for them while a program runs
 
-    key: Key[I]
-    concurrency: int
+    class MapOptions(TypedDict, Generic[I], total=False):
+        """What `run.map` takes besides."""
 
+        key: Key[I]
+        concurrency: int
 
-class PauseOptions(TypedDict, total=False):
-    """What `run.pause_for` takes besides."""
+    class PauseOptions(TypedDict, total=False):
+        """What `run.pause_for` takes besides."""
 
-    deadline: Deadline
-    default: Any
-    assignee: str
+        deadline: Deadline
+        default: Any
+        assignee: str
 
 
 class _Run:

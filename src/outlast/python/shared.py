@@ -20,7 +20,7 @@ from outlast.ids import Ids, random_id
 from outlast.python import rooms
 from outlast.resources import NOTHING
 from outlast.runs.live import Executor, Live
-from outlast.runs.run import ENGINES, UNFINISHED, CallOptions, Outcome, RunRecord, RunStatus
+from outlast.runs.run import ENGINES, UNFINISHED, Outcome, RunRecord, RunStatus
 from outlast.runs.run import Options as Options
 from outlast.runs.run import check_options as check_options
 from outlast.runs.stops import PERSON, SHUTDOWN
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from outlast.runs.queues.queue import Queue as Queue
     from outlast.runs.queues.workers import WorkerRecord as WorkerRecord
     from outlast.runs.receipt import Attempts, Event, Receipt
+    from outlast.runs.run import CallOptions
     from outlast.runs.timeline import TimelineItem
     from outlast.runs.waits.interrupt import Interrupt
     from outlast.runs.waits.signal import Signal

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, belo
 from outlast.store.contract.runs import damage_of
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
-from outlast.values.frozen import Compared
+from outlast.values.frozen import Compared, NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

@@ -63,6 +63,7 @@ class Outlook(NamedTuple):
     resources: tuple[str, ...]
 
 
+@one_look_at_source()
 def outlook(
     executor: Executor,
     found: FoundRun,

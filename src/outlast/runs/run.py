@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from outlast.values.text import duration
 
 if TYPE_CHECKING:
     import warnings
+    from typing import TypedDict
 
     from outlast.secrets import find
 else:
@@ -232,20 +233,22 @@ class Outcome(_Unseen, Generic[T]):
 # -- how a call of a flow asks for a run ---------------------------------------------------------------
 
 
-class CallOptions(TypedDict, total=False):
-    """What `with_options` takes."""
+if TYPE_CHECKING:  # no one asks for it while a program runs
 
-    again: bool
-    yes: bool
-    effects: Sequence[str]
-    operation_id: str | None
-    wait: bool | float
-    tags: Sequence[str]
-    queue: str | None
-    engine: str | None
-    priority: int
-    delay: float | str
-    queue_timeout: float | str
+    class CallOptions(TypedDict, total=False):
+        """What `with_options` takes."""
+
+        again: bool
+        yes: bool
+        effects: Sequence[str]
+        operation_id: str | None
+        wait: bool | float
+        tags: Sequence[str]
+        queue: str | None
+        engine: str | None
+        priority: int
+        delay: float | str
+        queue_timeout: float | str
 
 
 class Options(Struct, frozen=True):

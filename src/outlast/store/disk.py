@@ -99,11 +99,16 @@ def filesystem_of(path: Path, table: Path = _TABLE) -> str:
     best, kind = "", ""
     for line in filter(None, lines):
         before, _, after = line.partition(" - ")
-        mount = re.sub(_OCTAL, lambda found: chr(int(found[1], 8)), before.split(" ")[4])  # a space is \040
+        mount = _unescaped(before.split(" ")[4])
         inside = mount == "/" or target == mount or target.startswith(mount + "/")
         if inside and len(mount) >= len(best):
             best, kind = mount, after.split()[0]
     return kind
+
+
+def _unescaped(mount: str) -> str:
+    """The path of a mount, in which the system writes a space as \\040."""
+    return re.sub(_OCTAL, lambda found: chr(int(found[1], 8)), mount) if "\\" in mount else mount
 
 
 def refuse_network(path: Path, look: FilesystemOf = filesystem_of) -> None:

@@ -7,8 +7,8 @@ of which some fields are not compared: they say something of the call that gave 
 from __future__ import annotations
 
 import typing
-from collections import namedtuple
 from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
@@ -22,18 +22,27 @@ else:
     def _getter(index):
         return _tuplegetter(index, f"Alias for field number {index}")
 
+    _MAKES = {"_tuple_new": tuple.__new__, "__builtins__": {}}
+
+    @cache
+    def _maker(count):
+        """The code that makes a tuple of so many fields, whatever they are called: compiling it takes longest."""
+        names = "".join(f"_{number}, " for number in range(count))
+        return compile(f"lambda _cls, {names}: _tuple_new(_cls, ({names}))", "<fields>", "eval").co_consts[0]
+
     class _Row(tuple):
         """What every tuple with named fields does, in one place."""
 
         __slots__ = ()
 
         def __new__(cls, *values, **named):
-            """Compiles what makes values of the class: with the first of them, as many classes never have one."""
+            """Makes what makes values of the class: with the first of them, as many classes never have one."""
             kind = next(each for each in cls.__mro__ if "_fields" in each.__dict__)
-            like = namedtuple(kind.__name__, kind._fields, defaults=kind._field_defaults.values())
-            like.__new__.__annotations__ = kind.__annotations__
-            kind.__new__ = like.__new__
-            return kind.__new__(cls, *values, **named)
+            code = _maker(len(kind._fields)).replace(co_varnames=("_cls", *kind._fields))
+            made = FunctionType(code, _MAKES, "__new__", tuple(kind._field_defaults.values()))
+            made.__qualname__, made.__annotations__ = f"{kind.__qualname__}.__new__", kind.__annotations__
+            kind.__new__ = made
+            return made(cls, *values, **named)
 
         @classmethod
         def _make(cls, values):

@@ -7,7 +7,7 @@ stands beside its status: its queue, the times that count for it, and what keeps
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from outlast.clock import moment
 from outlast.runs.holder import holder_of
@@ -15,6 +15,7 @@ from outlast.runs.run import FINISHED
 from outlast.runs.stops import SHUTDOWN, who_stopped
 from outlast.store.contract import InterruptRow, QueueEntry, Reading, RunRow
 from outlast.values.codec import decode
+from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

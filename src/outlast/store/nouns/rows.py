@@ -10,6 +10,7 @@ database tells its writing connection in its own way.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -455,7 +456,8 @@ def migrations(dialect: str) -> list[tuple[int, str]]:
 
 
 def _later(dialect: str) -> list[Path]:
-    return sorted((_FOLDER / dialect / "migrations").glob("[0-9]*.sql"), key=_number)
+    folder = _FOLDER / dialect / "migrations"
+    return sorted((folder / name for name in _files(folder) if name[0].isdigit()), key=_number)
 
 
 def _number(file: Path) -> int:
@@ -465,10 +467,15 @@ def _number(file: Path) -> int:
 @cache
 def _read(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
-    for file in sorted(folder.glob("*.sql")):
-        if file.name != "schema.sql":
-            found |= _split(file.read_text())
+    for name in _files(folder):
+        if name != "schema.sql":
+            with open(f"{folder}/{name}", "rb", buffering=0) as file:
+                found |= _split(file.read().decode())
     return found
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name.endswith(".sql"))
 
 
 def _split(text: str) -> dict[str, str]:
