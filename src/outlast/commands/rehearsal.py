@@ -24,13 +24,13 @@ from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.execution import Execution
 from outlast.runs.found import FoundRun
-from outlast.runs.look import waits_now
 from outlast.runs.outlook import plan
 from outlast.runs.plan import READS, Action, Rehearsed
 from outlast.runs.replay.execution import Replaying
 from outlast.runs.rewind import LINES
 from outlast.runs.run import FINISHED
 from outlast.runs.step import StepSpec
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode
 

@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,9 @@ from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
 from outlast.flows.loading import digest_function, is_file, module_alias, parse
 from outlast.values.codec import Decode, decoder, encode
 from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    from outlast.flows.yaml.flow import FlowFileSpec
 
 BACKOFF_SECONDS = 0.5
 MAX_DELAY_SECONDS = 60.0
@@ -230,6 +233,7 @@ def is_method(function: Callable[..., Any]) -> bool:
 class FlowSpec(Struct, frozen=True, dict=True):
     """A flow: the function, and the name by which any process finds it again."""
 
+    is_of_commands: ClassVar[bool] = False  # its body is a file
     function: Callable[..., Any]
     name: str  # short, for people and task names
     source: str  # module:name, or name after the full path of its file; names.lasting makes it the recorded one
@@ -294,6 +298,11 @@ class FlowSpec(Struct, frozen=True, dict=True):
             shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
             why = f"the inputs it was started with do not fit any more: {error}"
             raise InputsInvalid(self.name, why, shown) from error
+
+
+def is_of_file(spec: FlowSpec | None) -> TypeGuard[FlowFileSpec]:
+    """Whether it is a flow of a file, of which nothing is loaded for any other."""
+    return spec is not None and spec.is_of_commands
 
 
 def flow_spec(

@@ -54,7 +54,7 @@ from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
 from outlast.runs.decisions import find_call
 from outlast.runs.found import find
-from outlast.runs.look import record_now, waits_now
+from outlast.runs.look import record_now
 from outlast.runs.outlook import plan
 from outlast.runs.outputs.files import recorded
 from outlast.runs.plan import Plan
@@ -64,6 +64,7 @@ from outlast.runs.run import RunRecord
 from outlast.runs.same_flow import flow_if_known
 from outlast.runs.under_way import rows_of_starts
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Reading, RunRow
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple

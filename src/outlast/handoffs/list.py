@@ -40,8 +40,9 @@ from outlast.handoffs.handoff import STALE_SECONDS, Listed, Standing, anchor_of,
 from outlast.handoffs.recover import judge_handoff, judge_run
 from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason, judge
-from outlast.runs.look import record_now, waits_now
+from outlast.runs.look import record_now
 from outlast.runs.waits.interrupt import is_for_people
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import AnchorRow, Reading, RunRow
 from outlast.values.codec import value_of
 

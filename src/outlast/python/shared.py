@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, NoFlows, RunHeld, ValueRefused
+from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, Signature, spec_of
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
@@ -805,7 +806,7 @@ class Shared:
         found = next((spec for spec in self._executor.live.flows if spec.name == flow), None)
         if found is None:
             names = ", ".join(spec.name for spec in self._executor.live.flows)
-            raise NoFlows(flow, f"the flows {names}" if names else "no flows")
+            raise errors.NoFlows(flow, f"the flows {names}" if names else "no flows")
         return found
 
     def _open(self, name: str, options: Options) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import Finished, InputsConflict, OperationConflict, ResourceMissing, RunFinished
+from outlast.errors import InputsConflict, OperationConflict, ResourceMissing, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
 from outlast.home.caller import Repeatable, Repeated, check_id
@@ -21,7 +22,6 @@ from outlast.runs import holder as holders
 from outlast.runs import journal_writer, same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.effect import agreed
-from outlast.runs.queues import queue
 from outlast.runs.run import AS_EVER, FINISHED, Options, Outcome
 from outlast.store.contract import FinishedRow, NewRun, PlainStart, QueueEntry, Reading, RunRow, Writing
 from outlast.store.contract.runs import damage_of
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs import decisions, outcomes
     from outlast.runs.live import Executor
+    from outlast.runs.queues import queue
 else:
     outcomes = late("outlast.runs.outcomes")
     decisions = late("outlast.runs.decisions")
+    queue = late("outlast.runs.queues.queue")
 
 
 R = TypeVar("R", RunRow, FinishedRow)
@@ -86,7 +88,7 @@ def begin(executor: Executor, spec: FlowSpec, new: NewRun, options: Options = AS
     Of a named task that has happened it is the outcome. Raises InputsConflict, RunHeld, TaskAborted, TaskDeclined,
     Finished, RepeatsEffects, OperationConflict, FlowElsewhere.
     """
-    place = queue.place_of(spec, new, options)
+    place = _place(spec, new, options)
     try:
         found = decide(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
     except Repeated as before:
@@ -99,7 +101,7 @@ async def begin_async(
 ) -> RunClaim | Outcome[Any]:
     """The same on an event loop: runs that begin at once share a commit. Who is cancelled meanwhile has begun none."""
     home = executor.home
-    place = queue.place_of(spec, new, options)
+    place = _place(spec, new, options)
     decision = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
     try:
         found, cancelled = await journal_writer.finish(home.store, home.store.put_work(*decision))
@@ -113,10 +115,15 @@ async def begin_async(
     return _begun(executor, spec, new, options, found)
 
 
+def _place(spec: FlowSpec, new: NewRun, options: Options) -> QueueEntry | None:
+    """Its place in a queue. Of a run that goes through none, nothing about queues is loaded."""
+    return queue.place_of(spec, new, options) if options.queue_of(spec.limits.queue) else None
+
+
 def _begun(
     executor: Executor, spec: FlowSpec, new: NewRun, options: Options, found: Decided
 ) -> RunClaim | Outcome[Any]:
-    if isinstance(found, RunRow) and found.status == "queued" and queue.place_of(spec, new, options) is not None:
+    if isinstance(found, RunRow) and found.status == "queued" and _place(spec, new, options) is not None:
         if found.inputs_digest != new.inputs_digest:
             raise InputsConflict(new.task, found.id)
         return Outcome(found.id, "queued")
@@ -244,7 +251,7 @@ def _noted(operation: Repeatable, tx: Writing, new: NewRun, found: R) -> R:
 def given(new: NewRun, done: FinishedRow, options: Options) -> FinishedRow:
     """The finished run of a named task. Raises Finished where it was to be given up."""
     if options.fresh and done.status == "succeeded":
-        raise Finished.task(new.task, done.id, f"{moment(done.ended_at):%Y-%m-%d %H:%M} UTC")
+        raise errors.Finished.task(new.task, done.id, f"{moment(done.ended_at):%Y-%m-%d %H:%M} UTC")
     return done
 
 

@@ -36,12 +36,11 @@ from outlast.runs.execution import Execution
 from outlast.runs.found import broken_reasons, find, find_newer, refuse_unknown_end
 from outlast.runs.journal import wait_digest
 from outlast.runs.journal_writer import Entries
-from outlast.runs.look import waits_now
-from outlast.runs.queues import queue
 from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.stops import PERSON
 from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from outlast.runs import outlook as planning
     from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
+    from outlast.runs.queues import queue
     from outlast.runs.waits import notes as wait_notes
     from outlast.workspace.recall import search
 else:
@@ -65,6 +65,7 @@ else:
     call_async = late("outlast.runs.call_async")
     children = late("outlast.runs.child")
     planning = late("outlast.runs.outlook")
+    queue = late("outlast.runs.queues.queue")
     wait_notes = late("outlast.runs.waits.notes")
     search = late("outlast.workspace.recall.search")
     asyncio = late("asyncio")

@@ -32,13 +32,14 @@ from outlast.runs.call import Call, Ledger, Past, fold, labels
 from outlast.runs.claim import run_fact
 from outlast.runs.found import refuse_unproven_wait
 from outlast.runs.holder import holder_of, refuse_held, refuse_sealed
-from outlast.runs.look import interrupt_of, record_in
+from outlast.runs.look import record_in
 from outlast.runs.outputs.files import flow_file_of, ids_beside
 from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.under_way import rows_of_starts, starts_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, in_time, is_late, is_told
 from outlast.runs.waits.notes import append_notes, note_closed, notes_of
+from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small

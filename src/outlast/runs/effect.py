@@ -17,7 +17,6 @@ from outlast.flows.spec import Signature
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
-from outlast.runs.look import UNREADABLE
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import NamedTuple
 
@@ -132,7 +131,7 @@ def effects_of_run(look: Reading, run: RunRow | FinishedRow) -> Iterator[tuple[A
     try:
         rows, flaws, _ = journal.read(look, run)
         yield from effects_that(run.id, fold(rows, flaws), rows)
-    except UNREADABLE:
+    except journal.UNREADABLE:
         yield run.id, _unknown(run.id, "whose records cannot be read")
     for child in look.children_of(run.id):
         yield from effects_of_run(look, child)

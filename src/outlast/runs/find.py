@@ -23,7 +23,8 @@ from outlast.errors import ValueRefused
 from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
-from outlast.runs.look import PAGE, UNREADABLE, ListedRun, each_run, held_rows, listed
+from outlast.runs import journal
+from outlast.runs.look import PAGE, ListedRun, each_run, held_rows, listed
 from outlast.runs.queues.reason import is_of_its_own, reason_of
 from outlast.runs.run import STATUSES, RunRecord
 from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
@@ -294,7 +295,7 @@ def _look(caller: Caller, row: RunRow, look: Reading) -> Due:
         lease = look.lease_of(row.id) if reason in ("crashed", "stopped") else None
         old = lease is not None and _is_old(caller.home, look, row, lease)
         return Due(row.id, reason, row.scope, _engine_of(look, row) if reason else "", old)
-    except UNREADABLE:
+    except journal.UNREADABLE:
         return Due(row.id, "", row.scope)
 
 

@@ -35,6 +35,7 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
+OUTPUTS = b'"outputs":'  # in what an entry carries: the files that a step left
 _MARK, _REWOUND = b'["run","mark"', b'["run","rewound"'  # how the headers of such entries begin
 
 
@@ -50,6 +51,17 @@ class FoundRun(NamedTuple):
     flaws: Flaws = UNDAMAGED
 
     @property
+    def may_have_left_files(self) -> bool:
+        """Whether a step of it says which files it left, or it began other runs: else there are none to look at."""
+        return tells_of_files(self.sound) or any([past.kind == "spawn" for past in self.ledger.calls.values()])
+
+    @property
+    def sound(self) -> list[Row]:
+        """Its entries, also those older than the mark, without those that are flawed: they speak for nothing."""
+        rows = [*self.written, *self.rows]
+        return [row for row in rows if row.seq not in self.flaws] if self.flaws else rows
+
+    @property
     def broken(self) -> Break | None:
         """The first record that is not what was stored."""
         return self.breaks[0] if self.breaks else None
@@ -59,6 +71,11 @@ class FoundRun(NamedTuple):
         """The first of those that nobody has taken upon himself."""
         known = {each["fingerprint"] for each in self.ledger.accepted}
         return next((one for one in self.breaks if _broken(one).fingerprint not in known), None)
+
+
+def tells_of_files(rows: list[Row]) -> bool:
+    """Whether an entry says which files a step left."""
+    return any([type(row.kept) is bytes and row.kept.find(OUTPUTS) >= 0 for row in rows])  # `says`, of every row
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast.errors import OutlastError
 from outlast.ledger.journal import (
     CALLS,
     LOST,
@@ -49,6 +50,9 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.store.contract import FinishedRow, LeaseRow, Reading
 
+
+# What reading a record that no store wrote may end in.
+UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 
 IN_HAND_BYTES = 8 << 20  # of what the entries of one run carry
 SHORT_BYTES = 256  # what is not longer is not worth a second reading

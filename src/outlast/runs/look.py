@@ -16,18 +16,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.errors import DisplacedNotFound, OutlastError, RunNotFound
+from outlast.errors import DisplacedNotFound, RunNotFound
 from outlast.home.home import interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
-from outlast.runs.call import Call, id_of
 from outlast.runs.holder import holder_of
 from outlast.runs.plan import state_of
 from outlast.runs.queues.reason import NOWHERE, RunPlace, place_of_run
 from outlast.runs.queues.workers import AtWork
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
-from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, below
+from outlast.runs.waits.stored import DAMAGED, SEE, interrupt_of, waits_now
+from outlast.store.contract import LeaseRow, Reading, RunRow, below
 from outlast.store.contract.runs import damage_of
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     from outlast.runs.receipt import Attempts, Receipt
 
 
-# What reading a record that no store wrote may end in.
-UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-
-
-DAMAGED = "damaged"  # how a record stands that is not what was stored: it is listed, and nobody may act on it
-SEE = "see `outlast verify`"
 PAGE = 200
 
 
@@ -66,7 +60,7 @@ def record_with_state(caller: Caller, row: RunRow) -> RunRecord:
     try:
         rows, _, _ = caller.home.store.read(lambda look: journal.read(look, row))
         return replace(found, state=state_of(rows))
-    except UNREADABLE:
+    except journal.UNREADABLE:
         return found
 
 
@@ -75,7 +69,7 @@ def record_with_attempts(caller: Caller, row: RunRow) -> tuple[RunRecord, Attemp
     found = record_now(caller, row)
     read = caller.home.store.read(lambda look: journal.read(look, row))
     if found.status != DAMAGED:
-        with suppress(*UNREADABLE):
+        with suppress(*journal.UNREADABLE):
             found = replace(found, state=state_of(read.rows))
     return found, _attempts(caller.home, row, read)
 
@@ -130,12 +124,6 @@ def run_receipts(home: Home, run_id: str) -> list[Receipt]:
     return list(run_attempts(home, run_id))
 
 
-def waits_now(home: Home, run_key: int) -> list[Interrupt]:
-    """The open waits of a run."""
-    rows = home.store.read(lambda look: look.waits_of(run_key))
-    return [interrupt_of(row) for row in rows if row.status == "open"]
-
-
 def open_interrupts(home: Home, run_id: str | None) -> list[Interrupt]:
     """The open waits of a run, or of all."""
     if run_id is not None:
@@ -155,37 +143,6 @@ def home_facts(home: Home) -> dict[str, Any]:
 
 
 # -- rows as values ----------------------------------------------------------------------------------
-
-
-def interrupt_of(row: InterruptRow) -> Interrupt:
-    """A wait; one whose row cannot be read is called damaged."""
-    form = decode(row.form)
-    if why := damage_of(row):
-        row = row._replace(status=DAMAGED, reason="")
-        return replace(_interrupt(row, form), reason=f"{why}; {SEE}")
-    return _interrupt(row, form)
-
-
-def _interrupt(row: InterruptRow, form: dict[str, Any]) -> Interrupt:
-    return Interrupt(
-        id=row.id,
-        run_id=row.run_id,
-        type=row.type,
-        step=row.step,
-        payload=decode(row.payload),
-        status="cancelled" if row.reason else row.status,
-        answer=decode(row.answer) if row.answer else None,
-        answered_by=row.answered_by,
-        opened_at=moment(row.opened_at),
-        due_at=moment(row.due_at) if row.due_at is not None else None,
-        schema=form.get("schema"),
-        default=form.get("default"),
-        has_default="default" in form,
-        assignee=form.get("assignee", ""),
-        reason=row.reason,
-        by_flow="digest" in form,
-        call=id_of(Call(*decode(row.call))),
-    )
 
 
 class ListedRun(NamedTuple):
@@ -211,7 +168,7 @@ def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None, at
         holder = holder_of(caller, look, row.id, lease) if lease else ""
         place = place_of_run(look, row, at_work)
         return ListedRun(row, lease, holder, origin_of(look, row), tuple(look.tags_of(row.key)), place)
-    except UNREADABLE:
+    except journal.UNREADABLE:
         return ListedRun(row, None)
 
 
@@ -227,7 +184,7 @@ def listed(caller: Caller, held: ListedRun, *, results: bool = True) -> RunRecor
         if lease is not None:
             result = result_of(caller.home, row) if results else None
             return run_record(row, lease, holder, result, origin, tags, place)
-    except UNREADABLE:
+    except journal.UNREADABLE:
         pass  # it may have been removed since
     return caller.home.store.read(lambda look: _looked_at_again(caller, look, row.id))
 
@@ -238,7 +195,7 @@ def _looked_at_again(caller: Caller, look: Reading, run_id: str) -> RunRecord | 
         return None
     try:
         return record_in(caller, look, run_id)
-    except UNREADABLE as error:
+    except journal.UNREADABLE as error:
         return damaged(now, "its lease row is missing" if isinstance(error, RunNotFound) else str(error))
 
 

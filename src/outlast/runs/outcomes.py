@@ -31,10 +31,8 @@ from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.found import FoundRun, find
 from outlast.runs.journal import differences
-from outlast.runs.look import outcome_now, record_now, waits_now
-from outlast.runs.queues.expiry import expire
-from outlast.runs.queues.reason import NO_WORKER
 from outlast.runs.run import FINISHED, Outcome, RecordStatus
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged
 from outlast.values.codec import decode
@@ -46,11 +44,17 @@ if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import look as looks
     from outlast.runs import recovery
+    from outlast.runs.queues import expiry
+    from outlast.runs.queues import reason as reasons
     from outlast.runs.run import Options, Outcome
     from outlast.store.contract import RunRow
 else:
     asyncio = late("asyncio")
+    expiry = late("outlast.runs.queues.expiry")
+    looks = late("outlast.runs.look")
+    reasons = late("outlast.runs.queues.reason")
     recovery = late("outlast.runs.recovery")
 
 
@@ -127,7 +131,7 @@ def repeated(caller: Caller, spec: FlowSpec, run_id: str) -> RunClaim | Outcome[
     if row.status == "succeeded":
         return succeeded(caller, spec, run_id)
     if row.status == "aborted":
-        return replace(outcome_now(caller, row), replayed=True)
+        return replace(looks.outcome_now(caller, row), replayed=True)
     holders.refuse_sealed(row)
     try:
         return standing(caller.home, row) or claims.claim(caller, run_id)
@@ -148,7 +152,7 @@ def redelivered(caller: Caller, spec: FlowSpec, row: RunRow) -> Outcome[Any]:
 
 def ended(caller: Caller, spec: FlowSpec | None, row: RunRow) -> Outcome[Any]:
     """How a run stands now; a result as the flow's annotation types it, or plain where the flow is not at hand."""
-    found = outcome_now(caller, row)  # which may have ended since the row was read
+    found = looks.outcome_now(caller, row)  # which may have ended since the row was read
     if spec is None or found.status != "succeeded":
         return found
     return replace(succeeded(caller, spec, row.id), replayed=False)
@@ -188,7 +192,7 @@ class Awaited:
         if found.status == "crashed":
             return self._taken() if self._takes else None
         if found.status == "queued":
-            expire(self._caller)
+            expiry.expire(self._caller)
             self._say_unserved(row)
         return None if found.status in ("queued", "running") else found
 
@@ -197,7 +201,7 @@ class Awaited:
         if self._told or time.monotonic() - self._began < UNSERVED_SECONDS:
             return
         self._told = True
-        if record_now(self._caller, row).held_up == NO_WORKER:
+        if looks.record_now(self._caller, row).held_up == reasons.NO_WORKER:
             flow = row.source or row.flow
             waits = f"run {row.id} waits in its queue, and no worker has its flow (no_worker)"
             self._caller.home.warn(f"{waits}; start one: outlast work {flow}")

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_flow_file, one_look_at_source
-from outlast.flows.spec import FlowSpec
-from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.spec import FlowSpec, is_of_file
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
@@ -28,12 +27,12 @@ from outlast.runs.call import Call, Past, count_death, labels
 from outlast.runs.found import FoundRun, find, refuse_unknown_end
 from outlast.runs.heard import LabelsOf
 from outlast.runs.heartbeat import death_of
-from outlast.runs.look import waits_now
 from outlast.runs.plan import READS, SETTLED, Action, Plan, PlanStep, Refusal, plan_steps, state_of
 from outlast.runs.recovery import BodySource
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import flow_if_known, refuse_unfit, whereabouts
 from outlast.runs.waits.interrupt import CHOICES, Interrupt
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -256,7 +255,7 @@ def _source(caller: Caller, run: RunRow, spec: FlowSpec | None) -> BodySource | 
     """Where the body of a Python flow is. None of a flow file, a script, and what has no file."""
     if spec is not None:
         code = getattr(inspect.unwrap(spec.function), "__code__", None)
-        is_python = code is not None and not isinstance(spec, FlowFileSpec) and not spec.source.startswith("script:")
+        is_python = code is not None and not is_of_file(spec) and not spec.source.startswith("script:")
         return BodySource(Path(code.co_filename), spec.function.__qualname__) if code and is_python else None
     source = whereabouts(caller, run.source) or run.source
     if source.startswith("script:") or is_flow_file(source):
@@ -273,7 +272,7 @@ def _actions(
     executor: Executor, found: FoundRun, spec: FlowSpec | None, silent_at: int, partial: str
 ) -> tuple[dict[Call, Action], tuple[str, ...]]:
     """Of a flow file: what going through it finds. Else: where a person is asked, whatever the receipts say."""
-    if isinstance(spec, FlowFileSpec):
+    if is_of_file(spec):
         return executor.live.commands.rehearse(executor, found, spec, silent_at, partial)
     waits = waits_now(executor.home, found.run.key)
     changed = {Call(*wait.payload["was"]) for wait in waits if wait.type == "inputs_changed"}

@@ -13,14 +13,11 @@ from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.flows.loading import digest_function, is_flow_file, parse, said_by_source
-from outlast.flows.yaml.flow import find_flow_file
-from outlast.flows.yaml.model import code_of_step
 from outlast.ledger.journal import RESULT, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import PROBED, Call, Past, labels, spoil
 from outlast.runs.found import FoundRun, broken_reasons
 from outlast.runs.heard import LabelsOf
-from outlast.runs.outputs import files
 from outlast.runs.same_flow import file_now
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import NamedTuple
@@ -28,13 +25,18 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.flows import needs
+    from outlast.flows.yaml import flow as flow_files
+    from outlast.flows.yaml import model
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
+    from outlast.runs.outputs import files
     from outlast.store.contract import Reading, RunRow
     from outlast.workspace import why
 else:
     needs = late("outlast.flows.needs")  # of resources
+    flow_files, model = late("outlast.flows.yaml.flow"), late("outlast.flows.yaml.model")
+    files = late("outlast.runs.outputs.files")
     why = late("outlast.workspace.why")
 
 
@@ -60,7 +62,7 @@ def reasons(
     unfinished = found.ledger.unfinished()
     given += reasons_of(unfinished, names(unfinished), found.run.id)
     given += changed_code(executor.caller, found) + _changed_body(found, source) + _workspace(executor.home, found.run)
-    given += files.reasons_of(executor.caller, found)
+    given += files.reasons_of(executor.caller, found) if found.may_have_left_files else []
     return given + _imported(found) + _resources(executor, found, source, loaded)
 
 
@@ -116,8 +118,8 @@ def _read_code(path: Path, qualname: str) -> str | None:
 
 def _command_now(path: Path, step: str) -> str | None:
     try:
-        definition = find_flow_file(path.name, path.parent).definition
-        return code_of_step(definition, step) or GONE
+        definition = flow_files.find_flow_file(path.name, path.parent).definition
+        return model.code_of_step(definition, step) or GONE
     except OutlastError:
         return None
 

@@ -277,6 +277,15 @@ class Options(Struct, frozen=True):
         """Whether the caller gave the task its name: then it happens once."""
         return self.task is not None
 
+    def queue_of(self, of_flow: str) -> str:
+        """Through which queue the run goes; empty: through none.
+
+        Who waits for the outcome, as by `run`, has it begin at once unless a queue is named in that call.
+        """
+        engine = self.engine if self.engine != OUTLAST else None
+        is_named = self.queue is not None or (self.returns and not engine)
+        return (self.queue if is_named else of_flow or engine) or ""
+
     def said(self) -> list[Any]:
         """What makes two calls with one operation_id the same one. How they are traced does not."""
         return [self.task, self.fresh, self.session, dict(self.meta or {}), self.again]

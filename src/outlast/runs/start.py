@@ -16,8 +16,7 @@ import msgspec
 
 from outlast.clock import moment
 from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
-from outlast.flows.spec import FlowSpec, hints_of
-from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.flows.spec import FlowSpec, hints_of, is_of_file
 from outlast.home.caller import NOTHING_ACCEPTED
 from outlast.home.home import refuse_loop, run_row
 from outlast.home.place import restoration_of
@@ -29,10 +28,10 @@ from outlast.runs import os_signals as signals
 from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal import RELOCATED, row_digest
-from outlast.runs.look import outcome_now, waits_now
 from outlast.runs.outcomes import standing
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.stops import set_deadline
+from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Writing
 from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
@@ -45,10 +44,12 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs import call_async
+    from outlast.runs import look as looks
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
 else:
     call_async = late("outlast.runs.call_async")
+    looks = late("outlast.runs.look")
     asyncio = late("asyncio")
 
 
@@ -90,7 +91,7 @@ def _claimed_again(caller: Caller, before: Outcome[Any]) -> RunClaim | Outcome[A
     try:
         return claims.claim(caller, before.run_id)
     except (RunHeld, RunFinished):
-        return outcome_now(caller, run_row(caller.home, before.run_id))
+        return looks.outcome_now(caller, run_row(caller.home, before.run_id))
 
 
 def _run(
@@ -162,7 +163,7 @@ async def _run_async(
 def _body(execution: Execution, spec: FlowSpec, inputs: dict[str, Any]) -> Callable[[], Any]:
     """What is run: the flow's function, or the nodes of its file."""
     live = execution.executor.live
-    if isinstance(spec, FlowFileSpec):
+    if is_of_file(spec):
         return partial(live.commands.perform, execution, spec, inputs)
     run = live.facade(execution, spec.is_async)
 
@@ -278,7 +279,7 @@ def continue_child(executor: Executor, run_id: str, spec: FlowSpec) -> Outcome[A
     """A child run as it ended, or run on to its end: with the flow that its parent spawns now."""
     row = run_row(executor.home, run_id)
     if row.status in FINISHED:
-        return outcome_now(executor.caller, row)
+        return looks.outcome_now(executor.caller, row)
     is_about_a_step = any(wait.type in OF_A_CALL for wait in waits_now(executor.home, row.key))
     stands = None if is_about_a_step else standing(executor.home, row)  # its flow may not ask for that step any more
     return stands or go_on(executor, claims.claim(executor.caller, run_id), spec)

@@ -25,9 +25,10 @@ from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decod
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels
 from outlast.runs.found import find_run
-from outlast.runs.look import interrupt_of, record_now
+from outlast.runs.look import record_now
 from outlast.runs.receipt import Event, events_of
 from outlast.runs.waits.interrupt import Interrupt
+from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Reading, RunRow
 from outlast.values.late import late
 

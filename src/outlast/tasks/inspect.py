@@ -18,7 +18,8 @@ from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
 from outlast.home.home import run_row
 from outlast.ledger.verdict import Reason
-from outlast.runs.look import interrupt_of, record_now
+from outlast.runs.look import record_now
+from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Reading
 from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of, shown_by

@@ -22,9 +22,10 @@ from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
 from outlast.runs.found import is_mark
 from outlast.runs.journal import differences, standing_digest, tags_of
-from outlast.runs.look import interrupt_of, record_now, run_record
+from outlast.runs.look import record_now, run_record
 from outlast.runs.receipt import events_of
 from outlast.runs.run import FINISHED, STATUSES
+from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.values.codec import decode, identity
 from outlast.values.frozen import NamedTuple

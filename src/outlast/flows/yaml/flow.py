@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from outlast.errors import FlowNotFound, InputsInvalid, SecretMissing
 from outlast.files.repository import top_of
@@ -26,6 +26,7 @@ from outlast.values.codec import encode, identity
 class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
     """A flow whose body is a file of commands."""
 
+    is_of_commands: ClassVar[bool] = True
     definition: FlowDefinition
     file: Path
 

@@ -26,7 +26,7 @@ from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
-from outlast.runs.found import find_run
+from outlast.runs.found import OUTPUTS, find_run, tells_of_files
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
-_STARTED, _LEFT, _FAILED = b'"declared":', b'"outputs":', b'"left":'  # in the payloads of entries about attempts
+_STARTED, _LEFT, _FAILED = b'"declared":', OUTPUTS, b'"left":'  # in the payloads of entries about attempts
 _SIGNS, _SKIPPED = (_STARTED, _LEFT, _FAILED), b'"skipped"'  # who skips a step says nothing of its files
 _UNENDED = 1 << 62  # an attempt that did not end may have written after all others
 ODD = (OutlastError, ValueError, TypeError, LookupError, AttributeError)  # what a record that nobody wrote may end in
@@ -128,10 +128,8 @@ class _Told(NamedTuple):
 
 
 def _written(caller: Caller, found: FoundRun, order: tuple[int, ...] = ()) -> Iterator[_Told]:
-    rows = [*found.written, *found.rows]
-    if found.flaws:  # those speak for nothing
-        rows = [row for row in rows if row.seq not in found.flaws]
-    if any([type(row.kept) is bytes and row.kept.find(_LEFT) >= 0 for row in rows]):  # `says`, of every row of a run
+    rows = found.sound
+    if tells_of_files(rows):
         names, place = labels(rows), _Place(caller, found.run)
         vouched = {row.seq for row in found.written}
         for call, writer in _writers(caller.home, rows).items():

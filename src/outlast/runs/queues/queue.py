@@ -55,13 +55,8 @@ class Queue(Struct, frozen=True):
 
 
 def place_of(spec: FlowSpec, new: NewRun, options: Options) -> QueueEntry | None:
-    """The place that a new run would have in a queue; None when it goes through none. Raises NameInvalid.
-
-    Who waits for the outcome, as by `run`, has it begin at once unless a queue is named in that call.
-    """
-    limits = spec.limits
-    engine = options.engine if options.engine != OUTLAST else None
-    name = options.queue if options.queue is not None or (options.returns and not engine) else limits.queue or engine
+    """The place that a new run would have in its queue; None when it goes through none. Raises NameInvalid."""
+    limits, name = spec.limits, options.queue_of(spec.limits.queue)
     if not name:
         return None
     delay = _micros("delay", options.delay)

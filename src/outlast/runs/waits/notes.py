@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.home.home import interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
-from outlast.runs.look import interrupt_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
+from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.values.codec import decode
 from outlast.values.late import late
