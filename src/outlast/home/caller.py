@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
-from outlast.errors import NameInvalid, OperationConflict, TenantNotFound
+from outlast import errors
+from outlast.errors import NameInvalid, OperationConflict
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.home.place import check_name
@@ -126,7 +127,7 @@ class Caller(msgspec.Struct, eq=False):
         """
         if tenant not in (None, self.home.tenant):
             own = f"the home was opened for {self.home.tenant!r}"
-            raise TenantNotFound(str(tenant), f"{own}; open Outlast(tenant={tenant!r})")
+            raise errors.TenantNotFound(str(tenant), f"{own}; open Outlast(tenant={tenant!r})")
         return self.scope if scope is None else check_name("scope", scope)
 
     def actor_named(self, actor: str | None) -> str:

@@ -1,7 +1,8 @@
 """What frozen values are made of, beside the structs of msgspec.
 
 `NamedTuple` is the standard one, which compiles every annotation that is a text, without that. `Compared` is for values
-of which some fields are not compared: they say something of the call that gave the value.
+of which some fields are not compared: they say something of the call that gave the value. `Protocol` is the standard
+one for a checker, and while a program runs nothing: no one asks an object there whether it is like that.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
+    from typing import Protocol as Protocol
 else:
     from collections import _tuplegetter
+
+    Protocol = object
 
     @cache
     def _getter(index):

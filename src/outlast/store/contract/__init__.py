@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -81,7 +81,7 @@ from outlast.store.contract.runs import (
     Weight,
 )
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 
 class NewAct(NamedTuple):

@@ -6,11 +6,11 @@ What happened to a task is a chain; so are the messages of a session, and its me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.contract.runs import LeaseRow, RunRow
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 
 class AnchorRow(NamedTuple):

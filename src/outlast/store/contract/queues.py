@@ -7,10 +7,8 @@ flow is to be run at which times, and when next.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from outlast.store.contract.runs import RunRow
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 
 class QueueRow(NamedTuple):

@@ -6,14 +6,14 @@ And rows that no store wrote: what is left of them, so that whoever lists them c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import JournalEntry, Later, Row
 from outlast.ledger.lease import Beat
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 MARK = "\x1f"  # begins the id of an operation that no caller named: it cannot be printed, and names can
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
 
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 
 class ArtifactRow(NamedTuple):
