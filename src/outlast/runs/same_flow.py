@@ -9,7 +9,6 @@ one flow, whichever of them was named.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -41,12 +40,15 @@ from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import shlex
+
     from outlast.flows.yaml import flow as flow_files
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
 else:
     flow_files = late("outlast.flows.yaml.flow")
+    shlex = late("shlex")
 
 Answer = Literal["same", "other", "other_code", "other_worktree"]
 WHY = {

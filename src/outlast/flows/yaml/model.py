@@ -1,6 +1,7 @@
-"""A flow without Python: what a flow file says, as frozen values. Reading the file is flows/yaml/read.py."""
+"""A flow without Python: what a flow file says, as frozen values. Reading the file is flows/yaml/read.py.
 
-from __future__ import annotations
+Annotations are the types themselves here: each text among them would be evaluated before anything kept is decoded.
+"""
 
 from collections.abc import Iterator, Mapping
 from posixpath import join, normpath
@@ -94,7 +95,7 @@ class Parallel(Struct, frozen=True, tag=True, tag_field="node"):
 
     id: str
     line: int
-    branches: tuple[Node, ...]
+    branches: "tuple[Node, ...]"
     limit: int = 0  # how many at once; 0: all
     when: str = ""
     when_timeout: float | None = None
@@ -105,7 +106,7 @@ class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
 
     id: str
     line: int
-    steps: tuple[Node, ...]
+    steps: "tuple[Node, ...]"
     max: int
     until: str
     until_timeout: float | None = None
@@ -119,7 +120,7 @@ class Foreach(Struct, frozen=True, tag=True, tag_field="node"):
 
     id: str
     line: int
-    steps: tuple[Node, ...]
+    steps: "tuple[Node, ...]"
     items: tuple[Any, ...] = ()
     lines: str = ""  # the file, in place of a list
     limit: int = 1  # how many items at once
