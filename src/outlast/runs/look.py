@@ -21,7 +21,6 @@ from outlast.home.home import interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
-from outlast.runs.plan import state_of
 from outlast.runs.queues.reason import NOWHERE, RunPlace, place_of_run
 from outlast.runs.queues.workers import AtWork
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
@@ -32,11 +31,15 @@ from outlast.store.contract.runs import damage_of
 from outlast.store.disk import write_whole
 from outlast.values.codec import decode
 from outlast.values.frozen import Compared, NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import plan as plans
     from outlast.runs.receipt import Attempts, Receipt
+else:
+    plans = late("outlast.runs.plan")  # a list of runs shows no state
 
 
 PAGE = 200
@@ -59,7 +62,7 @@ def record_with_state(caller: Caller, row: RunRow) -> RunRecord:
         return found
     try:
         rows, _, _ = caller.home.store.read(lambda look: journal.read(look, row))
-        return replace(found, state=state_of(rows))
+        return replace(found, state=plans.state_of(rows))
     except journal.UNREADABLE:
         return found
 
@@ -70,7 +73,7 @@ def record_with_attempts(caller: Caller, row: RunRow) -> tuple[RunRecord, Attemp
     read = caller.home.store.read(lambda look: journal.read(look, row))
     if found.status != DAMAGED:
         with suppress(*journal.UNREADABLE):
-            found = replace(found, state=state_of(read.rows))
+            found = replace(found, state=plans.state_of(read.rows))
     return found, _attempts(caller.home, row, read)
 
 
