@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.clock import ManualClock
 from outlast.store.blobs.place import place_of
 from outlast.store.blobs.s3 import S3Blobs
 
@@ -26,9 +27,16 @@ def bad() -> Iterator[BadBucket]:
 
 
 @pytest.fixture
-def through(bad: BadBucket, bucket: str, tmp_path: Path) -> S3Blobs:
+def clock() -> ManualClock:
+    """By which pauses are made between two tries."""
+    return ManualClock()
+
+
+@pytest.fixture
+def through(bad: BadBucket, bucket: str, tmp_path: Path, clock: ManualClock) -> S3Blobs:
     """The same blobs, asked for through the proxy."""
-    return S3Blobs(place_of(f"{bucket}?endpoint={bad.endpoint}"), "default", tmp_path / "blobs", "home-1")
+    place = place_of(f"{bucket}?endpoint={bad.endpoint}")
+    return S3Blobs(place, "default", tmp_path / "blobs", "home-1", clock=clock)
 
 
 @pytest.fixture

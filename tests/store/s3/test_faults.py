@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.clock import ManualClock
 from outlast.errors import BlobsRefused, BlobsUnreachable, IntegrityBroken
 from outlast.store.blobs.bucket import PART_BYTES
 from outlast.store.blobs.place import place_of
@@ -108,10 +109,26 @@ def test_where_the_bucket_tells_no_checksum_content_is_read_back_before_it_is_re
     assert ("GET", f"{name}/0") in [(method, "/".join(path.split("/")[-2:])) for method, path in bad.seen]
 
 
-def test_what_arrives_as_something_else_is_not_acknowledged(bad: BadBucket, through: S3Blobs) -> None:
-    bad.every(changed(b"<Size>7</Size>", b"<Size>6</Size>"), "GET", "list-type")
+SOMETHING_ELSE = changed(b"<Size>7</Size>", b"<Size>6</Size>")
+
+
+def test_what_arrives_as_something_else_is_sent_again_for_as_long_as_the_place_is_patient(
+    bad: BadBucket, through: S3Blobs, blobs: S3Blobs, clock: ManualClock
+) -> None:
+    bad.first(20, SOMETHING_ELSE, "GET", "list-type")
+    before = clock.boot()
+    assert blobs.get(through.put(b"content")) == b"content"
+    assert 20e6 < clock.boot() - before < 60e6
+
+
+def test_what_arrives_as_something_else_in_the_end_is_not_acknowledged(
+    bad: BadBucket, through: S3Blobs, clock: ManualClock
+) -> None:
+    bad.every(SOMETHING_ELSE, "GET", "list-type")
+    before = clock.boot()
     with pytest.raises(BlobsUnreachable, match="not what was sent"):
         through.put(b"content")
+    assert 58e6 < clock.boot() - before <= 60e6
 
 
 @pytest.mark.parametrize(("named", "says"), [("AWS_SECRET_ACCESS_KEY", "SignatureDoesNotMatch"), ("bucket", "NoSuch")])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,6 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.exceptions import UnauthenticatedError as NotKnown
 from obstore.store import S3Store
 
+from outlast.clock import Clock, SystemClock
 from outlast.errors import BlobsRefused, BlobsUnreachable, OutlastError, StoreForked
 from outlast.store.blobs.place import BucketPlace
 from outlast.values.frozen import NamedTuple
@@ -55,12 +55,29 @@ class AlreadyThere(Exception):
     """Raised by a put that would only make, where an object is."""
 
 
+class Patience:
+    """Tries with pauses between them that grow: a server that restarts within this time is outlasted."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._clock, self._pause = clock, 0.05
+        self._until = clock.boot() + int(seconds * 1_000_000)
+
+    def lasts(self) -> bool:
+        """Wait before the next try; False, at once, when there is no time for one."""
+        if self._clock.boot() + int(self._pause * 1_000_000) > self._until:
+            return False
+        self._clock.sleep(self._pause)
+        self._pause = min(self._pause * 2, 2.0)
+        return True
+
+
 class Bucket:
     """Objects below one prefix. Made when it is first needed: nothing is asked before."""
 
-    def __init__(self, place: BucketPlace, below: str = "") -> None:
+    def __init__(self, place: BucketPlace, below: str = "", clock: Clock | None = None) -> None:
         """Raises StoreForked in a child that was forked from a process with a bucket: it would wait for ever."""
         self.place, self._pid = place, _users.setdefault("pid", os.getpid())
+        self._clock = clock or SystemClock()
         self.name = f"{place.name}/{below}" if below else place.name
         self._refuse_forked()
         self._store = S3Store(
@@ -145,16 +162,18 @@ class Bucket:
 
         All that is asked may be done twice: an object is written as a whole, and always with the same content.
         """
-        until, pause = time.monotonic() + self.place.patience_seconds, 0.05
+        patience = self.patience()
         while True:
             try:
                 with self._translated():
                     return ask()
             except BlobsUnreachable:
-                if time.monotonic() + pause > until:
+                if not patience.lasts():
                     raise
-            time.sleep(pause)
-            pause = min(pause * 2, 2.0)
+
+    def patience(self) -> Patience:
+        """For something that is tried from now on."""
+        return Patience(self.place.patience_seconds, self._clock)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import file_digest, md5
 from io import BufferedReader, BytesIO, RawIOBase
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -37,6 +38,7 @@ from outlast.values.late import late
 from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
+    from outlast.clock import Clock
     from outlast.store.blobs import s3_probe, s3_trash
     from outlast.store.blobs.place import BucketPlace
     from outlast.store.contract.blobs import Inside, Intake, Trash
@@ -47,7 +49,7 @@ else:
 FIRST = "0"  # the key of a blob's content that readers ask for first
 TRASH, GONE = ".trash", ".gone"
 OWNER = "owner"
-TRIES = 4
+TRIES = 4  # at least, however little patience there is
 SMALL_BYTES = 1 << 20  # what is larger is looked for before it is sent
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -90,11 +92,17 @@ class S3Blobs:
     """A tenant's content in a bucket. `folder` is on this machine: what arrives piece by piece is collected there."""
 
     def __init__(
-        self, place: BucketPlace, tenant: str, folder: Path, owner: str, inside: Inside = nothing_inside
+        self,
+        place: BucketPlace,
+        tenant: str,
+        folder: Path,
+        owner: str,
+        inside: Inside = nothing_inside,
+        clock: Clock | None = None,
     ) -> None:
         """`owner` is the id of the home; after a slash, that of the backup that it was restored from."""
         self.folder, self.owner, self._inside = folder, owner, inside
-        self.bucket = Bucket(place, tenant)
+        self.bucket = Bucket(place, tenant, clock)
         self._is_ours = False
 
     @property
@@ -186,13 +194,17 @@ class S3Blobs:
         failpoints.reached("blob.synced")
 
     def _send(self, name: str, sent: Sent, held: Held | None) -> None:
+        """Upload until it is there: a server that is killed may lose what it took, and be back in a while."""
         key, create = self._next_key(held, FIRST)
-        for _ in range(TRIES):
+        patience = self.bucket.patience()
+        for tried in count(1):
             self._send_once(_path(name, key), sent, create)
             failpoints.reached("blob.named")
             held = self._look(name)
             if self._relied_on(held, name, sent):
                 return
+            if not patience.lasts() and tried >= TRIES:
+                break
             key, create = self._next_key(held, key)
         raise BlobsUnreachable(self.place, f"what arrives there as blob {name[:12]} is not what was sent")
 
