@@ -12,7 +12,7 @@ from typing import Any
 from outlast.errors import OutlastError
 from outlast.files.snapshot import Binding, Bound
 from outlast.handoffs.handoff import Handoff, Lint
-from outlast.handoffs.observer import look_first
+from outlast.handoffs.sighting import look_first
 from outlast.home.process import this_place
 from outlast.values.codec import encode
 

@@ -69,7 +69,7 @@ def test_what_is_stored_is_recovered_with_a_verdict_in_reading_order(server: Ser
 
 
 def test_the_answer_is_what_the_command_line_prints(server: Served) -> None:
-    from outlast.handoffs.observer import NOBODY
+    from outlast.handoffs.sighting import NOBODY
     from outlast.operations.reading import in_order
 
     store(server, "task:same")

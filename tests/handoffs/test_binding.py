@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from outlast.errors import HandoffInvalid
+from outlast.files import git as git_files
 from outlast.files import snapshot as bound_files
 from outlast.files.snapshot import ABSENT, ContentKeeper
-from outlast.handoffs import binding, sighting
+from outlast.handoffs import binding, observer
 from outlast.handoffs.binding import bind
-from outlast.handoffs.observer import place_of
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe, place_of
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.values.codec import digest
@@ -323,7 +323,8 @@ def test_a_folder_of_too_many_files_is_refused_by_name(
     runtime: Executor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binding, "FOLDER_FILES", 2)
-    monkeypatch.setattr(sighting, "FOLDER_FILES", 2)
+    monkeypatch.setattr(observer, "FOLDER_FILES", 2)
+    monkeypatch.setattr(git_files, "FOLDER_FILES", 2)
     given = contract("src")
     bound, seen = bound_and_seen(runtime.home, root, given, lambda: (write(root, "src/c.py"), commit(root)))
     assert (len(bound.files), seen.binding.files["src"].mode) == (2, "special")

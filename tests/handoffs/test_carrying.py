@@ -20,7 +20,7 @@ from outlast.handoffs.binding import bind
 from outlast.handoffs.carry import apply
 from outlast.handoffs.difference import Applied, Difference, diff, diff_revisions
 from outlast.handoffs.handoff import Contract, Handoff, Lint
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.testing.crashes import Tell, in_child

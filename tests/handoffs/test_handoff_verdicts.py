@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outlast import Outlast
 from outlast.handoffs.handoff import Recovered
-from outlast.handoffs.observer import NOBODY
+from outlast.handoffs.sighting import NOBODY
 from outlast.handoffs.verdict import _quoted
 from outlast.ledger.verdict import CONTESTS, NOTES, WEAKENS
 

@@ -14,8 +14,7 @@ from outlast.files import snapshot as bound_files
 from outlast.files.snapshot import ABSENT
 from outlast.handoffs.binding import bind
 from outlast.handoffs.handoff import key_of
-from outlast.handoffs.observer import place_of
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe, place_of
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
@@ -186,7 +185,7 @@ from pathlib import Path
 from outlast import Outlast
 from outlast.handoffs.handoff import Contract, Handoff, Lint
 from outlast.handoffs.binding import bind
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe
 
 root, home = Path(sys.argv[1]), sys.argv[2]
 ours = Path(home)  # what is looked for there is nothing of the repository

@@ -7,7 +7,7 @@ from typing import Any
 from outlast.files.snapshot import Binding
 from outlast.handoffs.binding import bind
 from outlast.handoffs.handoff import Contract, Handoff, Lint, decode_handoff, encode_handoff
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe
 from outlast.handoffs.verdict import Observed
 from outlast.home.home import Home
 

@@ -19,7 +19,7 @@ from outlast.errors import HandoffInvalid
 from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found, real
 from outlast.files.ask_git import top_of as top_of
 from outlast.files.changes import path_of, readable, text
-from outlast.files.patterns import never
+from outlast.files.patterns import is_hidden, never
 from outlast.files.repository import spelled
 from outlast.files.snapshot import Binding, can_be_a_path
 from outlast.files.still_true import GitAnswer, Usable, rests_on_refs, rests_on_work_tree
@@ -33,6 +33,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 HISTORY_SECONDS = 5.0  # that git may take to find the first commit
 COMMITS = 1_000  # of which it is remembered with what they began
 MARKS = 50  # first commits and remotes that are kept, of each
+FOLDER_FILES = 5_000  # that a folder may stand for
 _SUBMODULE = "160000"  # the mode of one in the index
 
 Kind = Literal["changed", "unmerged", "untracked"]
@@ -148,6 +149,36 @@ def files(folder: Path) -> list[str] | None:
 def new_files(folder: Path) -> list[str]:
     """The files below a folder that git does not know and would add, seen from it; none when git cannot tell."""
     return _listed(folder, "--others", "--exclude-standard") or []
+
+
+def members_of(root: Path, folder: str, *, in_git: bool) -> list[str]:
+    """The files that a folder stands for, from the root: what git tracks or would add, outside of git all.
+
+    Raises OSError. Where git cannot tell, all of them too, unless it is known to be `in_git`: then there are none.
+    """
+    names = files(root / folder)
+    if names is None:
+        return [] if in_git else list(walked(root, folder))
+    return [normpath(f"{folder}/{name}") for name in names if not is_hidden(name)]
+
+
+def walked(root: Path, folder: str) -> Iterator[str]:
+    """All plain files and links below a folder, one more at most than a folder may have."""
+    left, waiting = FOLDER_FILES + 1, [folder]
+    while waiting:
+        here = waiting.pop()
+        with os.scandir(root / here) as entries:
+            for entry in entries:
+                path = normpath(f"{here}/{entry.name}")
+                if never(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                    yield path
+                    left -= 1
+                    if not left:
+                        return
 
 
 def _tracked(folder: Path) -> list[str] | None:

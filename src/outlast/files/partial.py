@@ -34,7 +34,7 @@ from outlast.files.changes import (
     only_permissions,
     readable,
 )
-from outlast.files.patterns import never
+from outlast.files.patterns import is_hidden
 from outlast.files.repository import top_of
 from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.store.contract.blobs import Blobs
@@ -93,7 +93,7 @@ def changed_by_git(root: Path) -> tuple[str, ...]:
     prefix = _git(root, "rev-parse", "--show-prefix") if status else ""
     paths = (field[3:].rstrip("/") for field in status.split("\0") if field)  # after two letters and a blank
     seen_from_root = (relpath(path, prefix.removesuffix("\n") or ".") for path in paths)
-    return tuple(sorted(path for path in set(seen_from_root) if not any(map(never, path.split("/")))))
+    return tuple(sorted(path for path in set(seen_from_root) if not is_hidden(path)))
 
 
 def _git(root: Path, *command: str) -> str:

@@ -94,9 +94,12 @@ def matches(pattern: str, path: str) -> bool:
     return one(pattern).matches(path)
 
 
-def never(name: str) -> bool:
-    """Names that no pattern finds, as a file or as a folder on the way."""
-    return name in (".git", ".outlast") or name.startswith(".outlast-")
+never = re.compile(r"(?s)\.git|\.outlast(-.*)?").fullmatch  # names of files, or folders on the way, that none finds
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file is one of git's or Outlast's own, that no pattern finds."""
+    return any(map(never, path.split("/")))
 
 
 def _globs(text: str) -> list[tuple[str, ...]]:

@@ -28,10 +28,9 @@ from outlast.files.patch import NOTHING, GitEntry, Made, Section, has_marks, may
 from outlast.files.patterns import never
 from outlast.files.place import MODES, Put, interrupted, is_folder, place, undo_interrupted
 from outlast.files.snapshot import Binding, Bound, Sight, can_be_a_path, sight
-from outlast.handoffs.binding import DIRTY_FILES
 from outlast.handoffs.difference import Action, Applied, PlacedFile, names_in_words, why_not_kept
 from outlast.handoffs.handoff import Handoff
-from outlast.handoffs.sighting import renames
+from outlast.handoffs.observer import DIRTY_FILES, renames
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 

@@ -18,7 +18,7 @@ from outlast.files.changes import path_of, text
 from outlast.files.diff import unified
 from outlast.files.snapshot import ABSENT, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Handoff, label_of
-from outlast.handoffs.sighting import observe
+from outlast.handoffs.observer import observe
 from outlast.handoffs.verdict import command
 from outlast.values.codec import decode, encode
 from outlast.values.text import visible

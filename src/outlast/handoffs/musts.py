@@ -1,21 +1,27 @@
-"""What a must asks for: a rule about files that anybody can look at, or prose that somebody has to acknowledge. Pure.
+"""What a must asks for: a rule about files that anybody can look at, or prose that somebody has to acknowledge.
 
 A text without a blank is a rule if it has a `/` or a sign of a pattern in it, or names a file that was there when the
-handoff was stored; every other text is prose. What the files are is looked at by `binding.py`.
+handoff was stored; every other text is prose. What a must means is pure; its files are looked at below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from posixpath import normpath
 from typing import Literal, get_args
 
 from msgspec import Struct
 
 from outlast.errors import HandoffInvalid, NameInvalid
+from outlast.files.ask_git import real
+from outlast.files.changes import text
+from outlast.files.git import FOLDER_FILES, members_of
 from outlast.files.patterns import Patterns, one
-from outlast.files.rules import FileRule
-from outlast.files.snapshot import ABSENT, Binding, Bound
-from outlast.handoffs.handoff import Contract, Form, rule_of
+from outlast.files.rules import FileRule, broken_rule
+from outlast.files.snapshot import ABSENT, Binding, Bound, sight
+from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
 
 MustName = Literal["must_change", "must_remove", "must_keep"]
 MUST_NAMES: tuple[str, ...] = get_args(MustName)
@@ -196,3 +202,81 @@ def _contradict(one_rule: FileRule, other: FileRule) -> bool:
 def _name(form: Form) -> str:
     rule = rule_of(form)
     return f"{rule.file!r:.200} {rule.rule}" if rule else f"{form!r:.200}"
+
+
+# -- the files that musts are about ---------------------------------------------------------------
+
+
+def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:
+    """The files that the musts of a contract mean, as they are. Raises HandoffInvalid for too many."""
+    for name in ("must_change", "must_remove", "must_keep"):
+        for place, form in enumerate(getattr(contract, name)):
+            if len(_files_of(root, form)) > FOLDER_FILES:
+                why = f"{form!r:.200} stands for more than {FOLDER_FILES:,} files"
+                raise HandoffInvalid(f"{name}[{place}]", why, "name the files or smaller folders that matter")
+    return seen_musts(contract, root)
+
+
+def seen_musts(contract: Contract, root: Path) -> dict[str, Bound]:
+    """The files that the musts of a contract mean, as they are."""
+    root = real(root)
+    return {path: bound for _, form in contract.musts for path, bound in _files_of(root, form).items()}
+
+
+def _files_of(root: Path, form: Form) -> dict[str, Bound]:
+    rule = rule_of(form)
+    if rule is None:
+        return _files(root, pattern_of(form))
+    bound = sight(root, path := rule.file.rstrip("/")).bound
+    return {text(path): bound} if bound.mode != "absent" else {}
+
+
+def broken_must(name: str, form: Form, bound: Binding | None, root: Path) -> str:
+    """What is wrong with a must that is a rule; "" when it holds, and for prose."""
+    rule = rule_of_must(name, form, bound)
+    if isinstance(rule, PathRule):
+        root = real(root)
+        return broken_path(rule, bound.musts if bound else {}, _files(root, rule.pattern))
+    return broken_rule(root, rule) if rule is not None else ""
+
+
+def broken_musts(handoff: Handoff, root: Path) -> dict[str, str]:
+    """What is wrong with each must to keep that is a rule, by key; "" where it holds."""
+    bound = handoff.binding
+    rules = {must_key("must_keep", form): form for form in handoff.must_keep}
+    rules = {key: form for key, form in rules.items() if rule_of_must("must_keep", form, bound)}
+    return {key: broken_must("must_keep", form, bound, root) for key, form in rules.items()}
+
+
+def unkept_at_store(contract: Contract, bound: Binding, root: Path) -> dict[str, str]:
+    """The musts to keep that do not even hold when the handoff is stored, by key."""
+    wrong = {
+        must_key("must_keep", form): broken_must("must_keep", form, bound, root)
+        for form in contract.must_keep
+        if not isinstance(form, str)
+    }
+    return {key: each for key, each in wrong.items() if each}
+
+
+def _files(root: Path, pattern: str) -> dict[str, Bound]:
+    """The files that a path or pattern means now: of a folder what git tracks or would add, outside of git all."""
+    if not pattern:
+        return {}
+    base = _base(pattern)
+    itself = sight(root, base, -1).bound
+    if itself.why != "folder":
+        there = itself.mode != "absent" and one(pattern).matches(base)
+        return {text(base): sight(root, base).bound} if there else {}
+    names: list[str] = []
+    with suppress(OSError):  # what cannot be read has no files that anybody could look at
+        names = [name for name in members_of(root, base, in_git=False) if one(pattern).matches(name)]
+    looked = {text(name): sight(root, name).bound for name in names[: FOLDER_FILES + 1]}
+    found = {name: each for name, each in looked.items() if each.mode != "absent" and each.why != "folder"}
+    return found or ({text(base): itself} if normpath(pattern) == base else {})
+
+
+def _base(pattern: str) -> str:
+    """The folder or file that a pattern begins with, up to its first sign."""
+    parts = normpath(pattern).split("/")
+    plain = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+    return "/".join(parts[:plain]) or "."

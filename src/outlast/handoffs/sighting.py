@@ -1,98 +1,37 @@
-"""What the files of a handoff are now: looked at here (`observe`), or as a request says (`Sighting`), checked.
+"""What a request says of the files of a handoff, checked: a server looks at nothing (`RequestObserver`).
 
-Of a request only what the handoff names counts, and only content that is here. A bound file that is gone is looked for
-by its content alone, so that it does not matter how it was moved; what was there already when the handoff was stored
-is no new place of anything.
+Only what the handoff names counts, and only content that is here.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from posixpath import basename, normpath
-from typing import TYPE_CHECKING
+from posixpath import normpath
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.errors import HandoffInvalid
-from outlast.files import git
-from outlast.files.ask_git import one_look, real
+from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
 from outlast.files.changes import path_of, text
-from outlast.files.patterns import Patterns, never
-from outlast.files.snapshot import ABSENT, Binding, Bound, Relation, sight
-from outlast.handoffs.binding import (
-    FOLDER_FILES,
-    _binding,
-    _seen_now,
-    broken_musts,
-    had_then,
-    members_of,
-    seen_musts,
-    walked,
-)
-from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran
-from outlast.handoffs.handoff import Contract, Handoff, must_key, rule_of
+from outlast.files.patterns import Patterns, is_hidden
+from outlast.files.snapshot import Binding, Bound, Relation
+from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran, When, evidence_of
+from outlast.handoffs.handoff import Contract, Handoff, encode_handoff, must_key, rule_of
 from outlast.handoffs.musts import pattern_of, rule_of_must
+from outlast.handoffs.observer import LOCAL, PLACES, Between, LocalObserver
 from outlast.handoffs.verdict import Observed
+from outlast.values.codec import decode
 
 if TYPE_CHECKING:
+    from outlast.files.snapshot import ContentKeeper
+    from outlast.handoffs.foreign import Leave
+    from outlast.handoffs.handoff import Evidence, Form
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-
-
-@one_look()
-def observe(handoff: Handoff, root: Path) -> Observed:
-    """What the bound files, the repository and the files of musts to keep are now. Nothing is kept or written.
-
-    A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
-    """
-    root, bound = real(root), handoff.binding or Binding(root="", host="")
-    if handoff.binding is not None:  # else there is nothing to compare it with
-        git.look_ahead(root)
-    files = {path: _seen_now(root, path_of(path)) for path in bound.files}
-    state = git.look(root) if handoff.binding is not None else None
-    for folder in bound.folders:
-        files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
-    environment = {path: _seen_now(root, path_of(path)) for path in bound.environment}
-    now = replace(_binding(root, state, files, bound.folders, environment), musts=seen_musts(handoff, root))
-    return Observed(
-        now, _relation(root, bound, state), broken_musts(handoff, root), renamed=_renamed(root, bound, files)
-    )
-
-
-def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
-    if not any(bound.mode != "absent" and now[path].mode == "absent" for path, bound in was.files.items()):
-        return {}
-    return renames(root, was, now)
-
-
-def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
-    if bound.commit and state:
-        return git.relation(root, bound.commit, state.commit)
-    return "none" if not bound.commit or git.top_of(root) is None else "unknown"
-
-
-def _new_files(root: Path, folder: str, known: Collection[str], was: Binding, *, in_git: bool) -> dict[str, Bound]:
-    """The files that a bound folder has now and had not then. Where git cannot tell which count, there are none.
-
-    A folder that became something else, or has more files than can be looked at, is told as one file of that name.
-    """
-    itself = sight(root, folder, -1).bound
-    if itself.why != "folder":
-        return {} if itself.mode == "absent" else {text(folder): sight(root, folder).bound}
-    names: list[str] = []
-    with suppress(OSError):  # what cannot be read is seen at its bound files
-        names = members_of(root, folder, in_git=in_git)
-    new = [name for name in names if text(name) not in known]
-    if len(names) > FOLDER_FILES:
-        return {text(folder): Bound("special", why=f"more than {FOLDER_FILES:,} files")}
-    found = {text(name): sight(root, name).bound for name in new}
-    old = had_then(root, found, was)
-    return {name: bound for name, bound in found.items() if bound.why != "folder" and name not in old}
+    from outlast.runs.live import Executor
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
@@ -110,7 +49,6 @@ class Sighting(Struct, frozen=True, kw_only=True):
 
 FILES = 20_000
 MARKS = 100  # of what a repository is known by
-PLACES = 5  # of one file that was renamed
 _GIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ALL = "send what was found of each of them, or look again"
 
@@ -208,7 +146,7 @@ def _refuse_odd_path(field: str, path: str) -> None:
     real = path_of(path)
     parts = real.split("/")
     wrong = not real or len(real) > LONGEST or real.startswith("/") or "\0" in real
-    if wrong or ".." in parts or any(map(never, parts)):
+    if wrong or ".." in parts or is_hidden(real):
         raise HandoffInvalid(field, "it is no path inside the root", "name files from the root, without `..`")
 
 
@@ -280,64 +218,104 @@ def _lacking(sighting: Sighting, handoff: Handoff) -> Iterator[str]:
             yield f"{name} {must_key(name, form)}"
 
 
-# -- renamed files -----------------------------------------------------------------------------------
+# -- a server -------------------------------------------------------------------------------------
 
 
-LOOKS = 200  # so many files of the right size are read
+NOWHERE = Path("/nowhere")  # stands for the root where nobody looks
 
 
-def renames(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
-    """Of each bound file that is gone, where the same content is now and was not then: one place, if one has its name.
+class RequestObserver(Struct, frozen=True):
+    """What a request carries, and nothing else.
 
-    An empty file is everywhere, and nobody can tell what became of one.
+    `asks`: who sent it can look, and is told at what (LookFirst) instead of going unobserved.
     """
-    gone = {path: bound for path, bound in was.files.items() if bound.size and _is_gone(bound, now.get(path, ABSENT))}
-    if not gone:
-        return {}
-    there = _candidates(root, was, {bound.size for bound in gone.values()})
-    old = had_then(root, there, was)
-    new = {name: bound for name, bound in there.items() if name not in old and not _was_new(name, was)}
-    found = {
-        path: _places(path, [name for name, each in new.items() if each.same(bound)]) for path, bound in gone.items()
-    }
-    return {path: places for path, places in found.items() if places}
+
+    binding: Binding | None = None
+    ran: tuple[Ran, ...] | None = None  # of the checks of what is stored
+    sightings: Mapping[str, Sighting] = field(default_factory=dict)  # by the handoff they are of
+    asks: bool = False
+
+    @property
+    def looks(self) -> bool:
+        return False
+
+    def root(self, caller: Caller, given: str | None) -> Path:
+        return NOWHERE
+
+    def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
+        sighting = self._of(handoff)
+        return Path(sighting.root) if sighting is not None and sighting.root else None
+
+    def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
+        sighting = self._of(handoff)
+        return sighting.here if sighting is not None and not sighting.root else ""
+
+    def _of(self, handoff: Handoff) -> Sighting | None:
+        """What was seen of this very revision. Raises LookFirst when that can still be done, HandoffInvalid."""
+        found = self.sightings.get(handoff.id)
+        if self.asks and (found is None or lacks(found, handoff)):
+            raise look_first("files", handoff)
+        if found is not None:
+            check_sighting(found, handoff)
+        return found
+
+    def not_here(self, handoff: Handoff) -> HandoffInvalid | RunsOnHost:
+        if handoff.id in self.sightings:
+            return LOCAL.not_here(handoff)
+        return RunsOnHost("run checks", "run them where the files are, and send what came of them: observed=[…]")
+
+    def bind(
+        self, caller: Caller, contract: Contract, root: Path, keeper: ContentKeeper | None = None
+    ) -> Binding | None:
+        if self.binding is not None:
+            return checked_binding(caller, self.binding, contract)
+        if self.asks:
+            raise LookFirst("binding", contract.anchor)
+        return None
+
+    def observe(self, home: Home, handoff: Handoff, root: Path) -> Observed:
+        sighting = self.sightings[handoff.id]
+        kept = {must_key("must_keep", form) for form in handoff.must_keep}
+        musts = {key: wrong for key, wrong in sighting.musts.items() if key in kept}
+        nothing = Binding(root=text(str(root)), host="")
+        return Observed(sighting.binding or nothing, sighting.relation, musts, renamed=sighting.renamed)
+
+    def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
+        sighting = self._of(handoff)
+        return "was not looked at" if sighting is None else sighting.musts.get(must_key(*must), "was not looked at")
+
+    def run_checks(
+        self,
+        executor: Executor,
+        about: Contract,
+        root: Path,
+        *,
+        leave: Leave,
+        when: When,
+        by: str,
+        between: Between = None,
+    ) -> list[Evidence]:
+        stored = about if isinstance(about, Handoff) else None
+        sighting = self.sightings.get(stored.id) if stored else None
+        ran, seen = (sighting.ran, sighting.binding) if sighting else (self.ran, self.binding)
+        if ran is None:
+            raise self._unrun(about, stored)
+        where = seen.host if seen else ""
+        return evidence_of(executor.caller, ran, about, when=when, by=by, where=where)
+
+    def _unrun(self, about: Contract, stored: Handoff | None) -> LookFirst | RunsOnHost:
+        if self.asks:
+            return look_first("checks", stored) if stored else LookFirst("checks", about.anchor)
+        field_name = "observed=[…]" if stored else "ran=[…], or baseline=[…]"
+        return RunsOnHost("run checks", f"run them where the files are, and send what came of them: {field_name}")
 
 
-def _was_new(name: str, was: Binding) -> bool:
-    """Whether it was there, uncommitted, when the handoff was stored."""
-    return any(name == each or (each.endswith("/") and name.startswith(each)) for each in was.dirty_files)
+FileObserver = LocalObserver | RequestObserver  # what is asked about files, and who answers
+NOBODY = RequestObserver()
 
 
-def _is_gone(was: Bound, now: Bound) -> bool:
-    return was.mode in ("file", "exec") and now.mode == "absent"
-
-
-def _places(path: str, names: list[str]) -> tuple[str, ...]:
-    with_its_name = [name for name in names if basename(path_of(name)) == basename(path_of(path))]
-    return tuple(sorted(with_its_name or names)[:PLACES])
-
-
-def _candidates(root: Path, was: Binding, sizes: set[int]) -> dict[str, Bound]:
-    """The files of those sizes below the root that were not bound, as they are."""
-    known = {path for path, bound in was.files.items() if bound.mode != "absent"}
-    names = (name for name in _names(root) if text(name) not in known and _size_of(root, name) in sizes)
-    return {text(name): sight(root, name).bound for name, _ in zip(names, range(LOOKS), strict=False)}
-
-
-def _names(root: Path) -> Iterator[str]:
-    """What git tracks or would add; outside of git every file, as many as a folder may stand for."""
-    listed = git.files(root)
-    if listed is not None:
-        yield from (name for name in listed if not any(map(never, name.split("/"))))
-    elif git.top_of(root) is None:
-        try:
-            yield from walked(root, ".")
-        except OSError:  # what cannot be read is no place to offer
-            return
-
-
-def _size_of(root: Path, name: str) -> int:
-    try:
-        return os.lstat(root / name).st_size
-    except OSError:
-        return -1
+def look_first(what: Literal["files", "checks"], handoff: Handoff) -> LookFirst:
+    """The error that tells who can look at what: all of the handoff but its packets."""
+    bare = replace(handoff, execution_state_v1=None, execution_packet_v1=None)
+    told: dict[str, Any] = decode(encode_handoff(bare))
+    return LookFirst(what, handoff.anchor, told)

@@ -9,10 +9,9 @@ import msgspec
 from outlast.errors import RequestInvalid
 from outlast.handoffs.evidence import Ran
 from outlast.handoffs.handoff import Binding, BoundMode, Form
-from outlast.handoffs.observer import NOBODY as NOBODY
-from outlast.handoffs.observer import FileObserver as FileObserver
-from outlast.handoffs.observer import RequestObserver
-from outlast.handoffs.sighting import Sighting
+from outlast.handoffs.sighting import NOBODY as NOBODY
+from outlast.handoffs.sighting import FileObserver as FileObserver
+from outlast.handoffs.sighting import RequestObserver, Sighting
 from outlast.handoffs.verdict import Relation
 from outlast.operations import fields as f
 from outlast.operations.fields import about

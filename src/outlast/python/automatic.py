@@ -105,7 +105,7 @@ class AutomaticHandoffs:
 
     def has_changed(self, handoff: Handoff, root: str) -> bool:
         """Whether files that a handoff is bound to, or whether there are any uncommitted ones, changed since."""
-        from outlast.handoffs.sighting import observe
+        from outlast.handoffs.observer import observe
 
         assert handoff.binding is not None
         now = observe(handoff, Path(root)).binding

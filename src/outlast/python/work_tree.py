@@ -102,9 +102,9 @@ def content_of(root: str, path: str, most_bytes: int) -> list[str]:
 
 def can_be_handed_over(path: str) -> bool:
     """Whether a handoff can name it: text, and no file of git's or ours."""
-    from outlast.files.patterns import never
+    from outlast.files.patterns import is_hidden
 
-    return path.encode("utf-8", "replace").decode() == path and not any(map(never, path.split("/")))
+    return path.encode("utf-8", "replace").decode() == path and not is_hidden(path)
 
 
 def is_in_database() -> bool:
