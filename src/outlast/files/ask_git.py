@@ -62,7 +62,7 @@ class GitLook:
         self.reals: dict[str, Path] = {}
         self.tops: dict[Path, Path | None] = {}
         self.known: dict[str, Usable] = {}  # by top
-        self.asked: dict[tuple[object, ...], Asked | KnownAnswer | None] = {}
+        self.asked: dict[tuple[object, ...], Asked | GitAnswer | None] = {}
 
 
 _look: ContextVar[GitLook | None] = ContextVar("look", default=None)
@@ -80,7 +80,7 @@ def one_look() -> Iterator[None]:
     finally:
         _look.reset(token)
         for asked in look.asked.values():
-            if asked is not None:
+            if isinstance(asked, Asked):
                 asked.end()
 
 
@@ -100,7 +100,7 @@ def ask(
     Where `rests_on` can say on which files an answer rests, it is asked at the top, and given again while it is true.
     """
     asked = _asked(folder, command, top, alone, seconds, limit_bytes, settings, rests_on)
-    return asked.answer if asked is not None else None
+    return asked.answer if isinstance(asked, Asked) else asked
 
 
 def ask_ahead(
@@ -120,11 +120,11 @@ def _asked(
     limit_bytes: int,
     settings: Mapping[str, str] | None,
     rests_on: RestsOn | None,
-) -> Asked | KnownAnswer | None:
+) -> Asked | GitAnswer | None:
     look, question = _look.get(), (folder, command, top, alone, seconds, limit_bytes, repr(settings))
     if look is not None and question in look.asked:
         return look.asked[question]
-    asked: Asked | KnownAnswer | None = None
+    asked: Asked | GitAnswer | None = None
     with suppress(Unusable):
         found = None if alone else top or top_of(folder)
         usable = _known(str(found)) if found else None
@@ -138,10 +138,10 @@ def _asked(
     return asked
 
 
-def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) -> Asked | KnownAnswer | None:
+def _asked_again(command: tuple[str, ...], usable: Usable, rests_on: RestsOn) -> Asked | GitAnswer | None:
     """The answer of before, while it is true; else git is asked at the top, and its answer remembered."""
     if (answer := still_true.again(command, usable)) is not None:
-        return KnownAnswer(answer)
+        return answer
     began_ns = time_ns()
     asked = _start(Path(usable.repository.top), command, usable.environment, None, ANSWER_BYTES)
     if asked is not None:
@@ -431,16 +431,6 @@ def _program() -> str | None:
     places = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
     found = (os.path.join(place, "git") for place in places)
     return next((path for path in found if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
-
-
-class KnownAnswer:
-    """A question whose answer is known."""
-
-    def __init__(self, answer: GitAnswer) -> None:
-        self.answer = answer
-
-    def end(self) -> None:
-        """Nobody is at work on it."""
 
 
 class Asked:

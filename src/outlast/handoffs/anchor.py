@@ -6,7 +6,7 @@ histories. It is lost with the home, and then a rival is only named once more. W
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.files.snapshot import Bound
-from outlast.handoffs.evidence import _evidence_before, _reported, believed, evidence_since
-from outlast.handoffs.handoff import Handoff, HandoffEvent, decode_handoff
+from outlast.handoffs.handoff import Evidence, Handoff, HandoffEvent, decode_handoff
 from outlast.handoffs.journal import (
     UNREADABLE,
     Accepted,
@@ -27,6 +26,7 @@ from outlast.handoffs.journal import (
     Released,
     Settled,
     chain_of,
+    evidence_in,
     facts_of,
     lease_of,
     name_of,
@@ -209,6 +209,69 @@ def _end(work: list[ClaimWork], files: Mapping[str, Bound] | None) -> None:
     """The last claim is over. Where nobody looked at the files it ends as it began: what changes is not its work."""
     if work and work[-1].ended is None:
         work[-1] = replace(work[-1], ended=work[-1].began if files is None else files)
+
+
+def _reported(evidence: Evidence) -> Evidence:
+    return replace(evidence, runner="self")
+
+
+def believed(home: Home, evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """The same, as it counts in this home: where only a runner's word does, what a client ran is what somebody says."""
+    only = home.settings.evidence == "runner"
+    return tuple(_reported(each) if only and each.runner == "client" else each for each in evidence)
+
+
+def _evidence_before(home: Home, found: FoundHandoff) -> tuple[Evidence, ...]:
+    """What came of checks that a hook carries on, since the revision that they are of: who ran them is not forgotten
+    because a session ended. What cannot be read tells nothing."""
+    if found.broken or not found.handoff.acceptance_checks or not _is_carried_on(found):
+        return ()
+    told = home.store.read(lambda look: [*_carried_on_since(look, found)])
+    return tuple(each for one in reversed(told) for each in _counting(found, one))
+
+
+def _carried_on_since(look: Reading, found: FoundHandoff) -> Iterator[AnchorEntry]:
+    """The entries before a revision, newest first, back to the one that somebody wrote, or to what cannot be read."""
+    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
+        try:
+            one = told_in(found.anchor.anchor, row)
+        except IntegrityBroken:
+            return
+        yield one
+        if isinstance(one.said, Handoff) and one.said.source != "hook":
+            return
+
+
+def _counting(found: FoundHandoff, one: AnchorEntry) -> Iterator[Evidence]:
+    """What an entry says of checks; what was not run here is what somebody says."""
+    came = evidence_in(one.said)
+    yield from came if one.seq > found.anchor.arrived else map(_reported, came)
+
+
+def evidence_since(found: FoundHandoff) -> tuple[Evidence, ...]:
+    """What came of checks since the revision was stored, oldest first. What was not run here is what somebody says."""
+    return tuple(each for one in found.own for each in _counting(found, one))
+
+
+def written(look: Reading, found: FoundHandoff) -> FoundHandoff | None:
+    """The revision whose checks these are: a hook carries on those of the revision before. None: that is unreadable."""
+    if not _is_carried_on(found):
+        return found
+    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
+        try:
+            one = told_in(found.anchor.anchor, row)
+        except IntegrityBroken:
+            return None
+        if isinstance(one.said, Handoff):
+            found = found._replace(handoff=one.said, seq=one.seq)
+            if not _is_carried_on(found):
+                return found
+    return found
+
+
+def _is_carried_on(found: FoundHandoff) -> bool:
+    """Whether a hook stored it, here."""
+    return found.handoff.source == "hook" and not found.arrived and not found.handoff.key_id
 
 
 def files_of(files: Mapping[str, Bound]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ counts is `verdict.py`; checks are run by `checks.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -17,18 +17,14 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid, IntegrityBroken
 from outlast.files.changes import readable
 from outlast.files.snapshot import Binding, Bound
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Handoff, command_of, key_of, rule_of
-from outlast.handoffs.journal import AnchorEntry, evidence_in, told_in
-from outlast.store.contract import Reading
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, command_of, key_of, rule_of
 from outlast.values.codec import digest, encode
 from outlast.values.late import late
 from outlast.values.text import nearest
 
 if TYPE_CHECKING:
     from outlast.handoffs import contract as contracts
-    from outlast.handoffs.anchor import FoundHandoff
     from outlast.home.caller import Caller
-    from outlast.home.home import Home
 else:
     contracts = late("outlast.handoffs.contract")  # whoever only recovers reads no contract
 
@@ -192,72 +188,6 @@ def _after(words: Sequence[Evidence], one: Evidence) -> Sequence[Evidence]:
 
 def _place(words: Sequence[Evidence], one: Evidence) -> int:
     return next(place for place in range(len(words) - 1, -1, -1) if words[place] is one)
-
-
-# -- what counts of an anchor's record ---------------------------------------------------------------
-
-
-def _reported(evidence: Evidence) -> Evidence:
-    return replace(evidence, runner="self")
-
-
-def believed(home: Home, evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """The same, as it counts in this home: where only a runner's word does, what a client ran is what somebody says."""
-    only = home.settings.evidence == "runner"
-    return tuple(_reported(each) if only and each.runner == "client" else each for each in evidence)
-
-
-def _evidence_before(home: Home, found: FoundHandoff) -> tuple[Evidence, ...]:
-    """What came of checks that a hook carries on, since the revision that they are of: who ran them is not forgotten
-    because a session ended. What cannot be read tells nothing."""
-    if found.broken or not found.handoff.acceptance_checks or not _is_carried_on(found):
-        return ()
-    told = home.store.read(lambda look: [*_carried_on_since(look, found)])
-    return tuple(each for one in reversed(told) for each in _counting(found, one))
-
-
-def _carried_on_since(look: Reading, found: FoundHandoff) -> Iterator[AnchorEntry]:
-    """The entries before a revision, newest first, back to the one that somebody wrote, or to what cannot be read."""
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
-            return
-        yield one
-        if isinstance(one.said, Handoff) and one.said.source != "hook":
-            return
-
-
-def _counting(found: FoundHandoff, one: AnchorEntry) -> Iterator[Evidence]:
-    """What an entry says of checks; what was not run here is what somebody says."""
-    came = evidence_in(one.said)
-    yield from came if one.seq > found.anchor.arrived else map(_reported, came)
-
-
-def evidence_since(found: FoundHandoff) -> tuple[Evidence, ...]:
-    """What came of checks since the revision was stored, oldest first. What was not run here is what somebody says."""
-    return tuple(each for one in found.own for each in _counting(found, one))
-
-
-def written(look: Reading, found: FoundHandoff) -> FoundHandoff | None:
-    """The revision whose checks these are: a hook carries on those of the revision before. None: that is unreadable."""
-    if not _is_carried_on(found):
-        return found
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
-            return None
-        if isinstance(one.said, Handoff):
-            found = found._replace(handoff=one.said, seq=one.seq)
-            if not _is_carried_on(found):
-                return found
-    return found
-
-
-def _is_carried_on(found: FoundHandoff) -> bool:
-    """Whether a hook stored it, here."""
-    return found.handoff.source == "hook" and not found.arrived and not found.handoff.key_id
 
 
 # -- what others say came of checks ------------------------------------------------------------------

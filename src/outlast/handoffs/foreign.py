@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from outlast.errors import ForeignCommands, HandoffInvalid
-from outlast.handoffs.evidence import written
+from outlast.handoffs.anchor import written
 from outlast.handoffs.handoff import Contract, Handoff, command_of, rule_of
 from outlast.handoffs.verdict import command
 from outlast.home import ours

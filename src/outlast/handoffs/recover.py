@@ -21,7 +21,7 @@ from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import recover_run as runs
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import FoundHandoff, accept_rival, note_read, was_looked_at
+from outlast.handoffs.anchor import FoundHandoff, accept_rival, believed, note_read, was_looked_at
 from outlast.handoffs.claim import (
     Asks,
     Judged,
@@ -44,7 +44,7 @@ from outlast.handoffs.claim import (
     take,
     unmoved,
 )
-from outlast.handoffs.evidence import believed, content_during
+from outlast.handoffs.evidence import content_during
 from outlast.handoffs.find import HandoffQuery, Subject, claimed_subject, finished, standing_of, subject_of
 from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Recovered

@@ -9,6 +9,7 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import task_state as task_states
+from outlast.handoffs.anchor import believed, evidence_since
 from outlast.handoffs.claim import (
     Asks,
     Claiming,
@@ -27,7 +28,6 @@ from outlast.handoffs.claim import (
     take_run,
     unmoved,
 )
-from outlast.handoffs.evidence import believed, evidence_since
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
 from outlast.home import caller as operations

@@ -17,7 +17,7 @@ from outlast.files.snapshot import Bound
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
-from outlast.handoffs.anchor import FoundHandoff, was_looked_at
+from outlast.handoffs.anchor import FoundHandoff, believed, was_looked_at
 from outlast.handoffs.claim import (
     Moved,
     Recovering,
@@ -28,7 +28,7 @@ from outlast.handoffs.claim import (
     refused_error,
 )
 from outlast.handoffs.contract import passes_always
-from outlast.handoffs.evidence import CountedCheck, believed, content_of, reported, shows_nothing
+from outlast.handoffs.evidence import CountedCheck, content_of, reported, shows_nothing
 from outlast.handoffs.find import HandoffQuery, claimed_subject, finished
 from outlast.handoffs.handoff import ENDINGS, Ending, Evidence, Handoff, Settlement, key_of, label_of, task_of
 from outlast.handoffs.musts import rule_of_must

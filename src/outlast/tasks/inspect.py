@@ -10,8 +10,8 @@ from outlast.errors import Finished, HandoffNotFound, IntegrityBroken, RunNotFou
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import recover as recovering
 from outlast.handoffs import task_state as task_states
+from outlast.handoffs.anchor import believed, evidence_since
 from outlast.handoffs.claim import Recovering
-from outlast.handoffs.evidence import believed, evidence_since
 from outlast.handoffs.handoff import key_of, label_of
 from outlast.handoffs.musts import prose_in
 from outlast.handoffs.settle import musts_lacking
