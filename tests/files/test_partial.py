@@ -19,11 +19,10 @@ from outlast.files.changes import (
     judge,
     last_lines,
     not_restorable,
-    path_of,
-    text,
     to_facts,
 )
 from outlast.files.patterns import Patterns, matches
+from outlast.values.codec import path_of, text
 
 
 def seen(content: str, **other: object) -> SeenFile:

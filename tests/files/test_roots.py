@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid
 from outlast.files.git import relative_to
 from outlast.handoffs.binding import bind
-from outlast.handoffs.observer import place_of, root_of
+from outlast.handoffs.observer import LOCAL
 from outlast.runs.live import Executor
 
 from ..kit.bindings import contract, stored
@@ -43,17 +43,17 @@ def test_the_root_is_the_project_inside_the_repository_else_its_top(
     runtime: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert root_of(runtime.caller, None) == tmp_path  # where .outlast lies, outside of git
+    assert LOCAL.root(runtime.caller, None) == tmp_path  # where .outlast lies, outside of git
     repo = repository(tmp_path / "repo", src__a="1")
     monkeypatch.chdir(repo / "src")
-    assert root_of(runtime.caller, None) == repo  # the project is larger than the repository
+    assert LOCAL.root(runtime.caller, None) == repo  # the project is larger than the repository
     shutil.rmtree(repo / ".git")
     repository(tmp_path, x="1")
-    assert root_of(runtime.caller, None) == tmp_path
+    assert LOCAL.root(runtime.caller, None) == tmp_path
     runtime.home.project = repo
-    assert root_of(runtime.caller, None) == repo
+    assert LOCAL.root(runtime.caller, None) == repo
     monkeypatch.chdir(tmp_path)
-    assert root_of(runtime.caller, None) == tmp_path  # not in the project: the top
+    assert LOCAL.root(runtime.caller, None) == tmp_path  # not in the project: the top
 
 
 def test_without_project_and_repository_the_root_is_here(
@@ -63,16 +63,16 @@ def test_without_project_and_repository_the_root_is_here(
     (tmp_path / "real").mkdir()
     os.symlink("real", tmp_path / "link")
     monkeypatch.chdir(tmp_path / "link")
-    assert root_of(runtime.caller, None) == tmp_path / "real"
-    assert root_of(runtime.caller, str(tmp_path / "link")) == tmp_path / "real"
-    assert root_of(runtime.caller, ".") == tmp_path / "real"
+    assert LOCAL.root(runtime.caller, None) == tmp_path / "real"
+    assert LOCAL.root(runtime.caller, str(tmp_path / "link")) == tmp_path / "real"
+    assert LOCAL.root(runtime.caller, ".") == tmp_path / "real"
 
 
 @pytest.mark.parametrize("given", ["missing", "file", "nul\0", "", "\ud800", "n" * 10_000])
 def test_a_root_that_is_no_folder_is_refused(runtime: Executor, tmp_path: Path, given: str) -> None:
     write(tmp_path, "file")
     with pytest.raises(HandoffInvalid) as caught:
-        root_of(runtime.caller, str(tmp_path / given) if given else "")
+        LOCAL.root(runtime.caller, str(tmp_path / given) if given else "")
     assert caught.value.facts["path"] == "repo_root"
 
 
@@ -83,7 +83,7 @@ def test_a_current_folder_that_is_gone_is_told(
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(HandoffInvalid, match="does not exist any more"):
-        root_of(runtime.caller, None)
+        LOCAL.root(runtime.caller, None)
 
 
 def test_paths_have_one_spelling(tmp_path: Path) -> None:
@@ -113,16 +113,16 @@ def test_bound_work_is_found_where_we_are_or_nowhere(
         ".": None,
     }.items():
         monkeypatch.chdir(tmp_path / here)
-        assert place_of(runtime.caller, handoff, None) == expected
-    assert place_of(runtime.caller, handoff, str(tmp_path / "unrelated")) == tmp_path / "unrelated"
-    assert place_of(runtime.caller, stored(contract("readme"), None), None) == tmp_path
+        assert LOCAL.place(runtime.caller, handoff, None) == expected
+    assert LOCAL.place(runtime.caller, handoff, str(tmp_path / "unrelated")) == tmp_path / "unrelated"
+    assert LOCAL.place(runtime.caller, stored(contract("readme"), None), None) == tmp_path
     shutil.rmtree(tmp_path / "linked")
     os.rename(root, tmp_path / "moved")
-    assert place_of(runtime.caller, handoff, None) is None
+    assert LOCAL.place(runtime.caller, handoff, None) is None
     monkeypatch.chdir(tmp_path / "moved" / "src")
-    assert place_of(runtime.caller, handoff, None) == tmp_path / "moved"
+    assert LOCAL.place(runtime.caller, handoff, None) == tmp_path / "moved"
     with pytest.raises(HandoffInvalid):
-        place_of(runtime.caller, handoff, str(tmp_path / "missing"))
+        LOCAL.place(runtime.caller, handoff, str(tmp_path / "missing"))
 
 
 def test_work_bound_in_a_folder_of_a_repository_is_found_in_that_folder_of_a_clone(
@@ -132,7 +132,7 @@ def test_work_bound_in_a_folder_of_a_repository_is_found_in_that_folder_of_a_clo
     git(tmp_path, "clone", "--quiet", str(root), "clone")
     for here in ("clone", "repo"):
         monkeypatch.chdir(tmp_path / here)
-        assert place_of(runtime.caller, handoff, None) == tmp_path / here / "src"
+        assert LOCAL.place(runtime.caller, handoff, None) == tmp_path / here / "src"
 
 
 @pytest.mark.parametrize("prefix", ["..", "../..", "/etc", "src/../..", "link", ".git/hooks", "nul\0"])
@@ -142,7 +142,7 @@ def test_no_word_of_where_a_root_was_leads_out_of_the_repository(
     os.symlink("/etc", root / "link")
     bound = replace(bind(runtime.home, contract("readme"), root), prefix=prefix)
     monkeypatch.chdir(root)
-    assert place_of(runtime.caller, stored(contract("readme"), bound), None) is None
+    assert LOCAL.place(runtime.caller, stored(contract("readme"), bound), None) is None
 
 
 def test_what_a_folder_of_another_host_was_is_told_by_its_path_alone(
@@ -154,9 +154,9 @@ def test_what_a_folder_of_another_host_was_is_told_by_its_path_alone(
     given = contract("a")
     bound = replace(bind(runtime.home, given, tmp_path / "plain"), host="another")
     monkeypatch.chdir(tmp_path / "copied")
-    assert place_of(runtime.caller, stored(given, bound), None) is None
+    assert LOCAL.place(runtime.caller, stored(given, bound), None) is None
     monkeypatch.chdir(tmp_path / "plain")
-    assert place_of(runtime.caller, stored(given, bound), None) == tmp_path / "plain"
+    assert LOCAL.place(runtime.caller, stored(given, bound), None) == tmp_path / "plain"
 
 
 def test_of_another_host_nothing_is_believed_that_git_cannot_tell(
@@ -165,7 +165,7 @@ def test_of_another_host_nothing_is_believed_that_git_cannot_tell(
     bound = bind(runtime.home, contract("readme"), root)
     abroad = replace(bound, host="another")
     monkeypatch.chdir(root)
-    assert place_of(runtime.caller, stored(contract("readme"), abroad), None) == root
+    assert LOCAL.place(runtime.caller, stored(contract("readme"), abroad), None) == root
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    assert place_of(runtime.caller, stored(contract("readme"), bound), None) == root
-    assert place_of(runtime.caller, stored(contract("readme"), abroad), None) is None
+    assert LOCAL.place(runtime.caller, stored(contract("readme"), bound), None) == root
+    assert LOCAL.place(runtime.caller, stored(contract("readme"), abroad), None) is None

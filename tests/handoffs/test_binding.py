@@ -15,7 +15,7 @@ from outlast.files import snapshot as bound_files
 from outlast.files.snapshot import ABSENT, ContentKeeper
 from outlast.handoffs import binding, observer
 from outlast.handoffs.binding import bind
-from outlast.handoffs.observer import observe, place_of
+from outlast.handoffs.observer import LOCAL, observe
 from outlast.home.home import Home
 from outlast.runs.live import Executor
 from outlast.values.codec import digest
@@ -151,7 +151,7 @@ def test_names_that_are_not_text_survive_the_store(runtime: Executor, tmp_path: 
     assert changed == ["bytes:in/caf%E9"]
     assert bound.dirty_files == ("bytes:dirty%E9",)
     assert seen.relation == "same"
-    assert place_of(runtime.caller, stored(given, bound), str(root)) == root
+    assert LOCAL.place(runtime.caller, stored(given, bound), str(root)) == root
 
 
 def test_the_file_to_begin_with_is_bound_too(runtime: Executor, root: Path) -> None:

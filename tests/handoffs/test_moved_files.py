@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from outlast.errors import HandoffInvalid
-from outlast.files.changes import text
 from outlast.handoffs.handoff import Recovered
 from outlast.handoffs.sighting import Sighting, check_sighting
 from outlast.ledger.verdict import Reason
 from outlast.operations.reading import in_order
+from outlast.values.codec import text
 
 from ..kit.desk import TASK, Desk, codes
 

@@ -14,7 +14,7 @@ from outlast.files import snapshot as bound_files
 from outlast.files.snapshot import ABSENT
 from outlast.handoffs.binding import bind
 from outlast.handoffs.handoff import key_of
-from outlast.handoffs.observer import observe, place_of
+from outlast.handoffs.observer import LOCAL, observe
 from outlast.runs.live import Executor
 
 from ..kit.bindings import bound_and_seen, contract, stored
@@ -170,7 +170,7 @@ def test_where_git_cannot_tell_files_are_bound_all_the_same(
     seen = observe(known, root)
     assert (seen.relation, set(seen.binding.files)) == ("unknown", {"readme", "src/a.py", "src/b.py"})
     monkeypatch.chdir(root)
-    assert place_of(runtime.caller, known, None) == root
+    assert LOCAL.place(runtime.caller, known, None) == root
     bound = bind(runtime.home, given, root)
     assert (bound.commit, bound.patch_why, set(bound.files)) == (
         "",

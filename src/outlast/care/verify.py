@@ -5,7 +5,6 @@ Whether rows that are no entries of a chain are what was written last: the part 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
@@ -291,7 +290,7 @@ def _spoilt(home: Home, names: Iterable[str], run_id: str, whose: str = "") -> I
     """The blobs of these that are missing or not what was stored."""
     for name in sorted(names):
         try:
-            deque(home.blobs.pieces(name), maxlen=0)
+            home.blobs.check(name)
         except OutlastError as error:
             yield DamagedRecord(run_id, f"blob {name[:12]}", f"{error.facts.get('why', error)}{whose}")
 

@@ -24,7 +24,6 @@ from outlast.commands.loops import labelled, raise_first, read_lines, side_by_si
 from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
-from outlast.files.changes import text
 from outlast.files.patterns import Patterns
 from outlast.files.snapshot import look
 from outlast.flows.yaml.flow import FlowFileSpec, below_top, demand_secrets, find_flow_file, given_inputs
@@ -48,7 +47,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.rewind import BY_THE_FLOW, LINES
 from outlast.runs.step import StepSpec
 from outlast.runs.waits.interrupt import BY_DEADLINE, NO_DEFAULT
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode, identity, text
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 

@@ -24,25 +24,14 @@ from msgspec.structs import replace
 from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
 from outlast.files import outputs, partial
-from outlast.files.changes import (
-    TAIL_CHARACTERS,
-    LeftFiles,
-    SeenFile,
-    blobs_of,
-    changes,
-    from_facts,
-    judge,
-    path_of,
-    text,
-    to_facts,
-)
+from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, blobs_of, changes, from_facts, judge, to_facts
 from outlast.files.snapshot import look, look_and_keep
 from outlast.flows.loading import lasting
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.attempt import Ask, Attempt, Ended, Raised, StepCall
 from outlast.runs.call import DAMAGED, GOOD, Call, Past
-from outlast.values.codec import decode, encode, identity
+from outlast.values.codec import decode, encode, identity, path_of, text
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

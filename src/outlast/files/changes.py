@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
-from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from msgspec import Struct, structs
 
 from outlast.errors import ValueRefused
 from outlast.files.patterns import Patterns, one
+from outlast.values.codec import path_of, readable, text
 from outlast.values.frozen import Compared
 from outlast.values.text import doubt_of
 
@@ -231,22 +231,3 @@ def last_lines(transcript: str, limit: int = TAIL_CHARACTERS) -> str:
 
 def _cut_note(characters: int) -> str:
     return f"[the {characters} characters before this are cut]\n"
-
-
-def readable(words: str) -> str:
-    """The words, with what JSON cannot carry written out."""
-    return words.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def text(path: str) -> str:
-    """A path as JSON can carry it: itself, or if it is not UTF-8, `bytes:` and its bytes, percent-encoded."""
-    raw = path.encode("utf-8", "surrogateescape")
-    plain = raw.decode("utf-8", "replace") == path and not path.startswith("bytes:")
-    return path if plain else f"bytes:{quote_from_bytes(raw)}"
-
-
-def path_of(plain: str) -> str:
-    """The path that `text` was made of."""
-    if not plain.startswith("bytes:"):
-        return plain
-    return unquote_to_bytes(plain.removeprefix("bytes:")).decode("utf-8", "surrogateescape")

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Literal
 from outlast.errors import HandoffInvalid
 from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found, real
 from outlast.files.ask_git import top_of as top_of
-from outlast.files.changes import path_of, readable, text
 from outlast.files.patterns import is_hidden, never
 from outlast.files.repository import spelled
 from outlast.files.snapshot import Binding, can_be_a_path
 from outlast.files.still_true import GitAnswer, Usable, rests_on_refs, rests_on_work_tree
+from outlast.values.codec import path_of, readable, text
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from outlast.files.changes import SeenFile, from_facts, text, to_facts
+from outlast.files.changes import SeenFile, from_facts, to_facts
 from outlast.files.patterns import never
 from outlast.files.snapshot import GONE, look_at, stamp_of
-from outlast.values.codec import digest
+from outlast.values.codec import digest, text
 from outlast.values.frozen import NamedTuple
 
 HASH_BYTES = 64 << 20  # of a larger file only the size is compared, unless somebody will read it

@@ -32,13 +32,12 @@ from outlast.files.changes import (
     last_lines,
     not_restorable,
     only_permissions,
-    readable,
 )
 from outlast.files.patterns import is_hidden
 from outlast.files.repository import top_of
 from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.store.contract.blobs import Blobs
-from outlast.values.codec import identity
+from outlast.values.codec import identity, readable
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 

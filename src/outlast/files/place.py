@@ -25,10 +25,9 @@ import msgspec
 
 from outlast import failpoints
 from outlast.errors import DiskFull, NotApplicable
-from outlast.files.changes import path_of, text
 from outlast.files.patterns import never
 from outlast.files.snapshot import ABSENT, Bound, can_be_a_path, sight
-from outlast.values.codec import digest, encode, identity
+from outlast.values.codec import digest, encode, identity, path_of, text
 
 MODES = ("file", "exec", "link", "absent")  # what a file can be made
 STAGING = ".outlast-apply"

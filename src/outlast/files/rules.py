@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from outlast.files.changes import readable
 from outlast.files.snapshot import GONE
+from outlast.values.codec import readable
 
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = get_args(Rule)

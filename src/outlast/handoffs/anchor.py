@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
+    from outlast.ledger.lease import Process
 
 
 class FoundHandoff(NamedTuple):
@@ -111,10 +113,11 @@ def _before(anchor: AnchorRow, seq: int, rows: list[Row]) -> tuple[bytes, list[R
 
 
 def _handoff(rows: list[Row], anchor: AnchorRow, revision: HandoffRow) -> Handoff:
-    if not rows or rows[0].payload is None:
+    payload = rows[0].payload if rows else None
+    if payload is None:
         raise IntegrityBroken(name_of(anchor.scope, anchor.anchor, revision.revision), "its entry is missing")
     try:
-        return decode_handoff(facts_of(rows[0].payload))
+        return decode_handoff(facts_of(payload))
     except UNREADABLE as error:
         record = name_of(anchor.scope, anchor.anchor, revision.revision)
         raise IntegrityBroken(record, f"it cannot be read: {error}") from error
@@ -314,7 +317,11 @@ _KIND = "handoff_read"
 
 def worker_of(caller: Caller) -> str:
     """The process that whoever acts sits in, in short: of a command its terminal. "" where that is not known."""
-    process = caller.claimer or caller.home.process
+    return _in_short(caller.claimer or caller.home.process)
+
+
+@lru_cache(maxsize=16)
+def _in_short(process: Process) -> str:
     if not process.pid:
         return ""
     return identity(encode([process.boot_id, process.pid_namespace, process.pid, process.started]))[:16]

@@ -1,7 +1,7 @@
 """Binding: what the files and the repository were when a handoff was stored.
 
 `bind` looks and keeps; `observer.py` looks again at exactly those paths. Where to look is `files/git.py`. Paths that
-are not UTF-8 stand in a binding as `files/changes.py` writes them: `bytes:` and percent-encoded.
+are not UTF-8 stand in a binding as `values/codec.py` writes them: `bytes:` and percent-encoded.
 
 What must be kept is kept from the revision that first said so: the next one that repeats it does not begin anew. It
 begins anew, as it is then, once somebody has accepted that it is not as it was, or has left it out of one revision;
@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid
 from outlast.files import git
 from outlast.files.ask_git import one_look, real
-from outlast.files.changes import text
 from outlast.files.git import FOLDER_FILES, members_of, relative_to
 from outlast.files.patterns import is_hidden
 from outlast.files.repository import is_below
@@ -30,7 +29,7 @@ from outlast.handoffs.handoff import Contract, Handoff, must_key
 from outlast.handoffs.musts import SINCE, PathRule, bound_musts, broken_path, rule_of_must, unkept_at_store
 from outlast.handoffs.observer import DIRTY_FILES, binding_of, folders_above, from_root, in_commit, with_end
 from outlast.handoffs.verdict import must_violated
-from outlast.values.codec import digest
+from outlast.values.codec import digest, text
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import ask_git, git
 from outlast.files import patch as patching
-from outlast.files.changes import path_of, text
 from outlast.files.partial import files_below
 from outlast.files.patch import NOTHING, GitEntry, Made, Section, has_marks, may_hold, merged, with_ends_of
 from outlast.files.patterns import never
@@ -31,7 +30,7 @@ from outlast.files.snapshot import Binding, Bound, Sight, can_be_a_path, sight
 from outlast.handoffs.difference import Action, Applied, PlacedFile, names_in_words, why_not_kept
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.observer import DIRTY_FILES, renames
-from outlast.values.codec import digest
+from outlast.values.codec import digest, path_of, text
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from outlast.commands.process import CommandEnd, HeldCommand, end_group, hold
 from outlast.commands.transcript import Printed
 from outlast.errors import CommandNotStarted, Stopped
-from outlast.files.changes import readable
 from outlast.files.rules import broken_rule, inside
 from outlast.handoffs.evidence import When, on_one_line
 from outlast.handoffs.handoff import (
@@ -31,6 +30,7 @@ from outlast.handoffs.handoff import (
 )
 from outlast.home.process import this_place
 from outlast.values.ambient import begin
+from outlast.values.codec import readable
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

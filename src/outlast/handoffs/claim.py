@@ -213,8 +213,8 @@ def holder_for(caller: Caller, look: Reading, found: FoundHandoff, how: Recoveri
 
 def standing_reasons(verdict: Verdict, accepted: Iterable[str]) -> tuple[Reason, ...]:
     """The contesting reasons that nobody has accepted. That somebody else holds the claim cannot be accepted."""
-    kept = verdict.unaccepted(accepted)
-    return tuple(one for one in verdict.contesting if one.code == "claimed" or one in kept)
+    known = set(accepted)
+    return tuple(one for one in verdict.contesting if one.code == "claimed" or one.fingerprint not in known)
 
 
 def refuse_unmatched(verdict: Verdict, how: Recovering) -> None:

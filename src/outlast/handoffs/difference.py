@@ -14,13 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken
-from outlast.files.changes import path_of, text
 from outlast.files.diff import unified
 from outlast.files.snapshot import ABSENT, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Handoff, label_of
 from outlast.handoffs.observer import observe
 from outlast.handoffs.verdict import command
-from outlast.values.codec import decode, encode
+from outlast.values.codec import decode, encode, path_of, text
 from outlast.values.text import visible
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, IntegrityBroken
-from outlast.files.changes import readable
 from outlast.files.snapshot import Binding, Bound
 from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, command_of, key_of, rule_of
-from outlast.values.codec import digest, encode
+from outlast.values.codec import digest, encode, readable
 from outlast.values.late import late
 from outlast.values.text import nearest
 

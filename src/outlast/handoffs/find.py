@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import Finished, HandoffAmbiguous, HandoffInvalid, HandoffNotFound, IntegrityBroken
-from outlast.files.changes import text
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import anchor as anchors
@@ -31,6 +30,7 @@ from outlast.home.claimer import asker
 from outlast.home.place import check_name
 from outlast.store.contract import AnchorRow, HandoffRow, Reading
 from outlast.values.ambient import notice
+from outlast.values.codec import text
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:

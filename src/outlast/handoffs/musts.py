@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from outlast.errors import HandoffInvalid, NameInvalid
 from outlast.files.ask_git import real
-from outlast.files.changes import text
 from outlast.files.git import FOLDER_FILES, members_of
 from outlast.files.patterns import Patterns, one
 from outlast.files.rules import FileRule, broken_rule
 from outlast.files.snapshot import ABSENT, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of
+from outlast.values.codec import text
 
 MustName = Literal["must_change", "must_remove", "must_keep"]
 MUST_NAMES: tuple[str, ...] = get_args(MustName)
@@ -218,8 +218,7 @@ def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:
 
 
 def seen_musts(contract: Contract, root: Path) -> dict[str, Bound]:
-    """The files that the musts of a contract mean, as they are."""
-    root = real(root)
+    """The files that the musts of a contract mean, as they are below a real root."""
     return {path: bound for _, form in contract.musts for path, bound in _files_of(root, form).items()}
 
 

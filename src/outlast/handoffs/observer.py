@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid, OtherPlace, RunsOnHost
 from outlast.files import git
 from outlast.files.ask_git import one_look, real
-from outlast.files.changes import path_of, text
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
 from outlast.files.patterns import is_hidden
 from outlast.files.snapshot import ABSENT, FILE_BYTES, Binding, Bound, Relation, sight
@@ -35,7 +34,7 @@ from outlast.handoffs.musts import broken_must, broken_musts, seen_musts
 from outlast.handoffs.verdict import Observed, command
 from outlast.ledger.verdict import Reason
 from outlast.values.ambient import STOP
-from outlast.values.codec import digest
+from outlast.values.codec import digest, path_of, text
 from outlast.values.late import late
 
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
@@ -65,14 +64,19 @@ class LocalObserver:
     knows_runs = True  # where each of the home works
 
     def root(self, caller: Caller, given: str | None) -> Path:
-        """The folder that paths are relative to."""
-        return root_of(caller, given)
+        """The folder that paths are relative to, for who acts: see `root_from`. Raises HandoffInvalid."""
+        return root_from(given, caller.stands, caller.home.project)
 
     def place(self, caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
-        """Where the files of a handoff can be looked at; None when they cannot."""
-        if given is None and handoff.source == "run" and handoff.binding is None and self.knows_runs:
-            return unfinished.place_of(caller, handoff, self.root(caller, None))
-        return place_of(caller, handoff, given)
+        """Where the files of a handoff are looked at: the folder given, else where we are, if that is the same work.
+
+        Nothing else is looked at, wherever it was stored: None when where we are is not known to be its repository.
+        Raises HandoffInvalid for a given folder that is not there.
+        """
+        here, bound = self.root(caller, given), handoff.binding
+        if given is None and bound is None and handoff.source == "run" and self.knows_runs:
+            return unfinished.place_of(caller, handoff, here)
+        return here if given is not None or bound is None else Stand(here).place_of(bound)
 
     def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
         """Where whoever looked is instead, when that is not known to be the handoff's place; "" when nobody did."""
@@ -127,21 +131,6 @@ def observer_of(caller: Caller) -> FileObserver:
     return LOCAL if caller.observer is None else cast("FileObserver", caller.observer)
 
 
-def root_of(caller: Caller, given: str | None) -> Path:
-    """The folder that paths are relative to, for who acts: see `root_from`. Raises HandoffInvalid."""
-    return root_from(given, caller.stands, caller.home.project)
-
-
-def place_of(caller: Caller, handoff: Handoff, given: str | None) -> Path | None:
-    """Where the files of a handoff are looked at: the folder given, else where we are, if that is the same work.
-
-    Nothing else is looked at, wherever it was stored: None when where we are is not known to be its repository. Raises
-    HandoffInvalid for a given folder that is not there.
-    """
-    here, bound = root_of(caller, given), handoff.binding
-    return here if given is not None or bound is None else Stand(here).place_of(bound)
-
-
 # -- the files now --------------------------------------------------------------------------------
 
 
@@ -159,10 +148,10 @@ def observe(handoff: Handoff, root: Path) -> Observed:
     for folder in bound.folders:
         files |= _new_files(root, path_of(folder), files, bound, in_git=bool(state or bound.commit))
     environment = {path: _seen_now(root, path_of(path)) for path in bound.environment}
-    now = replace(binding_of(root, state, files, bound.folders, environment), musts=seen_musts(handoff, root))
-    return Observed(
-        now, _relation(root, bound, state), broken_musts(handoff, root), renamed=_renamed(root, bound, files)
-    )
+    now, wrong = binding_of(root, state, files, bound.folders, environment), dict[str, str]()
+    if handoff.musts:
+        now, wrong = replace(now, musts=seen_musts(handoff, root)), broken_musts(handoff, root)
+    return Observed(now, _relation(root, bound, state), wrong, renamed=_renamed(root, bound, files))
 
 
 def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:

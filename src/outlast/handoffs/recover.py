@@ -7,7 +7,6 @@ run is judged here too, and claimed in `recover_run.py`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -84,7 +83,8 @@ def recover(executor: Executor, asked: HandoffQuery, how: Recovering) -> Recover
             _refuse_over(executor.caller, subject.found, how)
         elif runs.show(executor.caller, subject.composed, how.claim_id):
             continue  # it was judged as for somebody else
-        checks = (subject.handoff.id, subject.handoff.acceptance_checks)
+        handoff = subject.handoff
+        checks = (handoff.id, handoff.acceptance_checks)
         if how.run_checks and ran_for != checks:  # what came of another revision's checks says nothing about this one
             ran, ran_for = _run_checks(executor, subject, asked.repo_root, how), checks
         try:
@@ -171,7 +171,7 @@ def judge_handoff(
     known = replace(
         _with_refs(home, anchors.known_of(home, found, holder, _unreadable(home, found))),
         foreign=foreign_note(caller, found),
-        elsewhere=_place_note(caller, handoff, root),
+        elsewhere=None if root else _place_note(caller, handoff),
         looked_at=handoff.unread is not None and home.store.read(lambda look: was_looked_at(look, handoff)),
         given=() if composed is None else runs.reasons_of(caller, composed, how),
     )
@@ -191,7 +191,7 @@ def judge_run(
     root, seen = _look(caller, handoff, repo_root, ran)
     evidence = runs.evidence_of(home, composed)
     known = HandoffFacts(handoff=handoff, newest=handoff.revision, given=given, composed=True, evidence=evidence)
-    elsewhere = _place_note(caller, handoff, root)
+    elsewhere = None if root else _place_note(caller, handoff)
     known = replace(_with_refs(home, known), foreign=foreign, elsewhere=elsewhere)
     return Judged(verdict_of(known, seen, home.clock.now()), known, seen, root, None)
 
@@ -206,11 +206,10 @@ def foreign_note(caller: Caller, found: FoundHandoff | None) -> Reason | None:
     return foreign.note_of(found.handoff, foreign.foreign_to(caller, found))
 
 
-def _place_note(caller: Caller, handoff: Handoff, root: str) -> Reason | None:
+def _place_note(caller: Caller, handoff: Handoff) -> Reason | None:
     """That nobody looked at its files because they are not known to be where who asks is."""
-    if root or not (here := observer_of(caller).elsewhere(caller, handoff)):
-        return None
-    return other_place(handoff, here)
+    here = observer_of(caller).elsewhere(caller, handoff)
+    return other_place(handoff, here) if here else None
 
 
 def _look(
@@ -260,7 +259,7 @@ def _unreadable(home: Home, found: FoundHandoff) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for name in found.handoff.blobs if found.broken is None else ():
         try:
-            deque(home.blobs.pieces(name), maxlen=0)
+            home.blobs.check(name)
         except IntegrityBroken as error:
             wrong[name] = str(error.why) if home.blobs.has(name) else "missing"
     return wrong

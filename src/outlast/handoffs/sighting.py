@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
-from outlast.files.changes import path_of, text
 from outlast.files.patterns import Patterns, is_hidden
 from outlast.files.snapshot import Binding, Bound, Relation
 from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran, When, evidence_of
@@ -23,7 +22,7 @@ from outlast.handoffs.handoff import Contract, Handoff, encode_handoff, must_key
 from outlast.handoffs.musts import pattern_of, rule_of_must
 from outlast.handoffs.observer import LOCAL, PLACES, Between, LocalObserver
 from outlast.handoffs.verdict import Observed
-from outlast.values.codec import decode
+from outlast.values.codec import decode, path_of, text
 
 if TYPE_CHECKING:
     from outlast.files.snapshot import ContentKeeper

@@ -12,7 +12,6 @@ from msgspec.structs import asdict, replace
 
 from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HandoffWeak, LeaseLost, RevisionConflict, Severed
 from outlast.files.ask_git import one_look
-from outlast.files.changes import path_of
 from outlast.files.snapshot import SMALL_BYTES, Binding, ContentKeeper
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
@@ -36,7 +35,7 @@ from outlast.ledger.journal import genesis_of_anchor
 from outlast.runs.holder import refuse_lost as refuse_lost_run
 from outlast.store.contract import AnchorRow, FirstRevision, LeaseRow, PlainStore, Reading, TaskRow, Writing
 from outlast.values.ambient import refuse_stopped
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode, identity, path_of
 from outlast.workspace import refs
 
 if TYPE_CHECKING:

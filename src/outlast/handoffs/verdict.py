@@ -12,7 +12,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.files.changes import path_of
 from outlast.files.snapshot import ABSENT, Binding, Bound
 from outlast.files.snapshot import Relation as Relation
 from outlast.handoffs.evidence import content_of, counted
@@ -27,6 +26,7 @@ from outlast.handoffs.handoff import (
     must_key,
 )
 from outlast.ledger.verdict import Reason, Verdict, judge
+from outlast.values.codec import path_of
 
 if TYPE_CHECKING:
     from outlast.handoffs.evidence import CountedCheck
@@ -336,7 +336,8 @@ def _moved(handoff: Handoff, bound: Binding, seen: Observed) -> Iterator[Reason]
         advice = f"go on there, and store it again with its new name: {_again(handoff, *words)}"
         yield Reason("renamed_to", path, path, " or ".join(places), advice)
     pairs = [(path, was, seen.binding.files.get(path, ABSENT)) for path, was in sorted(bound.files.items())]
-    same = [(path, was, now) for path, was, now in pairs if was.same(now)]
+    other = [(path, was, now) for path, was, now in pairs if (was.digest, was.leads) != (now.digest, now.leads)]
+    same = [(path, was, now) for path, was, now in other if was.same(now)]
     if ends := [f"{path} ({_ends(was, now)} now)" for path, was, now in same if was.digest != now.digest]:
         names = ", ".join(ends[:5]) + (f" and {len(ends) - 5} more" if len(ends) > 5 else "")
         advice = "nothing to do unless they matter; what git makes of them: git ls-files --eol"

@@ -199,6 +199,5 @@ def has_content(outlast: Shared, digest: str) -> bool:
 
 def whole_content(outlast: Shared, digest: str) -> Iterator[bytes]:
     """The content, once it is known to be whole. Raises IntegrityBroken."""
-    for _ in outlast._home.blobs.pieces(digest):
-        pass
+    outlast._home.blobs.check(digest)
     return outlast._home.blobs.pieces(digest)

@@ -37,7 +37,7 @@ from outlast.handoffs.handoff import (
 )
 from outlast.handoffs.list import contested_ones, left_by_runs, list_handoffs, list_stored
 from outlast.handoffs.musts import is_pattern
-from outlast.handoffs.observer import observer_of, refused, root_of
+from outlast.handoffs.observer import LOCAL, observer_of, refused
 from outlast.handoffs.recover import claim, recover, renew
 from outlast.handoffs.settle import Settling, settle
 from outlast.handoffs.store import Storing, store
@@ -431,7 +431,7 @@ class Handoffs:
         self, paths: Sequence[str], field: str = "target_files", *, repo_root: str | None = None
     ) -> Sequence[str]:
         """Paths from the current folder as handoffs name them: from the root. Raises HandoffInvalid for one outside."""
-        root = root_of(self._caller, repo_root) if paths else Path()
+        root = LOCAL.root(self._caller, repo_root) if paths else Path()
         return [relative_to(root, os.path.abspath(path) if path else path, field) for path in paths]
 
     def relative_must(self, text: str, field: str, *, repo_root: str | None = None) -> str:

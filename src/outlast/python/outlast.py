@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast, overload
@@ -47,35 +48,35 @@ class Outlast(Shared):
         kind = remote_surface(home, "RemoteOutlast") if cls is Outlast else None
         return cast(Self, object.__new__(kind or cls))
 
-    @property
+    @cached_property
     def handoff(self) -> Handoffs:
         """Contracts for whoever continues: store, recover with a verdict, claim, settle."""
         from outlast.python.handoffs import Handoffs
 
         return Handoffs(self._executor)
 
-    @property
+    @cached_property
     def schedules(self) -> Schedules:
         """Flows that workers run at certain times: add, list, pause, resume, remove, trigger."""
         from outlast.python.queues import Schedules
 
         return Schedules(self._executor)
 
-    @property
+    @cached_property
     def sessions(self) -> Sessions:
         """Conversations: append, read, fit into a window, sum up in a memo."""
         from outlast.python.sessions import Sessions
 
         return Sessions(self._caller)
 
-    @property
+    @cached_property
     def workspace(self) -> Workspace:
         """Content that outlives a run: artifacts by ref, and checkpoints of tasks."""
         from outlast.python.workspace import Workspace
 
         return Workspace(self._caller)
 
-    @property
+    @cached_property
     def tasks(self) -> Tasks:
         """Tasks of a host: open one, and pause, resume and complete it."""
         from outlast.python.tasks import Tasks

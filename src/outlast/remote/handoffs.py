@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from outlast.clock import micros
 from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, ReplyRefused
-from outlast.files.changes import text
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import settle as settling
@@ -45,6 +44,7 @@ from outlast.remote.calls import (
     value_of,
 )
 from outlast.remote.observe import ObservedCall, ObserveQuery, When
+from outlast.values.codec import text
 
 if TYPE_CHECKING:
     from outlast.remote.line import Line

@@ -415,6 +415,10 @@ class RemoteBlobs(FolderBlobs):
         self._fetch(name)
         return super().pieces(name)
 
+    def check(self, name: str) -> None:
+        self._fetch(name)
+        super().check(name)
+
     def _fetch(self, name: str) -> bool:
         """Raises IntegrityBroken, as where the content is; also for what is no digest: the name may be an answer's."""
         if not _DIGEST.fullmatch(name):

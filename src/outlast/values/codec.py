@@ -6,6 +6,8 @@ object are refused with the path of the value and what to do instead.
 
 And digests of bytes, one hash everywhere: SHA-256, in hex; identities use its first 128 bits.
 
+And paths, which need not be UTF-8, as JSON can carry them.
+
 And what a row of the store says, as the value that callers get: one rule for what each column means.
 """
 
@@ -28,9 +30,11 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     import dataclasses
     import hashlib
+    from urllib import parse
 else:
     dataclasses = late("dataclasses")
     hashlib = late("hashlib")
+    parse = late("urllib.parse")
 
 
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
@@ -297,6 +301,25 @@ def _tells_itself_apart(value: Any) -> bool:
 def jsonable(value: Any) -> Any:
     """A value of ours as plain JSON data, for the doors."""
     return cast(Any, msgspec.to_builtins(value, enc_hook=_to_json))
+
+
+def readable(words: str) -> str:
+    """The words, with what JSON cannot carry written out."""
+    return words.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def text(path: str) -> str:
+    """A path as JSON can carry it: itself, or if it is not UTF-8, `bytes:` and its bytes, percent-encoded."""
+    raw = path.encode("utf-8", "surrogateescape")
+    plain = raw.decode("utf-8", "replace") == path and not path.startswith("bytes:")
+    return path if plain else f"bytes:{parse.quote_from_bytes(raw)}"
+
+
+def path_of(plain: str) -> str:
+    """The path that `text` was made of."""
+    if not plain.startswith("bytes:"):
+        return plain
+    return parse.unquote_to_bytes(plain.removeprefix("bytes:")).decode("utf-8", "surrogateescape")
 
 
 def doubled(names: Iterable[str]) -> str | None:

@@ -385,7 +385,7 @@ def _artifact(home: Home, row: ArtifactRow) -> Iterator[AuditFinding]:
     if not row.summary:
         yield AuditFinding("no_summary", ref_of(row), "it does not say what it is", "save it with summary=…")
     try:
-        deque(home.blobs.pieces(row.blob), maxlen=0)
+        home.blobs.check(row.blob)
     except OutlastError as error:
         yield AuditFinding("artifact_spoilt", ref_of(row), str(error.facts.get("why", error)), "restore it from a copy")
 

@@ -7,7 +7,6 @@ in is `import_run.py`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
@@ -111,7 +110,7 @@ def _seal(caller: Caller, run_id: str) -> None:
         if one.run.seal != "moved":
             _refuse_saves(one.run, refs_saved(_rows(caller.home, one)))
         for name in {name for _, name in _refs(caller.home, one)}:
-            deque(caller.home.blobs.pieces(name), maxlen=0)
+            caller.home.blobs.check(name)
     caller.home.store.write(lambda tx: _seal_all(caller, tx, run_id))
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import OutlastError
-from outlast.files.changes import SeenFile, from_facts, text
+from outlast.files.changes import SeenFile, from_facts
 from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.files.patterns import Patterns
 from outlast.flows.loading import is_flow_file, lasting, path_of
@@ -29,7 +29,7 @@ from outlast.runs.found import OUTPUTS, find_run, tells_of_files
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
-from outlast.values.codec import identity
+from outlast.values.codec import identity, text
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
-from outlast.files.changes import SeenFile, text
+from outlast.files.changes import SeenFile
 from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
 from outlast.home.home import run_row
@@ -28,6 +28,7 @@ from outlast.runs.outputs.files import Output, RecordedOutput, flow_file_of, loo
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.notes import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
+from outlast.values.codec import text
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

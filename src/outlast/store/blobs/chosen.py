@@ -66,8 +66,10 @@ class LateBlobs:
 
     def __getattr__(self, name: str) -> Any:
         said = self.__dict__
-        real = said.get("_real") or said.setdefault("_real", self._chosen())
-        return getattr(real, name)
+        found = getattr(said.get("_real") or said.setdefault("_real", self._chosen()), name)
+        if callable(found):
+            said[name] = found  # what they do is looked up once
+        return found
 
     def _chosen(self) -> Blobs:
         remembered = self._remembered()

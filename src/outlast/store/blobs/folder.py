@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from hashlib import file_digest, sha256
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -188,6 +188,16 @@ class FolderBlobs:
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
 
+    def check(self, name: str) -> None:
+        """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
+        try:
+            with self._opened(name) as file:
+                found = file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise translated(error, str(self.folder), HomeReadOnly) from error
+        if found != name:
+            raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
         path = self.path(name)
@@ -209,8 +219,7 @@ class FolderBlobs:
 
     def _is_whole(self, name: str) -> bool:
         try:
-            for _ in self.pieces(name):
-                pass
+            self.check(name)
         except IntegrityBroken:
             return False
         return True
@@ -226,7 +235,7 @@ class FolderBlobs:
         except OSError as error:
             raise translated(error, str(self.folder)) from error
 
-    def _opened(self, name: str) -> BinaryIO:
+    def _opened(self, name: str) -> BufferedReader | BytesIO:
         path = self.path(name)
         if (found := _plain(path)) is not None:
             return found
@@ -237,7 +246,7 @@ class FolderBlobs:
         raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
 
 
-def _plain(path: Path) -> BinaryIO | None:
+def _plain(path: Path) -> BufferedReader | None:
     """A blob's file; None when there is none. Raises IntegrityBroken for what is no file."""
     try:
         return open_plain(path)

@@ -251,6 +251,10 @@ class S3Blobs:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         yield content
 
+    def check(self, name: str) -> None:
+        """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
+        deque(self.pieces(name), maxlen=0)
+
     def _found(self, name: str) -> tuple[BucketObject, bytes | None]:
         """The object that has the content. Raises IntegrityBroken when there is none."""
         keys, seen = [FIRST], set[str]()

@@ -149,6 +149,9 @@ class Blobs(Protocol):
         """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
         ...
 
+    def check(self, name: str) -> None:
+        """Raises IntegrityBroken unless the content is there, and what was stored."""
+
     def opened(self, name: str) -> BinaryIO:
         """The content to look into at any place, for who proves what he reads. Raises IntegrityBroken."""
         ...

@@ -46,7 +46,7 @@ class Rows:
         self.memo: dict[Any, Any] | None = None  # what was read before, for a process that looks but once
         self.entries_after: Callable[[int, int, int], list[Any]] | None = None  # of a chain, whatever this one does
         self.tell: Callable[[str], None] | None = None  # is told of rows that are damaged, each once
-        self._told: set[str] = set()
+        self._lines: set[str] = set()  # that it was told
 
     def _one(self, name: str, *values: Any) -> Any:
         """The first row of a statement, or None."""
@@ -65,24 +65,30 @@ class Rows:
 
     def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
         row = self._one(name, *values)
-        return self._made(kind, row) if row else None
-
-    def _rows(self, kind: type[R], name: str, *values: Any) -> list[R]:
-        return [self._made(kind, row) for row in self._all(name, *values)]
-
-    def _rows_at_once(self, kind: type[R], name: str, *values: Any) -> list[R]:
-        return [self._made(kind, row) for row in self._all_at_once(kind, name, *values)]
-
-    def _made(self, kind: type[R], row: Any) -> R:
+        if not row:
+            return None
         found = made(kind, row)
         if type(found) is not kind:
-            self._tell(f"{name_of(found)} is damaged: {damage_of(found)}; see `outlast verify`")
+            self._tell_damage(found)
         return found
 
-    def _tell(self, line: str) -> None:
+    def _rows(self, kind: type[R], name: str, *values: Any) -> list[R]:
+        return self._told(kind, [made(kind, row) for row in self._all(name, *values)])
+
+    def _rows_at_once(self, kind: type[R], name: str, *values: Any) -> list[R]:
+        return self._told(kind, [made(kind, row) for row in self._all_at_once(kind, name, *values)])
+
+    def _told(self, kind: type[R], found: list[R]) -> list[R]:
+        for row in found:
+            if type(row) is not kind:
+                self._tell_damage(row)
+        return found
+
+    def _tell_damage(self, row: Any) -> None:
+        line = f"{name_of(row)} is damaged: {damage_of(row)}; see `outlast verify`"
         notice(line)
-        if self.tell is not None and line not in self._told:
-            self._told.add(line)
+        if self.tell is not None and line not in self._lines:
+            self._lines.add(line)
             self.tell(line)
 
     def _texts(self, name: str, *values: Any) -> list[str]:
@@ -221,6 +227,8 @@ def _tests_by_types(kind: type, types: tuple[type, ...]) -> tuple[list[int] | No
         elif given is type(None) or given is bytes:
             if not test(None if given is not bytes else b""):
                 return None, []
+        elif given is int and annotation == "int":
+            tests.append((number, _TIMES.__contains__))
         else:
             tests.append((number, test))
     return texts, tests
@@ -251,8 +259,11 @@ def _is_json(kind: Any) -> Test:
     return test
 
 
+_TIMES = range(LAST + 1)
+
+
 def _is_time(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LAST
+    return type(value) is int and value in _TIMES
 
 
 _BY_TYPE: dict[str, Test] = {

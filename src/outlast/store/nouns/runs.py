@@ -72,7 +72,9 @@ class WaitReader(Rows):
         return self._rows(InterruptRow, "open_waits", after, NEWEST if limit is None else limit)
 
     def inbox_waits(self) -> list[InboxRow]:
-        return [InboxRow(self._made(InterruptRow, row[:-3]), *map(str, row[-3:])) for row in self._all("inbox_waits")]
+        rows = self._all("inbox_waits")
+        waits = self._told(InterruptRow, [made(InterruptRow, row[:-3]) for row in rows])
+        return [InboxRow(wait, *map(str, row[-3:])) for wait, row in zip(waits, rows, strict=True)]
 
     def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
         return self._rows(InterruptRow, "interrupts_by_prefix", prefix, prefix + AFTER_ALL)
@@ -89,8 +91,7 @@ class WaitReader(Rows):
     def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
         """The oldest untaken signal of that name for this run or its task."""
         found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
-        rows = [self._made(SignalRow, row) for row in found if row]
-        return min(rows, default=None)
+        return min(self._told(SignalRow, [made(SignalRow, row) for row in found if row]), default=None)
 
     def untaken_signals(self, run: RunRow) -> list[str]:
         """The names of signals for this run or its task that nobody has taken."""

@@ -179,7 +179,7 @@ class PostgresStore:
 
     def _reader(self, connection: Link) -> PostgresReader:
         reader = PostgresReader(connection, self._sql)
-        reader.tell, reader._told, reader.gaps = self._tell, self._told, self._gaps
+        reader.tell, reader._lines, reader.gaps = self._tell, self._told, self._gaps
         reader.entries_after, reader.memo = self.entries_after, self._memo
         return reader
 
