@@ -3,6 +3,8 @@
 `outlast steps`: what a flow consists of, before anything of it runs.
 
 `outlast replay`: a run's body on its receipts only, and what it does otherwise than it is recorded.
+
+`outlast acts`: who did what, the newest first.
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import offer_runs, run_argument
-from outlast.doors.cli.render import brief, counted, emit, note, say, table, turned_away
+from outlast.doors.cli.options import limit_option, offer_runs, run_argument
+from outlast.doors.cli.render import at, brief, counted, emit, note, say, table, turned_away
 from outlast.errors import FlowNotFound
 
 if TYPE_CHECKING:
-    from outlast import Audit, AuditQuestion
+    from outlast import Act, Acts, Audit, AuditQuestion
     from outlast.python.named_flows import FlowStep, FlowSteps
 
 
@@ -154,3 +156,38 @@ def replay(call: Invocation, run_id: str) -> int:
 
 def _end(word: str) -> str:
     return {"waits": "waits for what is not recorded", "stuck": "did not end"}.get(word, word)
+
+
+# -- who did what ----------------------------------------------------------------------------------
+
+
+COLUMNS = ("WHEN", "WHO", "WHAT", "ON", "WHY")
+
+
+@command("acts", of="home_acts")
+@limit_option(50)
+def acts(call: Invocation, **asked: Any) -> int:
+    """Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets."""
+    with call.open() as outlast:
+        found = outlast.acts(scope=call.scope, **asked)
+        while not found.items and found.next and not call.json:  # nothing among so many entries: those before them
+            found = outlast.acts(scope=call.scope, **asked | {"cursor": found.next})
+    if call.json:
+        call.tell(found)
+    elif found.items:
+        table(COLUMNS, [_row(each) for each in found.items])
+        _say_more(found)
+    else:
+        say("nobody did anything" if not any(asked.get(name) for name in ("by", "kind", "since")) else "no such acts")
+    return 0
+
+
+def _row(act: Act) -> tuple[str, ...]:
+    name = f"{act.kind} {act.name}".strip()
+    about = name if act.scope in ("", "default") else f"{name} in {act.scope}"
+    return at(act.at), act.who or "-", act.what, about, act.said
+
+
+def _say_more(found: Acts) -> None:
+    if found.next:
+        say(f"those before: the same with --cursor {found.next}", "dim")

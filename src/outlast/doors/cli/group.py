@@ -100,7 +100,7 @@ SECTIONS: Sections = {
         "logs": ("logs:logs", "What the commands of a run printed, also while they print."),
         "events": ("logs:events", "Everything that happened in a run, also while it goes on."),
         "watch": ("logs:watch", "What happens in all runs, as it comes."),
-        "acts": ("acts:acts", "Who did what, in runs and to all that is set up here."),
+        "acts": ("audit:acts", "Who did what, in runs and to all that is set up here."),
         "session": ("session:session", "Conversations: messages, a window of them, a memo."),
         "workspace": ("workspace:workspace", "Artifacts by ref, and checkpoints of tasks."),
     },
