@@ -79,8 +79,12 @@ def test_a_signal_at_any_moment_of_quick_commands_repeats_none(work: Work) -> No
         process = work.command("run", "quick.yaml")
         work.until(steps)
         process.send_signal(signal.SIGTERM)
-        assert work.code(process) in (143, 0)
-    assert work.code(work.command("run", "quick.yaml", "--json")) == 0
+        code = work.code(process)
+        assert code in (143, 0)
+        if code == 0:  # the signal came after the last of them: to run it once more would be another run
+            break
+    else:
+        assert work.code(work.command("run", "quick.yaml", "--json")) == 0
     assert [line for line in work.diary if work.diary.count(line) > 1] == []
     assert len(work.diary) == 12
 
