@@ -14,7 +14,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.care.verify_nouns import CheckedWorkspace, check_sessions, check_tasks, check_workspace
+from outlast.care.verify_nouns import (
+    CheckedWorkspace,
+    check_sessions,
+    check_tasks,
+    check_workspace,
+    handoff_differences,
+)
 from outlast.errors import IntegrityBroken, OutlastError
 from outlast.handoffs import journal as handoff_records
 from outlast.handoffs.journal import name_of
@@ -337,7 +343,7 @@ def _look_at(look: Reading, anchor: AnchorRow) -> _Anchor:
         record = handoff_records.read(anchor.id, anchor.scope, anchor.anchor, rows, lease.head, lease.hash)
     except IntegrityBroken as error:
         return _Anchor(name, lease.head, anchor.revision, kept, [_named(look, anchor, error)])
-    told = [DamagedRecord("", *found) for found in handoff_records.differences(look, anchor, record)]
+    told = [DamagedRecord("", *found) for found in handoff_differences(look, anchor, record)]
     return _Anchor(name, lease.head, len(record.revisions), kept | record.blobs, told)
 
 

@@ -1,4 +1,5 @@
-"""Parts of `verify`: whether sessions, tasks, and the workspace with its content, are what was stored.
+"""Parts of `verify`: whether sessions, tasks, and the workspace with its content, are what was stored, and whether the
+rows of a handoff say the same as its journal.
 
 Rows are read a page at a time: no read holds the store up for long.
 """
@@ -11,11 +12,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 from outlast.errors import OutlastError
+from outlast.handoffs.anchor import lease_of
+from outlast.handoffs.journal import AnchorRecord, name_of
 from outlast.handoffs.task_state import FIRST, STATE_AFTER, event_header, genesis_of_task
 from outlast.ledger.journal import Break
 from outlast.sessions.session import Proof, broken, genesis_of_session, memo_header, message_header
 from outlast.store.blobs.content import check_content
-from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, TaskEventRow, TaskRow, every_row
+from outlast.store.contract import AnchorRow, MemoRow, MessageRow, Reading, SessionRow, TaskEventRow, TaskRow, every_row
 from outlast.store.contract.blobs import TakenContent
 from outlast.store.contract.runs import damage_of
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow, ShownRow
@@ -284,3 +287,42 @@ def _is_there(look: Reading, shown: ShownRow) -> bool:
 def _is_removed(look: Reading, shown: ShownRow) -> bool:
     """Whether `gc` put a stone in its place."""
     return shown.noun == "artifact" and look.removed_by_key(shown.row) is not None
+
+
+# -- handoffs -------------------------------------------------------------------------------------
+
+
+def handoff_differences(look: Reading, anchor: AnchorRow, record: AnchorRecord) -> Iterator[tuple[str, str]]:
+    """Where the rows say something else than the journal: the record, and what is wrong with it."""
+    yield from _revisions(look, anchor, record)
+    newest = record.revisions[-1].row
+    known = look.handoff_at(anchor.key, newest.revision)
+    wanted = anchor._replace(
+        status=record.status,
+        outcome=record.outcome,
+        revision=newest.revision,
+        newest=known.key if known else anchor.newest,
+        **{name: getattr(newest, name) for name in ("branch", "root", "symbol", "score", "stored_at", "expires_at")},
+    )
+    name = name_of(anchor.scope, anchor.anchor)
+    for column, found, proven in zip(AnchorRow._fields, anchor, wanted, strict=True):
+        if found != proven:
+            yield name, f"its row says {column} {found!r}, its journal {proven!r}"
+    if anchor.arrived > lease_of(look, anchor).head:
+        yield name, f"its row says that entry {anchor.arrived} came by import, and there is no such entry"
+    if look.files_of_anchor(anchor.key) != sorted(set(newest.files)):
+        yield name, "the files that it is found by are not those of its newest revision"
+    for _, blob in sorted(set(record.refs) ^ set(look.blob_refs_upto(anchor.key, (1 << 63) - 1))):
+        yield name, f"the reference that keeps blob {blob[:12]} for it is missing, or is none"
+
+
+def _revisions(look: Reading, anchor: AnchorRow, record: AnchorRecord) -> Iterator[tuple[str, str]]:
+    listed = {row.revision: row for row in look.handoffs_of(anchor.key)}
+    for seq, new in record.revisions:
+        row, name = listed.pop(new.revision, None), name_of(anchor.scope, anchor.anchor, new.revision)
+        if row is None:
+            yield name, "its row is missing"
+        elif (row.id, row.seq, row.supersedes) != (new.id, seq, new.supersedes):
+            yield name, f"its row says {row.id}, entry {row.seq}; its journal {new.id}, entry {seq}"
+    for revision in sorted(listed):
+        yield name_of(anchor.scope, anchor.anchor, revision), "its entry is missing"

@@ -434,8 +434,9 @@ class Stand:
         It is the same if it has the bound commit, an equal first commit or an equal remote; where git tells nothing of
         it, if it is the same folder.
         """
-        top, there = self._top, Path(path_of(bound.root))
+        top = self._top
         if top is None:
+            there = Path(path_of(bound.root))
             return there if self._here.is_relative_to(there) and there != there.parent else None
         has = self._has_commit(bound.commit) if bound.commit else None
         if has or self._is_marked(top, bound):

@@ -26,10 +26,7 @@ from outlast.handoffs.journal import (
     Claimed,
     Released,
     Settled,
-    chain_of,
     evidence_in,
-    facts_of,
-    lease_of,
     name_of,
     told_in,
 )
@@ -40,9 +37,11 @@ from outlast.ledger.journal import (
     Header,
     JournalEntry,
     Row,
+    chain_of,
     check,
     encode_header,
     encode_payload,
+    facts_of,
     genesis_of_anchor,
 )
 from outlast.ledger.journal import Payload as EntryPayload
@@ -85,6 +84,14 @@ def told(name: str, facts: Any, *, at: int, epoch: int, blobs: Iterable[str] = (
 def hold_of(whose: AnchorRow | RunRow, lease: LeaseRow, epoch: int | None = None) -> Hold:
     """What guards an append to the journal of an anchor, or of a run, as of this transaction."""
     return Hold(whose.key, whose.id, lease.key, lease.epoch if epoch is None else epoch, lease.head, lease.hash)
+
+
+def lease_of(look: Reading, anchor: AnchorRow) -> LeaseRow:
+    """What guards the anchor's journal, and says where it ends. Raises IntegrityBroken."""
+    lease = look.lease_of_anchor(anchor.id)
+    if lease is None:
+        raise IntegrityBroken(name_of(anchor.scope, anchor.anchor), "its lease row is missing")
+    return lease
 
 
 def find(look: Reading, anchor: AnchorRow, revision: HandoffRow) -> FoundHandoff:
@@ -193,8 +200,8 @@ def _work(found: FoundHandoff) -> tuple[ClaimWork, ...]:
     handoff = found.handoff
     work = [ClaimWork(handoff.actor, handoff.binding.files)] if handoff.claim and handoff.binding else []
     own = found.own
-    _add_work(work, (one for one in own if one.seq <= found.anchor.arrived))
     if found.arrived:
+        _add_work(work, (one for one in own if one.seq <= found.anchor.arrived))
         _end(work, None)  # a claim does not travel
     _add_work(work, (one for one in own if one.seq > found.anchor.arrived))
     return tuple(work)

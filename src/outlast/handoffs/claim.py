@@ -90,6 +90,7 @@ class Judged(NamedTuple):
     seen: Observed | None
     root: str
     holder: Holder | None
+    at: int
 
 
 class Asks(NamedTuple):

@@ -1,7 +1,7 @@
-"""What an anchor's journal says of it, proven entry by entry, and whether the rows beside it say the same.
+"""What an anchor's journal says of it, proven entry by entry.
 
 The journal is the truth. The rows of anchors, handoffs and files are there to find things by, and `row_of` is the one
-place that says what they are for a revision.
+place that says what they are for a revision; `verify` compares them.
 
 The entries of an anchor's journal: what each kind of them says.
 
@@ -20,8 +20,8 @@ from outlast.clock import moment
 from outlast.errors import IntegrityBroken
 from outlast.files.snapshot import Bound
 from outlast.handoffs.handoff import Ending, Evidence, Handoff, decode_handoff
-from outlast.ledger.journal import Row, check, decode_header, genesis_of_anchor
-from outlast.store.contract import AnchorRow, LeaseRow, NewHandoff, Reading, every_row
+from outlast.ledger.journal import Row, chain_of, check, decode_header, facts_of, genesis_of_anchor
+from outlast.store.contract import AnchorRow, NewHandoff, Reading, every_row
 from outlast.values.frozen import NamedTuple
 
 Files = dict[str, Bound]
@@ -126,17 +126,11 @@ KINDS: dict[str, type[Noted]] = {
     "released": Released,
 }
 UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-_decode_payload = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @cache
 def _decoder(kind: type[Noted]) -> Callable[[msgspec.Raw], Noted]:
     return msgspec.json.Decoder(kind).decode
-
-
-def facts_of(payload: bytes | None) -> msgspec.Raw:
-    """What an entry carries, as the bytes it was written in. Raises one of UNREADABLE."""
-    return _decode_payload(payload or b"{}")["facts"]
 
 
 def said_in(name: str, facts: msgspec.Raw) -> Said:
@@ -199,19 +193,6 @@ def name_of(scope: str, anchor: str, revision: int = 0) -> str:
     """A handoff in short, as problems name it: `handoff task:x@2`."""
     name = f"handoff {anchor}@{revision}" if revision else f"handoff {anchor}"
     return name if scope == "default" else f"{name} in scope {scope}"
-
-
-def chain_of(anchor: str) -> str:
-    """What an anchor's journal is called where one of its entries is named: `entry handoff task:x/4`."""
-    return f"handoff {anchor}"
-
-
-def lease_of(look: Reading, anchor: AnchorRow) -> LeaseRow:
-    """What guards the anchor's journal, and says where it ends. Raises IntegrityBroken."""
-    lease = look.lease_of_anchor(anchor.id)
-    if lease is None:
-        raise IntegrityBroken(name_of(anchor.scope, anchor.anchor), "its lease row is missing")
-    return lease
 
 
 def told_in(anchor: str, row: Row) -> AnchorEntry:
@@ -316,42 +297,3 @@ class _Reader:
         self.revisions.append(Revision(seq, row_of(handoff)))
         self.ids.add(handoff.id)
         self.status = "open"
-
-
-# -- the rows beside it ------------------------------------------------------------------------------
-
-
-def differences(look: Reading, anchor: AnchorRow, record: AnchorRecord) -> Iterator[tuple[str, str]]:
-    """Where the rows say something else than the journal: the record, and what is wrong with it."""
-    yield from _revisions(look, anchor, record)
-    newest = record.revisions[-1].row
-    known = look.handoff_at(anchor.key, newest.revision)
-    wanted = anchor._replace(
-        status=record.status,
-        outcome=record.outcome,
-        revision=newest.revision,
-        newest=known.key if known else anchor.newest,
-        **{name: getattr(newest, name) for name in ("branch", "root", "symbol", "score", "stored_at", "expires_at")},
-    )
-    name = name_of(anchor.scope, anchor.anchor)
-    for column, found, proven in zip(AnchorRow._fields, anchor, wanted, strict=True):
-        if found != proven:
-            yield name, f"its row says {column} {found!r}, its journal {proven!r}"
-    if anchor.arrived > lease_of(look, anchor).head:
-        yield name, f"its row says that entry {anchor.arrived} came by import, and there is no such entry"
-    if look.files_of_anchor(anchor.key) != sorted(set(newest.files)):
-        yield name, "the files that it is found by are not those of its newest revision"
-    for _, blob in sorted(set(record.refs) ^ set(look.blob_refs_upto(anchor.key, (1 << 63) - 1))):
-        yield name, f"the reference that keeps blob {blob[:12]} for it is missing, or is none"
-
-
-def _revisions(look: Reading, anchor: AnchorRow, record: AnchorRecord) -> Iterator[tuple[str, str]]:
-    listed = {row.revision: row for row in look.handoffs_of(anchor.key)}
-    for seq, new in record.revisions:
-        row, name = listed.pop(new.revision, None), name_of(anchor.scope, anchor.anchor, new.revision)
-        if row is None:
-            yield name, "its row is missing"
-        elif (row.id, row.seq, row.supersedes) != (new.id, seq, new.supersedes):
-            yield name, f"its row says {row.id}, entry {row.seq}; its journal {new.id}, entry {seq}"
-    for revision in sorted(listed):
-        yield name_of(anchor.scope, anchor.anchor, revision), "its entry is missing"

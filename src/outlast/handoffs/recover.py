@@ -175,7 +175,8 @@ def judge_handoff(
         looked_at=handoff.unread is not None and home.store.read(lambda look: was_looked_at(look, handoff)),
         given=() if composed is None else runs.reasons_of(caller, composed, how),
     )
-    return Judged(verdict_of(known, seen, home.clock.now()), known, seen, root, holder)
+    at = home.clock.now()
+    return Judged(verdict_of(known, seen, at), known, seen, root, holder, at)
 
 
 def judge_run(
@@ -193,7 +194,8 @@ def judge_run(
     known = HandoffFacts(handoff=handoff, newest=handoff.revision, given=given, composed=True, evidence=evidence)
     elsewhere = None if root else _place_note(caller, handoff)
     known = replace(_with_refs(home, known), foreign=foreign, elsewhere=elsewhere)
-    return Judged(verdict_of(known, seen, home.clock.now()), known, seen, root, None)
+    at = home.clock.now()
+    return Judged(verdict_of(known, seen, at), known, seen, root, None, at)
 
 
 def foreign_note(caller: Caller, found: FoundHandoff | None) -> Reason | None:
@@ -305,7 +307,7 @@ def _answer(
     return Recovered(
         verdict=now.verdict,
         handoff=found.handoff,
-        standing=standing_of(found.anchor, claimed=claimed, contested=contested, at=caller.home.clock.now()),
+        standing=standing_of(found.anchor, claimed=claimed, contested=contested, at=now.at),
         root=now.root,
         evidence=ran,
         claim=claim,

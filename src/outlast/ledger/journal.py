@@ -175,6 +175,19 @@ def genesis_of_anchor(anchor_id: str, scope: str, anchor: str) -> bytes:
     return sha256(f"outlast handoff\n{anchor_id}\n{scope}\n{anchor}".encode()).digest()
 
 
+def chain_of(anchor: str) -> str:
+    """What an anchor's journal is called where one of its entries is named: `entry handoff task:x/4`."""
+    return f"handoff {anchor}"
+
+
+_decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def facts_of(payload: bytes | None) -> msgspec.Raw:
+    """What an entry carries, as the bytes it was written in. Raises one of UNREADABLE."""
+    return _decode_raw(payload or b"{}")["facts"]
+
+
 def print_of(header: bytes) -> str:
     """A header, in short: what a mark remembers of an older entry."""
     return sha256(header).hexdigest()[:32]

@@ -456,7 +456,8 @@ class Handoffs:
         branch: str | None = None,
     ) -> HandoffQuery:
         _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path, branch=branch)
-        _refuse_two(handoff_id=handoff_id, revision=revision)
+        if revision is not None:
+            _refuse_two(handoff_id=handoff_id, revision=revision)
         return HandoffQuery(
             self._caller.scope_named(scope, tenant_id),
             anchor,

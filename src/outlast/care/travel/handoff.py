@@ -22,11 +22,12 @@ from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Pa
 from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs import journal as handoff_records
+from outlast.handoffs.anchor import lease_of
 from outlast.handoffs.claim import claimed_error, holder_of
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery, not_found
 from outlast.handoffs.handoff import Contract, Handoff
-from outlast.handoffs.journal import AnchorRecord, lease_of
+from outlast.handoffs.journal import AnchorRecord
 from outlast.home.place import check_name
 from outlast.ledger.journal import Row, genesis_of_anchor
 from outlast.store.contract import AnchorRow, LeaseRow, Reading, Writing
