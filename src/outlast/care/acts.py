@@ -221,7 +221,7 @@ def _recorded(place: Place, row: ActRow) -> Act:
     return Act(place.text, moment(row.at), row.actor, row.verb, *about, changes=changes, done=done)
 
 
-# -- what an entry says that somebody did ----------------------------------------------------------
+# -- what an entry says that somebody did ------------------------------------------------------------
 
 
 OF_RUN = {
@@ -335,7 +335,7 @@ def _said(header: Header, payload: bytes | None) -> _Facts:
         return UNREADABLE
 
 
-# -- in words ------------------------------------------------------------------------------------------
+# -- in words ----------------------------------------------------------------------------------------
 
 
 def _why(said: _Facts) -> Any:

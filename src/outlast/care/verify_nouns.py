@@ -289,7 +289,7 @@ def _is_removed(look: Reading, shown: ShownRow) -> bool:
     return shown.noun == "artifact" and look.removed_by_key(shown.row) is not None
 
 
-# -- handoffs -------------------------------------------------------------------------------------
+# -- handoffs ----------------------------------------------------------------------------------------
 
 
 def handoff_differences(look: Reading, anchor: AnchorRow, record: AnchorRecord) -> Iterator[tuple[str, str]]:

@@ -291,7 +291,7 @@ def _expect(root: Path, put: Put) -> None:
         raise Edited
 
 
-# -- undoing: at once after an error, by a note that was left after a crash ---------------------------
+# -- undoing: at once after an error, by a note that was left after a crash --------------------------
 
 
 def _note(root: Path, files: Sequence[UndoNote], anchor: str, of: str) -> None:

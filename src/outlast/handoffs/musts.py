@@ -204,7 +204,7 @@ def _name(form: Form) -> str:
     return f"{rule.file!r:.200} {rule.rule}" if rule else f"{form!r:.200}"
 
 
-# -- the files that musts are about ---------------------------------------------------------------
+# -- the files that musts are about ------------------------------------------------------------------
 
 
 def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:

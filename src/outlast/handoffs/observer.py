@@ -131,7 +131,7 @@ def observer_of(caller: Caller) -> FileObserver:
     return LOCAL if caller.observer is None else cast("FileObserver", caller.observer)
 
 
-# -- the files now --------------------------------------------------------------------------------
+# -- the files now -----------------------------------------------------------------------------------
 
 
 @one_look()
@@ -288,7 +288,7 @@ def in_commit(root: Path, bound: Binding, files: Mapping[str, Bound], *, unchang
     return {name for name, path in there.items() if not unchanged or is_entry(top, path, files[name], had[path])}
 
 
-# -- renamed files --------------------------------------------------------------------------------
+# -- renamed files -----------------------------------------------------------------------------------
 
 
 LOOKS = 200  # so many files of the right size are read

@@ -217,7 +217,7 @@ def _lacking(sighting: Sighting, handoff: Handoff) -> Iterator[str]:
             yield f"{name} {must_key(name, form)}"
 
 
-# -- a server -------------------------------------------------------------------------------------
+# -- a server ----------------------------------------------------------------------------------------
 
 
 NOWHERE = Path("/nowhere")  # stands for the root where nobody looks

@@ -86,7 +86,7 @@ def home_name(outlast: Outlast) -> str:
     return found.name if found else str(outlast.home)
 
 
-# -- who acts ------------------------------------------------------------------------------------------
+# -- who acts ----------------------------------------------------------------------------------------
 
 
 class Whose(NamedTuple):
@@ -119,7 +119,7 @@ def look_nowhere(outlast: Shared) -> None:
     outlast._caller.looks_here = False
 
 
-# -- what is done outside of the ledger, on record there -----------------------------------------------
+# -- what is done outside of the ledger, on record there ---------------------------------------------
 
 
 def noting_key(outlast: Shared, verb: Literal["made", "revoked"]) -> Callable[[ApiKey], AbstractContextManager[None]]:
@@ -142,7 +142,7 @@ def noting_target(
     return rooms.act.noting(outlast._caller, "target", name, verb, before, after)
 
 
-# -- what runs -----------------------------------------------------------------------------------------
+# -- what runs ---------------------------------------------------------------------------------------
 
 
 def is_executing(outlast: Shared, run_id: str = "") -> bool:
@@ -169,7 +169,7 @@ def leave_runs(outlast: Shared) -> None:
     outlast._executor.close(wait=False)
 
 
-# -- what is stored for an API key, and content by its digest ------------------------------------------
+# -- what is stored for an API key, and content by its digest ----------------------------------------
 
 
 def stored_bytes_of(outlast: Shared, key_id: str) -> int:

@@ -190,7 +190,7 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-# -- finding the offending value (only reached when something is wrong) -------------------------------
+# -- finding the offending value (only reached when something is wrong) ------------------------------
 
 
 def _refuse_subtype(value: Any, path: str) -> None:

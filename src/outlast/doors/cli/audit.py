@@ -158,7 +158,7 @@ def _end(word: str) -> str:
     return {"waits": "waits for what is not recorded", "stuck": "did not end"}.get(word, word)
 
 
-# -- who did what ----------------------------------------------------------------------------------
+# -- who did what ------------------------------------------------------------------------------------
 
 
 COLUMNS = ("WHEN", "WHO", "WHAT", "ON", "WHY")

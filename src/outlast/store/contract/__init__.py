@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from outlast.ledger.journal import Break, JournalEntry
-from outlast.store.contract.acts import ActReading, ActRow, ActWriting, NewAct
 from outlast.store.contract.handoffs import (
     AnchorRow,
     FirstRevision,
@@ -40,9 +39,13 @@ from outlast.store.contract.handoffs import (
     TaskWriting,
 )
 from outlast.store.contract.queues import (
+    ActReading,
+    ActRow,
+    ActWriting,
     LimitReading,
     LimitRow,
     LimitWriting,
+    NewAct,
     QueueEntry,
     QueueReading,
     QueueRow,

@@ -3,6 +3,8 @@
 A lane is what limits hold for together: the runs of one flow, and of one value where a flow says `per`. Then the limits
 that steps of all runs share, the slots of them that are held, and the workers that are at work. And schedules: which
 flow is to be run at which times, and when next.
+
+And what people did that no journal has: changes of all these, of keys and targets, and removed runs.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class QueueWriting(QueueReading, Protocol):
     def add_begun(self, lane: str, at: int, since: int) -> None: ...
 
 
-# -- limits and workers -----------------------------------------------------------------------------
+# -- limits and workers ------------------------------------------------------------------------------
 
 
 class LimitRow(NamedTuple):
@@ -127,7 +129,7 @@ class LimitWriting(LimitReading, Protocol):
     def drop_worker(self, worker_id: str) -> None: ...
 
 
-# -- how far each target of notifications was told, and who is at it ----------------------------------
+# -- how far each target of notifications was told, and who is at it ---------------------------------
 
 
 class ToldRow(NamedTuple):
@@ -185,3 +187,47 @@ class ScheduleWriting(ScheduleReading, Protocol):
     def advance_schedule(self, schedule: ScheduleRow, next_at: int) -> bool: ...
     def pause_schedule(self, scope: str, name: str, paused: bool, next_at: int) -> None: ...
     def remove_schedule(self, scope: str, name: str) -> None: ...
+
+
+# -- what people did ---------------------------------------------------------------------------------
+
+
+class NewAct(NamedTuple):
+    at: int
+    actor: str
+    host: str
+    door: str
+    scope: str  # empty: of the whole tenant
+    noun: str  # run, schedule, queue, limit, key, target
+    name: str
+    verb: str  # in the past: added, paused, removed
+    changes: str  # JSON: what was changed, from what to what
+    done: int = 1  # 0: it is about to be done outside of the ledger
+
+
+class ActRow(NamedTuple):
+    number: int
+    entry: int  # the newest entry of any journal when it was done: what people did is told in one order
+    at: int
+    actor: str
+    host: str
+    door: str
+    scope: str
+    noun: str
+    name: str
+    verb: str
+    changes: str
+    done: int
+
+
+class ActReading(Protocol):
+    """Lookups, each by an index."""
+
+    def acts_before(self, entry: int, number: int, first: int, limit: int) -> list[ActRow]: ...
+
+
+class ActWriting(ActReading, Protocol):
+    """Writes inside a transaction."""
+
+    def add_act(self, act: NewAct) -> int: ...
+    def finish_act(self, number: int) -> None: ...

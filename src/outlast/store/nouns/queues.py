@@ -1,11 +1,22 @@
-"""Queues, limits with their slots, workers, how far targets of notifications were told, and schedules.
+"""Queues, limits with their slots, workers, how far targets of notifications were told, schedules, and
+what people did that no journal has.
 
 All on one connection.
 """
 
 from __future__ import annotations
 
-from outlast.store.contract.queues import LimitRow, QueueEntry, QueueRow, ScheduleRow, SlotRow, ToldRow, WorkerRow
+from outlast.store.contract.queues import (
+    ActRow,
+    LimitRow,
+    NewAct,
+    QueueEntry,
+    QueueRow,
+    ScheduleRow,
+    SlotRow,
+    ToldRow,
+    WorkerRow,
+)
 from outlast.store.contract.runs import RunRow
 from outlast.store.nouns.rows import Rows, WrittenRows
 
@@ -112,7 +123,7 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("add_begun", lane, at)
 
 
-# -- limits and workers -----------------------------------------------------------------------------
+# -- limits and workers ------------------------------------------------------------------------------
 
 
 class LimitReader(Rows):
@@ -172,7 +183,7 @@ class LimitWriter(WrittenRows, LimitReader):
         self._one("drop_worker", worker_id)
 
 
-# -- notifications -------------------------------------------------------------------------------------
+# -- notifications -----------------------------------------------------------------------------------
 
 
 class ToldReader(Rows):
@@ -242,3 +253,27 @@ class ScheduleWriter(WrittenRows, ScheduleReader):
 
     def remove_schedule(self, scope: str, name: str) -> None:
         self._one("remove_schedule", scope, name)
+
+
+# -- what people did ---------------------------------------------------------------------------------
+
+
+class ActReader(Rows):
+    """Lookups."""
+
+    def acts_before(self, entry: int, number: int, first: int, limit: int) -> list[ActRow]:
+        """The newest before one, of those that were done when `first` was the newest entry or later."""
+        return self._rows(ActRow, "acts_before", entry, number, first, limit)
+
+
+class ActWriter(WrittenRows, ActReader):
+    """Writes inside a transaction."""
+
+    def add_act(self, act: NewAct) -> int:
+        """Its number."""
+        (entry,) = self._one("newest_entry")
+        return int(self._one("add_act", entry, *act)[0])
+
+    def finish_act(self, number: int) -> None:
+        """It was done."""
+        self._one("finish_act", number)

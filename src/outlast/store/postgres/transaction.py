@@ -16,7 +16,6 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
     HandoffWriter,
@@ -26,6 +25,8 @@ from outlast.store.nouns.handoffs import (
     TaskWriter,
 )
 from outlast.store.nouns.queues import (
+    ActReader,
+    ActWriter,
     LimitReader,
     LimitWriter,
     QueueReader,

@@ -21,7 +21,6 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns.acts import ActReader, ActWriter
 from outlast.store.nouns.handoffs import (
     HandoffReader,
     HandoffWriter,
@@ -31,6 +30,8 @@ from outlast.store.nouns.handoffs import (
     TaskWriter,
 )
 from outlast.store.nouns.queues import (
+    ActReader,
+    ActWriter,
     LimitReader,
     LimitWriter,
     QueueReader,
@@ -54,7 +55,7 @@ from outlast.store.nouns.rows import (
 from outlast.store.nouns.runs import RunReader, RunWriter
 from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 
-# -- how a named statement is run ------------------------------------------------------------------
+# -- how a named statement is run --------------------------------------------------------------------
 
 
 R = TypeVar("R", bound=tuple[Any, ...])
@@ -149,7 +150,7 @@ def _text(value: Any, kind: str) -> Any:
         return value.decode(errors="replace") + UNREADABLE
 
 
-# -- every noun -----------------------------------------------------------------------------------------
+# -- every noun --------------------------------------------------------------------------------------
 
 
 def is_refused(error: apsw.Error) -> bool:
