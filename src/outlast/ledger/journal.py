@@ -184,7 +184,7 @@ _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def facts_of(payload: bytes | None) -> msgspec.Raw:
-    """What an entry carries, as the bytes it was written in. Raises one of UNREADABLE."""
+    """What an entry carries, as the bytes it was written in. Raises MsgspecError, KeyError."""
     return _decode_raw(payload or b"{}")["facts"]
 
 
