@@ -311,10 +311,11 @@ def test_workers_of_one_database_look_for_the_dead_by_turns(url: str, folder: Pa
     settings = Settings(lease_seconds=300.0)
     with Outlast(FoundHome(folder / "beside", database=url), settings=settings) as outlast:
         others = [WorkPlace(outlast, lambda: None, only_given=False) for _ in range(40)]
+        outlast.with_options(queue="later").start(load_module("flows.py", folder).report, "kelp")  # it may be taken
         for other in others:
             other.enlist(1)
             other.unhook()
         assert list(others[-1].due()) == []
-        assert others[-1].seconds_left() > 1.0
+        assert 1.0 < others[-1].seconds_left() < 31.0
         for other in others:
             other.leave()

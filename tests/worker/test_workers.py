@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from outlast import AsyncOutlast, Run, flow
 from outlast.errors import FlowInvalid, OptionInvalid, TaskAborted
-from outlast.worker.place import WorkPlace
+from outlast.runs.find import Due
+from outlast.worker.place import SWEEP_SECONDS, WorkPlace
 from outlast.worker.worker import Worker, WorkNote
 
 from ..kit.place import KNOBS, Place
@@ -93,11 +95,36 @@ def test_an_idle_worker_says_now_and_then_that_it_lives(place: Place) -> None:
         )
 
 
-def test_a_worker_with_nothing_to_do_reads_at_four_moments_of_a_look(place: Place) -> None:
+def test_a_worker_with_nothing_to_do_reads_at_three_moments_of_a_look_and_then_no_more(place: Place) -> None:
     spot, begun = WorkPlace(place.outlast, lambda: None, only_given=False), list[str]()
     place.outlast._home.store._reader.connection.exec_trace = lambda _, text, __: not begun.append(text)
-    assert (list(spot.due()), spot.next_queued()) == ([], None)
-    assert begun.count("BEGIN") == 4
+    for _ in range(3):
+        assert (look_widely(spot), spot.next_queued()) == ([], None)
+        assert begun.count("BEGIN") == 3
+    spot.unhook()
+
+
+def look_widely(spot: WorkPlace) -> list[Due]:
+    """What it finds when it is time to look for processes that died."""
+    spot._sweep_at = spot._spared_until = 0.0
+    return list(spot.due())
+
+
+def test_processes_that_died_are_looked_for_only_where_that_could_concern_a_run(place: Place) -> None:
+    began, go = threading.Event(), threading.Event()
+    KNOBS["slow"] = lambda: (began.set(), go.wait(60))
+    spot = WorkPlace(place.outlast, lambda: None, only_given=False)
+    assert (look_widely(spot), spot.seconds_left()) == ([], inf)
+    going = place.outlast.start(works, "slow")
+    assert began.wait(60)
+    assert (list(spot.due()), spot.seconds_left() <= SWEEP_SECONDS) == ([], True)  # it is sooner than before
+    assert (look_widely(spot), spot.seconds_left() < inf) == ([], True)
+    go.set()
+    going.outcome(60)
+    until(lambda: (look_widely(spot), spot.seconds_left()) == ([], inf), "nothing is under way")
+    place.outlast.start(patient)
+    assert list(spot.due()) == []
+    assert (look_widely(spot), spot.seconds_left() < inf) == ([], True)  # a limit that keeps it ends by itself
     spot.unhook()
 
 

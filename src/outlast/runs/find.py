@@ -246,12 +246,25 @@ def due(caller: Caller, *, all: bool = False) -> list[Due]:
 
     In that order a run that kills its process each time does not keep the others from their turn.
     """
-    return _looked_at(caller, [*_left(caller.home), *_waiting(caller.home)], all)
+    return due_of(caller, may_be_due(caller.home, all=all), all=all)
 
 
-def woken(caller: Caller) -> list[Due]:
-    """Only those that waited: what is over is found by an index, however many wait still."""
-    return _looked_at(caller, _waiting(caller.home), False)
+def may_be_due(home: Home, *, wide: bool = True, all: bool = False) -> list[RunRow]:
+    """The runs that somebody has or had under way, and those that waited for something that may be over.
+
+    Where there are none, none is due before something is written or a time comes. Not `wide`: only those that waited,
+    of which what is over is found by an index, however many wait still.
+    """
+    rows = [*_left(home), *_waiting(home)] if wide else _waiting(home)
+    return [row for row in rows if _is_looked_at(home, row, all)]
+
+
+def due_of(caller: Caller, rows: Iterable[RunRow], *, all: bool = False) -> list[Due]:
+    """Those of these that can go on now."""
+    own = {row.id: row for row in rows}  # by id: one that changes between two pages is met twice
+    oldest_first = sorted(own.values(), key=lambda row: (row.updated_at, row.key))
+    found = [caller.home.store.read(partial(_look, caller, row)) for row in oldest_first]
+    return [one for one in found if one.reason and (all or not one.old)]
 
 
 def _left(home: Home) -> Iterator[RunRow]:
@@ -269,13 +282,6 @@ def _waiting(home: Home) -> Iterator[RunRow]:
     return every_row(
         lambda after: home.store.read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key
     )
-
-
-def _looked_at(caller: Caller, rows: Iterable[RunRow], all: bool) -> list[Due]:
-    own = {row.id: row for row in rows if _is_looked_at(caller.home, row, all)}
-    oldest_first = sorted(own.values(), key=lambda row: (row.updated_at, row.key))
-    found = [caller.home.store.read(partial(_look, caller, row)) for row in oldest_first]
-    return [one for one in found if one.reason and (all or not one.old)]
 
 
 def _is_looked_at(home: Home, row: RunRow, all: bool) -> bool:

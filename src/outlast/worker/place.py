@@ -1,15 +1,17 @@
 """One home that a worker works on: what of it can go on now, when to look again, and what was refused.
 
 The home's own writes ring at once, those of other processes change its version, and what becomes due by itself has its
-time. Between those a slower look finds what leaves no trace when it happens: a process that died.
+time. Between those a slower look finds what leaves no trace when it happens: a process that died. Where no run is under
+way and none waits to be taken, that concerns nobody, and it is not looked for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING
 
 from outlast.errors import NoFlows, OutlastError, RunFinished, RunHeld, Unavailable
 from outlast.ids import chance
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
     from outlast.runs.claim import RunClaim
     from outlast.runs.find import Due
-    from outlast.store.contract import Reading, RunRow, ScheduleRow, WorkerRow
+    from outlast.store.contract import RunRow, ScheduleRow, WorkerRow
 
 SWEEP_SECONDS = 0.5  # between two looks for processes that died; of all workers together, where machines share a home
 SPARED = 250  # after a look that took so long, such a multiple passes before the next sweep
@@ -55,6 +57,7 @@ class WorkPlace:
         self._home = self.executor.home
         self._rung = True  # by a write of this process
         self._looks = self._swept = False  # its queues may have something; and the last look was a wider one
+        self._is_still = False  # as it was at the last look, the death of a process would concern no run
         self._version = -1
         self._next_due: int | None = None
         self._sweep_at = self._spared_until = 0.0
@@ -109,23 +112,27 @@ class WorkPlace:
     def due(self) -> Iterator[Due]:
         """What can go on now, if anything has happened since the last look, or it is time for a wider one."""
         now = time.monotonic()
-        if now < self._spared_until or not (self._has_changed() or now >= self._sweep_at):
+        if now < self._spared_until or not (self._has_changed() or now >= self._next_sweep()):
             return
+        if self._is_still:  # from now on a process that dies may concern a run
+            self._is_still, self._sweep_at = False, now + self._sweep_seconds
         wide, before = now >= self._sweep_at, time.thread_time()
         at = self._home.clock.now()  # what comes after it is looked for the next time, whatever passes meanwhile
-        found = find.due(self.outlast._caller) if wide else find.woken(self.outlast._caller)
-        coming = self._home.store.read(lambda look: _coming(look, at))
+        rows = find.may_be_due(self._home, wide=wide)
+        found = find.due_of(self._caller, rows)
+        coming = self._home.store.read(lambda look: look.coming(at))
         took = time.thread_time() - before  # of the look alone: what is done about it is no cost of looking
+        self._is_still = wide and not (rows or coming.expired or coming.scheduled or coming.queued)
         if coming.expired:
             expire(self._caller)
-        if self._fire(coming.schedules):
-            coming = self._home.store.read(lambda look: _coming(look, at))
-        self._next_due = coming.next
+        if coming.scheduled and self._fire(at):
+            coming = self._home.store.read(lambda look: look.coming(at))
+        self._next_due = coming.next_at
         self._spared_until = now + took * SPARED_SOON
         self._swept = wide
         if wide:
             self._sweep_at = now + max(self._sweep_seconds, took * SPARED)
-        self._looks = True
+        self._looks = coming.queued or bool(found)  # which may be put back into their queues
         for one in found:
             if self._may_take(one.run_id) and not queue.make_ready(self._caller, one.run_id):
                 yield one
@@ -160,9 +167,9 @@ class WorkPlace:
                 words = {"timezone": spec.limits.timezone}
                 schedule.put(self._caller, spec, spec.name, spec.limits.schedule, {}, **words)
 
-    def _fire(self, schedules: Sequence[ScheduleRow]) -> int:
+    def _fire(self, now: int) -> int:
         """Put a run into its queue for each time that has come, of flows that are worked on here: how many."""
-        due = [(row, self._spec_of(row)) for row in schedules]
+        due = [(row, self._spec_of(row)) for row in self._home.store.read(lambda look: look.due_schedules(now))]
         return sum(len(schedule.fire_due(self.executor, row, spec)) for row, spec in due if spec is not None)
 
     def _spec_of(self, row: ScheduleRow) -> FlowSpec | None:
@@ -180,6 +187,10 @@ class WorkPlace:
         before, self._version = self._version, self._home.store.version()
         return rung or before != self._version or self._is_due()
 
+    def _next_sweep(self) -> float:
+        """When to look for processes that died; while nothing changes, not at all where that concerns no run."""
+        return inf if self._is_still else self._sweep_at
+
     def _is_due(self) -> bool:
         return self._next_due is not None and self._next_due <= self._home.clock.now()
 
@@ -190,7 +201,7 @@ class WorkPlace:
     def seconds_left(self) -> float:
         """How long nothing here has to be looked at, unless something happens."""
         now = time.monotonic()
-        left = 0.0 if self._rung else min(self._sweep_at, self._sign_at or self._sweep_at) - now
+        left = 0.0 if self._rung else min(self._next_sweep(), self._sign_at or inf) - now
         if self._next_due is not None:
             left = min(left, (self._next_due - self._home.clock.now()) / 1_000_000)
         return max(left, self._spared_until - now, 0.0)
@@ -221,20 +232,6 @@ class WorkPlace:
     def went_on(self, run_id: str) -> None:
         """It did go on: whatever was refused before is over."""
         self._refused.pop(run_id, None)
-
-
-class _Coming(NamedTuple):
-    """What comes by itself: whether runs were not taken in time, schedules whose time has come, when the next does."""
-
-    expired: bool
-    schedules: list[ScheduleRow]
-    next: int | None
-
-
-def _coming(look: Reading, now: int) -> _Coming:
-    each = (look.next_due, look.next_delayed, look.next_expiry, look.next_scheduled)
-    following = min(filter(None, (of(now) for of in each)), default=None)
-    return _Coming(bool(look.expired(now)), look.due_schedules(now), following)
 
 
 def told_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from outlast.store.contract.queues import (
     ActRow,
+    Coming,
     LimitRow,
     NewAct,
     QueueEntry,
@@ -45,17 +46,13 @@ class QueueReader(Rows):
     def entry_of(self, run_key: int) -> QueueEntry | None:
         return self._row(QueueEntry, "entry_of_queue", run_key)
 
-    def next_delayed(self, after: int) -> int | None:
-        row = self._one("next_delayed", after)
-        return int(row[0]) if row and row[0] is not None else None
+    def coming(self, now: int) -> Coming:
+        """All that becomes due by itself, in one question."""
+        *times, expired, scheduled, queued = self._one("coming", *(now,) * 7)
+        return Coming(min(filter(None, times), default=None), bool(expired), bool(scheduled), bool(queued))
 
     def is_delayed_over(self, now: int) -> bool:
         return self._one("is_delayed_over", now) is not None
-
-    def next_expiry(self, after: int) -> int | None:
-        """When one ends next that was not taken in time."""
-        row = self._one("next_expiry", after)
-        return int(row[0]) if row and row[0] is not None else None
 
     def expired(self, now: int) -> list[int]:
         """The runs that were not taken in time, by their keys."""
@@ -225,10 +222,6 @@ class ScheduleReader(Rows):
 
     def due_schedules(self, now: int) -> list[ScheduleRow]:
         return self._rows(ScheduleRow, "due_schedules", now)
-
-    def next_scheduled(self, after: int) -> int | None:
-        row = self._one("next_scheduled", after)
-        return int(row[0]) if row and row[0] is not None else None
 
 
 class ScheduleWriter(WrittenRows, ScheduleReader):

@@ -63,11 +63,6 @@ class WaitReader(Rows):
     def waits_of(self, run_key: int) -> list[InterruptRow]:
         return self._rows(InterruptRow, "waits_of", run_key)
 
-    def next_due(self, after: int) -> int | None:
-        """When the next of all open waits is over by itself, of those that are not yet."""
-        row = self._one("next_due", after)
-        return int(row[0]) if row and row[0] is not None else None
-
     def open_waits(self, after: int = 0, limit: int | None = None) -> list[InterruptRow]:
         return self._rows(InterruptRow, "open_waits", after, NEWEST if limit is None else limit)
 

@@ -33,6 +33,3 @@ UPDATE interrupts SET status = 'used' WHERE id = ? AND status IN ('open', 'answe
 
 -- name: cancel_interrupts
 UPDATE interrupts SET status = 'cancelled' WHERE run = ? AND status IN ('open', 'answered')
-
--- name: next_due
-SELECT min(due_at) FROM interrupts WHERE status = 'open' AND due_at IS NOT NULL AND due_at > ?

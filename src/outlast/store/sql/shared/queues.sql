@@ -47,14 +47,21 @@ DELETE FROM queue_entries WHERE run = ?
 UPDATE queue_entries SET state = 'ready' WHERE run IN
   (SELECT run FROM queue_entries WHERE state = 'delayed' AND due_at <= ? ORDER BY due_at LIMIT 500)
 
--- name: next_delayed
-SELECT min(due_at) FROM queue_entries WHERE state = 'delayed' AND due_at > ?
+-- name: coming
+-- When a wait, a delay, a place in a queue and a schedule are over next; and whether a run was not taken in time, a
+-- schedule's time has come, and one may be taken.
+SELECT
+  (SELECT min(due_at) FROM interrupts WHERE status = 'open' AND due_at IS NOT NULL AND due_at > ?),
+  (SELECT min(due_at) FROM queue_entries WHERE state = 'delayed' AND due_at > ?),
+  (SELECT min(expires_at) FROM queue_entries WHERE expires_at > 0 AND expires_at > ?),
+  (SELECT min(next_at) FROM schedules WHERE paused = 0 AND next_at > ?),
+  EXISTS (SELECT 1 FROM queue_entries WHERE expires_at > 0 AND expires_at <= ?),
+  EXISTS (SELECT 1 FROM schedules WHERE paused = 0 AND next_at <= ?),
+  EXISTS (SELECT 1 FROM queue_entries WHERE state = 'ready' AND queue >= '')
+  OR EXISTS (SELECT 1 FROM queue_entries WHERE state = 'delayed' AND due_at <= ?)
 
 -- name: is_delayed_over
 SELECT 1 FROM queue_entries WHERE state = 'delayed' AND due_at <= ? LIMIT 1
-
--- name: next_expiry
-SELECT min(expires_at) FROM queue_entries WHERE expires_at > 0 AND expires_at > ?
 
 -- name: expired_entries
 SELECT run FROM queue_entries WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT 500

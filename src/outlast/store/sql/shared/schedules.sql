@@ -16,9 +16,6 @@ SELECT * FROM schedules WHERE scope = ? AND name = ?
 -- name: due_schedules
 SELECT * FROM schedules WHERE paused = 0 AND next_at <= ? ORDER BY next_at
 
--- name: next_scheduled
-SELECT min(next_at) FROM schedules WHERE paused = 0 AND next_at > ?
-
 -- name: advance_schedule
 UPDATE schedules SET next_at = ? WHERE scope = ? AND name = ? AND next_at = ?
 
