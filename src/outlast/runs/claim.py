@@ -107,9 +107,8 @@ def _taken_from_start(home: Home, claimed: RunClaim) -> RunClaim:
 def add_queued(
     tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], place: QueueEntry
 ) -> RunRow:
-    """Add a run that waits in a queue, and belongs to nobody yet."""
+    """Add a run that waits in a queue, which is there, and belongs to nobody yet."""
     _, row = _added(tx, run, start, [started(run, facts | _queued(place)), *more], None)
-    tx.add_queue(place.queue)
     tx.add_entry(place._replace(run=row.key))
     return row
 

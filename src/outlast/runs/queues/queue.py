@@ -112,7 +112,8 @@ def put_engine(tx: Writing, queue: str, engine: str | None) -> None:
     found = tx.queue_of(queue)
     if found is not None and engine is not None and found.engine != wanted:
         raise EngineConflict(queue, found.engine or OUTLAST, engine)
-    tx.add_queue(queue, wanted)
+    if found is None:
+        tx.add_queue(queue, wanted)
 
 
 def _entry(look: Reading, run_id: str) -> QueueEntry | None:

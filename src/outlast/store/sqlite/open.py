@@ -216,7 +216,7 @@ class SqliteStore:
         """SQLite counts the commits of others for each connection: for the one that only reads, all of them."""
         with self._lock:
             try:
-                return int(self._reader.connection.pragma("data_version"))
+                return int(self._reader.connection.execute("PRAGMA data_version").get)
             except apsw.Error as error:
                 raise self.translate(error) from error
 
