@@ -126,9 +126,10 @@ class Place:
             (first,) = self.until(lambda: [*self.folder.glob(f"{name}-*")])
             with self.worker():
                 self.until(lambda: len(self.outlast.workers()) > 1)
-                (self.folder / "killed").touch()
                 os.kill(int(first.name.rpartition("-")[2]), signal.SIGKILL)
-                return self._since(time.monotonic_ns(), name)
+                at = time.monotonic_ns()
+                (self.folder / "killed").touch()
+                return self._since(at, name)
 
     def commit(self) -> float:
         began = time.monotonic_ns()

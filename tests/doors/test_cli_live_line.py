@@ -1,14 +1,30 @@
 """The moving line of a run at a real pseudo-terminal: how far a map is; out of the way of who prints or types."""
 
 import re
-from typing import TYPE_CHECKING
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from outlast import Outlast, Run, RunRecord, flow, step
+from outlast.doors.cli.progress import ProgressWatch
 
 from .terminal import Open
 
 if TYPE_CHECKING:
     from tests.doors.conftest import Cli
+
+
+@step
+def no_good() -> None:
+    raise ValueError("no good")
+
+
+@flow
+def fails(run: Run) -> None:
+    no_good()
+
 
 CLEAR = "\r\x1b[2K"
 FLOW = """
@@ -165,6 +181,29 @@ def test_an_item_that_fails_has_its_line_and_is_counted(watched: "Cli", at_termi
     assert screen.end() == 1
     failed = re.compile(r"fetch~3 failed( in [\d.]+ m?s)?: ValueError: seven is no good")
     assert any(failed.search(line) for line in screen_of(screen.seen))
+
+
+class SlowLists(Outlast):
+    """A home whose list of runs comes only when it is let go."""
+
+    asked, let_go = threading.Event(), threading.Event()
+
+    def runs(self, **asked: Any) -> list[RunRecord]:
+        self.asked.set()
+        assert self.let_go.wait(60)
+        return super().runs(**asked)
+
+
+def test_a_run_that_ended_while_it_was_looked_for_has_its_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SlowLists(tmp_path / "home") as outlast:
+        watch = ProgressWatch(outlast)
+        with watch:
+            assert SlowLists.asked.wait(60)
+            watch.run_id = outlast.run(fails, task="one").run_id
+            SlowLists.let_go.set()
+    assert "no_good failed" in capsys.readouterr().err
 
 
 def test_where_nothing_moves_each_item_has_its_line(watched: "Cli") -> None:

@@ -113,7 +113,8 @@ class ProgressWatch:
     def _look(self, *, is_last: bool = False) -> None:
         with self._looking:
             try:
-                self.run_id = self.run_id or self._own_run()
+                if not self.run_id and (found := self._own_run()):  # who has its outcome names it, meanwhile
+                    self.run_id = found
                 if self.run_id:
                     self._tell(self._news())
                     self._tell_maps(is_last=is_last)

@@ -57,7 +57,7 @@ SELECT
   (SELECT min(next_at) FROM schedules WHERE paused = 0 AND next_at > ?),
   EXISTS (SELECT 1 FROM queue_entries WHERE expires_at > 0 AND expires_at <= ?),
   EXISTS (SELECT 1 FROM schedules WHERE paused = 0 AND next_at <= ?),
-  EXISTS (SELECT 1 FROM queue_entries WHERE state = 'ready' AND queue >= '')
+  (SELECT min(queue) FROM queue_entries WHERE state = 'ready' AND queue >= '') IS NOT NULL
   OR EXISTS (SELECT 1 FROM queue_entries WHERE state = 'delayed' AND due_at <= ?)
 
 -- name: is_delayed_over
