@@ -40,7 +40,7 @@ class MakeRecord(workspace.MakeRecord):
     """What was observed."""
     mood: Annotated[str, about("How it felt.")] = "calm"
 
-old = declared.OPERATIONS["workspace_record"]
+old = declared.DECLARED["workspace_record"]
 declared.operation(old.name, f"{old.method} {old.path}", old.summary, calls=old.calls, role=old.role,
     answer=old.answer, errors=old.errors, example=old.example)(MakeRecord)
 
@@ -98,6 +98,13 @@ def test_the_options_of_commands_are_those_that_are_made_from_operations() -> No
     assert FILE.read_text("utf-8").splitlines() == as_text().splitlines(), (
         "write it anew: python -m outlast.operations.options"
     )
+
+
+def test_the_table_is_in_the_same_order_whichever_noun_was_loaded_first() -> None:
+    look = "from outlast.operations import {}; from outlast.operations.table import OPERATIONS; print(*OPERATIONS)"
+    said = [[sys.executable, "-c", look.format(noun)] for noun in ("handoffs", "runs", "workspace")]
+    told = {subprocess.run(words, check=True, capture_output=True, text=True).stdout for words in said}
+    assert told == {" ".join(OPERATIONS) + "\n"}
 
 
 def every_command(group: CommandGroup) -> Iterator[click.Command]:

@@ -180,7 +180,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         return attrgetter(self.calls)(outlast)(**given)
 
 
-OPERATIONS: dict[str, Operation] = {}  # by name, in the order in which they are declared
+DECLARED: dict[str, Operation] = {}  # by name, as far as they are loaded: `table.py` has all of them
 
 
 def operation(
@@ -204,7 +204,7 @@ def operation(
         asked = [each for each in names if each not in said]
         more["body"] = part_of(request, request.__name__, said) if has_body else None
         more["query"] = part_of(request, f"{request.__name__}Query", asked)
-        OPERATIONS[name] = Operation(
+        DECLARED[name] = Operation(
             name=name, request=request, method=cast(Any, method), path=path, summary=summary, **more
         )
         return request
