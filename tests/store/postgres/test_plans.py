@@ -58,3 +58,27 @@ def test_each_is_planned_five_times_at_most_however_few_there_are_at_a_time(stor
     planned = {name: custom for name, _, custom, _ in store.write(prepared)}
     assert len(planned) == 7
     assert max(planned.values()) <= 5, planned
+
+
+QUEUED = """INSERT INTO queue_entries (run, queue, lane, priority, due_at, most, rate, window_us, state, added_at)
+SELECT number, 'some', 'lane', 0, 0, 0, 0, 0, '{}', 1 FROM generate_series({}, {}) AS number"""
+
+
+def put_many(store: Store, state: str, first: int, last: int) -> None:
+    def put(tx: Any) -> None:
+        tx.do("SET LOCAL session_replication_role = replica")  # without their runs
+        tx.do(QUEUED.format(state, first, last))
+
+    store.write(put)
+
+
+def test_what_comes_is_the_first_of_an_index_however_many_are_queued_since_they_were_counted(store: Store) -> None:
+    put_many(store, "idle", 1, 3000)
+    store.write(lambda tx: tx.do("ANALYZE queue_entries"))
+    put_many(store, "ready", 3001, 6000)
+    ask = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "
+    lines = store.read(lambda look: list(look.connection.execute(ask + look.sql["coming"], (1,) * 7)))
+    told = "\n".join(line for (line,) in lines)
+    assert "Index Only Scan using queue_in_order on queue_entries" in told
+    assert "Seq Scan" not in told
+    assert "rows=3000" not in told

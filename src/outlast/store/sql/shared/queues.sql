@@ -49,16 +49,17 @@ UPDATE queue_entries SET state = 'ready' WHERE run IN
 
 -- name: coming
 -- When a wait, a delay, a place in a queue and a schedule are over next; and whether a run was not taken in time, a
--- schedule's time has come, and one may be taken.
+-- schedule's time has come, and one may be taken. Each is the first of an index, whatever the database has counted.
 SELECT
-  (SELECT min(due_at) FROM interrupts WHERE status = 'open' AND due_at IS NOT NULL AND due_at > ?),
-  (SELECT min(due_at) FROM queue_entries WHERE state = 'delayed' AND due_at > ?),
-  (SELECT min(expires_at) FROM queue_entries WHERE expires_at > 0 AND expires_at > ?),
-  (SELECT min(next_at) FROM schedules WHERE paused = 0 AND next_at > ?),
-  EXISTS (SELECT 1 FROM queue_entries WHERE expires_at > 0 AND expires_at <= ?),
-  EXISTS (SELECT 1 FROM schedules WHERE paused = 0 AND next_at <= ?),
-  (SELECT min(queue) FROM queue_entries WHERE state = 'ready' AND queue >= '') IS NOT NULL
-  OR EXISTS (SELECT 1 FROM queue_entries WHERE state = 'delayed' AND due_at <= ?)
+  (SELECT due_at FROM interrupts WHERE status = 'open' AND due_at IS NOT NULL AND due_at > ? ORDER BY due_at LIMIT 1),
+  (SELECT due_at FROM queue_entries WHERE state = 'delayed' AND due_at > ? ORDER BY due_at LIMIT 1),
+  (SELECT expires_at FROM queue_entries WHERE expires_at > 0 AND expires_at > ? ORDER BY expires_at LIMIT 1),
+  (SELECT next_at FROM schedules WHERE paused = 0 AND next_at > ? ORDER BY next_at LIMIT 1),
+  (SELECT run FROM queue_entries WHERE expires_at > 0 AND expires_at <= ? ORDER BY expires_at LIMIT 1) IS NOT NULL,
+  (SELECT number FROM schedules WHERE paused = 0 AND next_at <= ? ORDER BY next_at LIMIT 1) IS NOT NULL,
+  (SELECT run FROM queue_entries WHERE state = 'ready' AND queue >= '' ORDER BY queue, priority, lane, run LIMIT 1)
+    IS NOT NULL
+  OR (SELECT run FROM queue_entries WHERE state = 'delayed' AND due_at <= ? ORDER BY due_at LIMIT 1) IS NOT NULL
 
 -- name: is_delayed_over
 SELECT 1 FROM queue_entries WHERE state = 'delayed' AND due_at <= ? LIMIT 1
