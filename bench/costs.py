@@ -24,6 +24,7 @@ from postgres import Server, a_server, cpu_of  # noqa: E402
 from report import table  # noqa: E402
 from waking import Place  # noqa: E402
 
+from outlast import Outlast  # noqa: E402
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry  # noqa: E402
 from outlast.runs.begin import decide, new_run  # noqa: E402
 from outlast.runs.claim import RunClaim  # noqa: E402
@@ -120,6 +121,7 @@ def _receipt() -> JournalEntry:
 
 
 def idle(place: Place, meter: Meter) -> str:
+    """Of a worker alone on a home where nothing is under way."""
     place.outlast.close()
     words = [sys.executable, "-m", "outlast", "work", place.file, "--home", place.found.name]
     around = os.environ | {"OUTLAST_FOLDER": str(place.found.path)}
@@ -131,6 +133,7 @@ def idle(place: Place, meter: Meter) -> str:
         used = each(before, meter.now(), time.monotonic() - began)
         connections = meter.connections()
         worker.kill()
+    place.outlast = Outlast(place.found)
     return (
         f"{used.transactions:.0f} transactions a second, {used.server * 100:.2f} % of a core of the server,"
         f" {connections} connections"
@@ -149,8 +152,8 @@ def main() -> None:
             f"a run of {STEPS} steps carried out by a worker, with its claim, end and looks": carried_out(
                 place, meter, options.runs
             ),
-            f"{CHAINS} entries of {CHAINS} runs in one commit": together(place, meter),
             "a worker with nothing to do": idle(place, meter),
+            f"{CHAINS} entries of {CHAINS} runs in one commit": together(place, meter),  # whose runs stay under way
         }
         print(table(["what", "figure"], [[what, figure] for what, figure in found.items()]))
         print(f"\nload: {', '.join(f'{one:.1f}' for one in os.getloadavg())}")

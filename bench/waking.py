@@ -136,21 +136,21 @@ class Place:
         self._commit()
         return (time.monotonic_ns() - began) / 1e6
 
-    def taken(self, count: int) -> tuple[float, float]:
-        """Milliseconds, and of this process's CPU, to take a run, with so many in the queue: each in its turn."""
-        ready = sum(queue.ready for queue in self.outlast.queues())
-        asyncio.run(self._put(count - ready))
+    def fill(self, count: int) -> int:
+        """So many are in the queue: how many were put there."""
+        missing = count - sum(queue.ready for queue in self.outlast.queues())
+        asyncio.run(self._put(missing))
+        return missing
+
+    def take(self) -> int:
+        """Some are taken, each in its turn: how many."""
         caller = self.outlast._executor.caller
         first = caller.home.store.read(lambda look: look.entries_in("bench", "ready", 0, TAKEN))
-        walls, cpus = [], []
         for entry in first:
-            wall, cpu = time.monotonic_ns(), time.process_time_ns()
             claimed = claim_next(caller, (), lambda *_: True)
-            walls.append((time.monotonic_ns() - wall) / 1e6)
-            cpus.append((time.process_time_ns() - cpu) / 1e6)
             assert claimed is not None
             assert claimed.run.key == entry.run, "it was not its turn"
-        return median(walls), median(cpus)
+        return len(first)
 
     async def _put(self, count: int) -> None:
         """So many more into the queue, as many at once as share a commit."""
@@ -200,6 +200,17 @@ def _cpu(pid: int) -> float:
     return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
+def each_cost(server: postgres.Server | None, work: Callable[[], int]) -> str:
+    """What each of those that `work` did took: milliseconds, and of the CPU of this process and of the server."""
+
+    def now() -> tuple[float, ...]:
+        return time.monotonic(), time.process_time(), postgres.cpu_of(server) if server else 0.0
+
+    before, many = now(), work()
+    wall, cpu, of_server = ((late - early) / many * 1e3 for early, late in zip(before, now(), strict=True))
+    return f"{wall:.1f} ms, CPU {cpu:.1f} ms" + (f", of the server {of_server:.1f} ms" if server else "")
+
+
 def figures(taken: list[float], commit: float) -> str:
     middle, late = median(taken), sorted(taken)[min(len(taken) - 1, int(len(taken) * 0.99))]
     return f"{middle:.1f} ms ({middle / commit:.1f}×), p99 {late:.1f} ms ({late / commit:.1f}×)"
@@ -215,14 +226,18 @@ def measure(place: Place, server: postgres.Server | None, options: argparse.Name
     commit = median(commits)
     died = [place.died(number) for number in range(options.deaths)]
     idle = idle_percent(place, server)
-    few, many = place.taken(100), place.taken(options.queued)
+    place.fill(100)
+    few = each_cost(server, place.take)
+    put = each_cost(server, lambda: place.fill(options.queued))
+    many = each_cost(server, place.take)
     return [
         f"{commit:.2f} ms",
         figures(answered, commit),
         figures(started, commit),
         figures(died, commit),
-        f"{few[0]:.1f} ms, CPU {few[1]:.1f} ms",
-        f"{many[0]:.1f} ms, CPU {many[1]:.1f} ms",
+        few,
+        many,
+        put,
         f"{idle[0]:.2f} %" + (f", of the server {idle[1]:.2f} %" if server else ""),
     ]
 
@@ -243,8 +258,9 @@ def main() -> None:
         "answered in another process: until the next step",
         "started in another process: until the first step",
         "its worker killed: until another goes on",
-        "taking a run, 100 in the queue, p50",
-        f"taking a run, {options.queued:,} in the queue, p50",
+        "taking a run, 100 in the queue",
+        f"taking a run, {options.queued:,} in the queue",
+        f"putting a run into the queue, {AT_ONCE} at once",
         "a worker with nothing to do, of a core",
     ]
     print(table(["", "in a file", "in PostgreSQL"], [list(line) for line in zip(names, *columns, strict=True)]))
