@@ -99,7 +99,7 @@ OF_FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("test_integrity", _TORN, ("torn_file",)),
     ("test_plain_runs", "the file is looked into, and its statements are counted", ("into_a_file", "of_a_file")),
     ("test_flat_calls", "syncs of the file are counted", ("one_sync",)),
-    ("test_workers", _COUNTED, ("reads_at_three_moments",)),
+    ("test_workers", _COUNTED, ("reads_at_four_moments",)),
     ("test_wait_races", _COUNTED, ("reads_the_journal_once",)),
     ("test_log", _DRIVER, ("load_no_logging",)),
     ("test_power", _POWER, ("survives_a_power_cut", "without_syncs_the_same_cuts", "from_what_a_power_cut_left")),

@@ -95,12 +95,12 @@ def test_an_idle_worker_says_now_and_then_that_it_lives(place: Place) -> None:
         )
 
 
-def test_a_worker_with_nothing_to_do_reads_at_three_moments_of_a_look_and_then_no_more(place: Place) -> None:
+def test_a_worker_with_nothing_to_do_reads_at_four_moments_of_a_look_and_then_no_more(place: Place) -> None:
     spot, begun = WorkPlace(place.outlast, lambda: None, only_given=False), list[str]()
     place.outlast._home.store._reader.connection.exec_trace = lambda _, text, __: not begun.append(text)
     for _ in range(3):
         assert (look_widely(spot), spot.next_queued()) == ([], None)
-        assert begun.count("BEGIN") == 3
+        assert begun.count("BEGIN") == 4
     spot.unhook()
 
 
@@ -114,7 +114,7 @@ def test_processes_that_died_are_looked_for_only_where_that_could_concern_a_run(
     began, go = threading.Event(), threading.Event()
     KNOBS["slow"] = lambda: (began.set(), go.wait(60))
     spot = WorkPlace(place.outlast, lambda: None, only_given=False)
-    assert (look_widely(spot), spot.seconds_left()) == ([], inf)
+    until(lambda: (look_widely(spot), spot.seconds_left()) == ([], inf), "nothing is said any more")
     going = place.outlast.start(works, "slow")
     assert began.wait(60)
     assert (list(spot.due()), spot.seconds_left() <= SWEEP_SECONDS) == ([], True)  # it is sooner than before

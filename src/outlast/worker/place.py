@@ -132,7 +132,7 @@ class WorkPlace:
         self._swept = wide
         if wide:
             self._sweep_at = now + max(self._sweep_seconds, took * SPARED)
-        self._looks = coming.queued or bool(found)  # which may be put back into their queues
+        self._looks = True  # whatever came of this look: what was queued meanwhile is not to wait for another
         for one in found:
             if self._may_take(one.run_id) and not queue.make_ready(self._caller, one.run_id):
                 yield one
