@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.execution import Execution
 
-if TYPE_CHECKING:
-    pass
-
 
 _SCRIPT = r"""
 trap '' HUP INT QUIT TERM PIPE
