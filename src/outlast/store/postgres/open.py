@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from psycopg import Error as DriverError
 from psycopg import RawCursor
@@ -31,9 +31,6 @@ from outlast.store.postgres.pooler import refuse_lent
 from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, nothing, schema_of, tables
 from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 READERS = 4
