@@ -606,13 +606,17 @@ def test_a_disk_that_has_no_room_for_a_transcript_ends_the_run_clearly(
 ) -> None:
     folder.flow("- {id: a, run: head -c 9000 /dev/zero}")
 
-    def full(*_: Any) -> str:
-        raise DiskFull("the blobs")
+    adopt, full = FolderBlobs.adopt, [True]
 
-    monkeypatch.setattr(FolderBlobs, "adopt", full)
+    def adopt_if_there_is_room(*given: Any) -> str:
+        if full:
+            raise DiskFull("the blobs")
+        return adopt(*given)
+
+    monkeypatch.setattr(FolderBlobs, "adopt", adopt_if_there_is_room)
     with pytest.raises(DiskFull):
         folder.run()
-    monkeypatch.undo()
+    full.clear()
     assert folder.resume().status == "succeeded"
 
 

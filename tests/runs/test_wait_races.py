@@ -104,11 +104,11 @@ def test_a_step_is_looked_up_again_when_the_run_moved_meanwhile(place: Place, mo
     store = place.outlast._executor.home.store
     write = store.write
 
-    def write_after_it_went_on(work: Any) -> Any:
+    def write_after_it_went_on(work: Any, plain: Any = None) -> Any:
         monkeypatch.undo()
         del KNOBS["raise"]
         assert place.outlast.resume(outcome.run_id).status == "waiting"
-        return write(work)
+        return write(work, plain)
 
     monkeypatch.setattr(store, "write", write_after_it_went_on)
     with pytest.raises(Invalid, match="has succeeded already"):

@@ -19,7 +19,6 @@ from outlast.doors.http.exchange import Headers, Message
 
 MOST_BYTES, MOST_DIGITS = 64 << 10, 9  # of a plain request, and of the length of its body
 _NAME, _VALUE = rb"[0-9A-Za-z-]++", rb"[!-~]++(?:[ \t]++[!-~]++)*+"
-_LINE = re.compile(rb"(%b):[ \t]*+(%b)\r\n" % (_NAME, _VALUE))
 _HEAD = re.compile(
     rb"(GET|POST|PUT|DELETE) (/[!-~]*+) HTTP/1\.1\r\n((?:%b:[ \t]*+%b\r\n)++)\r\n" % (_NAME, _VALUE),
 )
@@ -44,7 +43,8 @@ def plain_in(raw: bytes) -> PlainRequest | None:
     found = _HEAD.match(raw)
     if found is None:
         return None
-    headers = [(name.lower(), value) for name, value in _LINE.findall(found[3])]
+    lines = [line.partition(b":") for line in found[3][:-2].split(b"\r\n")]
+    headers = [(name.lower(), value.lstrip(b" \t")) for name, _, value in lines]
     said, end = dict(headers), found.end()
     if len(said) < len(headers) or b"host" not in said or not _NOT_PLAIN.isdisjoint(said):
         return None
