@@ -98,6 +98,7 @@ _COUNTED = "looks into the file are counted"
 OF_FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("test_integrity", _TORN, ("torn_file",)),
     ("test_plain_runs", "the file is looked into, and its statements are counted", ("into_a_file", "of_a_file")),
+    ("test_plain_stores", "the file is looked into, and its statements are counted", ("into_a_file", "of_a_file")),
     ("test_flat_calls", "syncs of the file are counted", ("one_sync",)),
     ("test_workers", _COUNTED, ("reads_at_four_moments",)),
     ("test_wait_races", _COUNTED, ("reads_the_journal_once",)),
