@@ -138,7 +138,7 @@ class ProgressWatch:
         return [event for event in events if event.at >= self._since]
 
     def _first(self) -> int:
-        head, back = self.outlast.get(self.run_id).head, 64
+        head, back = self.outlast.get(self.run_id, state=False).head, 64
         while back < head:
             if self.outlast.events(self.run_id, after=head - back, limit=1)[0].at < self._since:
                 return head - back
@@ -333,7 +333,7 @@ def wakes_at(outlast: Outlast, outcome: Outcome[Any]) -> datetime | None:
 
 def standing(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands by its record."""
-    run = outlast.get(run_id)
+    run = outlast.get(run_id, state=False)
     waits = tuple(outlast.interrupts(run_id)) if run.status == "waiting" else ()
     return late.outlast.Outcome(run.id, run.status, run.result, waits, late.outlast.RunError.of(run.error))
 

@@ -180,7 +180,7 @@ def resume(
     if flow is not None and dry_run:
         raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
     with call.open() as outlast:
-        chosen = outlast.get(run_id).id if run_id else _choose(call, outlast)
+        chosen = outlast.get(run_id, state=False).id if run_id else _choose(call, outlast)
         if not chosen:
             return USAGE
         if _was_declined(outlast, chosen):
@@ -206,7 +206,7 @@ def _words(start: str | None, accept: Sequence[str], partial: str | None, why: s
 
 def _asked_first(call: Invocation, outlast: Outlast, run_id: str) -> int | None:
     """On a terminal: what becomes of the steps that a process died in. The exit code, if the run does not go on now."""
-    if not can_ask(call) or outlast.get(run_id).status != "crashed":
+    if not can_ask(call) or outlast.get(run_id, state=False).status != "crashed":
         return None
     decided = decide_crashed(outlast, run_id)
     run = outlast.get(run_id)
@@ -222,13 +222,13 @@ def _flow_given(call: Invocation, outlast: Outlast, run_id: str, name: str | Non
     """The flow that `--flow` names; of a file of Python without a name, the one that the run is of."""
     if name is None or late.shared.url_of(call.home):
         return name
-    whole = f"{name}:{outlast.get(run_id).source.rpartition(':')[2]}" if name.endswith(".py") else name
+    whole = f"{name}:{outlast.get(run_id, state=False).source.rpartition(':')[2]}" if name.endswith(".py") else name
     with turned_away(call.json):
         return late.named_flows.find_flow(whole, call.home, note)
 
 
 def _was_declined(outlast: Outlast, run_id: str) -> bool:
-    run = outlast.get(run_id)
+    run = outlast.get(run_id, state=False)
     return is_declined(run.status, run.error)
 
 
@@ -293,7 +293,7 @@ def _asked_on(call: Invocation, outlast: Outlast, ended: Ended, resume: Callable
     outcome, signal = ended
     left: set[str] = set()
     while not signal and can_ask(call) and decide(outlast, outcome, left):
-        if outlast.get(outcome.run_id).finished:
+        if outlast.get(outcome.run_id, state=False).finished:
             return interrupted(outlast, outcome.run_id), 0
         outcome, signal = resume(outcome.run_id)
     return outcome, signal

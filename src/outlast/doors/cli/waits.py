@@ -351,7 +351,7 @@ def left_line(left: dict[str, Any], most: int = 3) -> str:
 def mirror(outlast: Outlast, run_id: str) -> None:
     """A run of Python code has its mirror when it stops; one of commands has had it all the time."""
     try:
-        if not outlast.get(run_id).is_of_commands:
+        if not outlast.get(run_id, state=False).is_of_commands:
             outlast.mirror(run_id)
     except EmbeddedOnly:
         return  # of a server it is where the server is
@@ -361,6 +361,6 @@ def mirror(outlast: Outlast, run_id: str) -> None:
 
 def interrupted(outlast: Outlast, run_id: str) -> Outcome[Any]:
     """How a run stands that was ended from outside."""
-    found = outlast.get(run_id) if run_id else None
+    found = outlast.get(run_id, state=False) if run_id else None
     error = late.outlast.RunError.of(found.error) if found else None
     return late.outlast.Outcome(run_id, found.status if found else "interrupted", error=error)
