@@ -232,6 +232,7 @@ def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
     finally:
         calls.leave_process()
         executor.live.leave(execution)
+        execution.let_go()
         if executor.home.recall_due:  # something was recorded
             search.keep_up_all(executor.home)
 

@@ -107,7 +107,7 @@ class Execution:
         self.cut_short = False  # a call of the body did not come about because it was to stop
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
-        self._counts: dict[tuple[str, str, str], int] = {}
+        self._counts: dict[Call, int] = {}  # by the first of equal calls: how many the body has made
         self._place = 0  # of the last call that the body came to
         self._forked = ledger.forked  # until the body comes to where its run goes its own way
         self._beside = 0  # how much is under way whose calls are in no particular order
@@ -307,14 +307,14 @@ class Execution:
         with self.writer.lock:
             if scope is None:
                 scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
-            place = (scope, name, inputs)
-            number = counts.get(place, 0)
-            counts[place] = number + 1
-        return made_call((scope, name, inputs, number))
+            first = made_call((scope, name, inputs, 0))
+            number = counts.get(first, 0)
+            counts[first] = number + 1
+        return made_call((scope, name, inputs, number)) if number else first
 
     def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
         """A task is known by the call it begins with, and by a number among tasks that begin equally."""
-        begins = (base, "~" + name, inputs)
+        begins = made_call((base, "~" + name, inputs, 0))
         number = self._counts.get(begins, 0)
         self._counts[begins] = number + 1
         told = f":{identity(inputs.encode())[:8]}" if inputs else ""
@@ -348,15 +348,15 @@ class Execution:
             inputs = dict(zip(names, args))  # noqa: B905
         else:
             inputs = spec.signature.bind(args, kwargs)
-        place, counts = (frame.scope, spec.name, digest_inputs(inputs, spec.name)), self._counts
+        first, counts = made_call((frame.scope, spec.name, digest_inputs(inputs, spec.name), 0)), self._counts
         with self.writer.lock:
-            number = counts.get(place, 0)
-            past = self.ledger.calls.get(made_call((*place, number)))
+            number = counts.get(first, 0)
+            past = self.ledger.calls.get(made_call((*first[:3], number)) if number else first)
             if past is None or past.header is not None or past.open or past.decided:  # it is not plain, or not finished
                 return None
             if not self._place <= past.first < BEHIND:
                 return None
-            counts[place] = number + 1
+            counts[first if number else past.call] = number + 1  # of a long run there is no room for each call twice
             self._place = past.first
         past.asked = True
         return past
@@ -752,16 +752,23 @@ class Execution:
 
     def unasked(self) -> list[Past]:
         """Receipts that this body never asked for."""
-        counts = self._counts
         left = []
         for past in self.ledger.calls.values():
             if past.asked:
                 continue
-            scope, step, inputs, number = past.call
             given = past.kind in CALLS and not past.reused and past.decided != REWOUND
-            if given and counts.get((scope, step, inputs), 0) <= number:
+            if given and not self.has_made(past.call):
                 left.append(past)
         return left
+
+    def has_made(self, call: Call) -> bool:
+        """Whether the body has come to this one of equal calls."""
+        return self._counts.get(made_call((*call[:3], 0)), 0) > call.occurrence
+
+    def let_go(self) -> None:
+        """Its part is over: what it knows of a long journal is not kept by the trace of an error, or until a look for
+        what nobody holds."""
+        self.ledger, self._counts = Ledger(), {}
 
     # -- resources -------------------------------------------------------------------------------
 

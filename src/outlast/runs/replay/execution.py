@@ -237,10 +237,9 @@ class Replaying(Execution):
         """What is recorded of this body's calls, of any kind, and it never asked for."""
         left = []
         for past in self.ledger.calls.values():
-            scope, step, inputs, number = past.call
             if past.kind in OWN or past.reused or past.decided == REWOUND:
                 continue
-            if self._counts.get((scope, step, inputs), 0) <= number:
+            if not self.has_made(past.call):
                 left.append(past)
         return left
 
