@@ -111,8 +111,11 @@ class Mirror:
         if since:
             return self._home.store.read(lambda look: look.journal_of(self._key, since, most)), UNDAMAGED
         run = run_row(self._home, self._run_id)
-        whole = self._home.store.read(lambda look: journal.read(look, run))
-        return (whole.rows, whole.flaws) if whole.flaws or most is None else (whole.rows[:most], UNDAMAGED)
+        if most is None:
+            whole = self._home.store.read(lambda look: journal.read(look, run))
+        else:
+            whole = self._home.store.read(lambda look: journal.read_first(look, run, most))
+        return whole.rows, whole.flaws
 
 
 def _goes_back(row: Row) -> bool:

@@ -78,6 +78,15 @@ def read(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None = None
     return found
 
 
+def read_first(look: Reading, run: RunRow, most: int) -> Journal:
+    """The first so many entries of a run's journal, all of which is looked at: of a damaged one, all of it."""
+    lease = look.lease_of(run.id)
+    start = genesis(run.id, run.flow, run.task, run.inputs_digest)
+    if lease is not None and check(run.id, start, look.each_entry(run.key), lease.head, lease.hash) is not None:
+        return read(look, run, lease)
+    return Journal(look.journal_of(run.key, 0, most))
+
+
 def _read(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None) -> Journal:
     rows: list[Row] = []
     every = in_hand(look, run.key, rows, of=f"{run.id}/")
