@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from outlast import Outlast, Run, flow, step
 from outlast.commands import mirrors
-from outlast.commands.mirror import _Counted, _Folder, iterated, safe, write_mirror
+from outlast.commands.mirror import Mirror, _Counted, _Folder, iterated, safe, write_mirror
+from outlast.home.home import run_row
 from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file
 from outlast.runs.receipt import Envelope, Receipt
 
 from ..kit.commands import wait_until
+from ..kit.ledgers import change
 
 HOSTILE = [
     "a/b",
@@ -367,6 +369,19 @@ def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wai
     with Outlast(tmp_path / ".outlast") as outlast:
         outlast.mirror(run_id)
     assert len(list(folder.rglob("*.json"))) == 2 * 64
+
+
+def test_the_first_look_of_a_mirror_tells_what_is_damaged_anywhere_in_the_journal(tmp_path: Path) -> None:
+    home = tmp_path / ".outlast"
+    with Outlast(home, settings=Settings(mirror_seconds=0)) as outlast:
+        run_id = outlast.run(talks).run_id
+    last = "(SELECT max(seq) FROM journal WHERE CAST(header AS TEXT) LIKE '%\"step\"%')"
+    change(home, f"""UPDATE journal SET payload = CAST('{{"result":"forged"}}' AS BLOB) WHERE seq = {last}""", rows=1)
+    with Outlast(home) as outlast:
+        row = run_row(outlast._caller.home, run_id)
+        Mirror(outlast._caller.home, run_id, row.key, row.flow, 0, counted=True).catch_up(10)
+        written = [json.loads(path.read_text()) for path in (mirror_of(outlast, run_id) / "receipts").iterdir()]
+    assert [each["broken"] for each in written if each["broken"]] == ["its payload was changed"]
 
 
 DYING_RUN = """

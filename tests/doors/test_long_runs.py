@@ -14,6 +14,8 @@ from outlast import Outlast, Run, flow, step
 from outlast.doors.cli.group import cli
 from outlast.home.settings import Settings
 from outlast.ledger.journal import Row
+from outlast.runs import journal
+from outlast.store.contract import FinishedRow, LeaseRow, Reading, RunRow
 from outlast.store.nouns.runs import AHEAD, ENTRIES
 from outlast.store.sqlite.transaction import StoreReader
 
@@ -61,7 +63,14 @@ def resume(home: Path, run_id: str) -> None:
     """To where it failed before, once more: every result is given again, one after the other. No mirror is kept."""
     with Outlast(home, settings=Settings(mirror_seconds=0)) as outlast:
         outcome = outlast.resume(run_id)
-        assert (outcome.status, outcome.replayed_steps) == ("failed", outlast.get(run_id).inputs["steps"])
+        assert outcome.status == "failed"
+        assert outcome.replayed_steps == outlast.get(run_id, state=False).inputs["steps"]
+
+
+def resume_mirrored(home: Path, run_id: str) -> None:
+    """The same with a mirror, whose first look falls among the replayed steps."""
+    with Outlast(home, settings=Settings(mirror_seconds=0.001)) as outlast:
+        assert outlast.resume(run_id).status == "failed"
 
 
 LOOKS = {
@@ -75,6 +84,8 @@ LOOKS = {
     "export": command("export", "RUN", "FILE", "--force"),
     "the mirror": command("export", "RUN", "--mirror"),
     "resume": resume,
+    "resume with a mirror": resume_mirrored,
+    "resume by command": command("resume", "RUN"),
 }
 
 
@@ -114,15 +125,44 @@ def test_show_reads_the_journal_of_a_failed_run_twice(
     assert len(again) <= AHEAD  # the results of the newest ones, which are shown, were left in the store
 
 
-@pytest.mark.parametrize("name", ["show", "audit", "resume"])
+def test_resume_reads_the_journal_for_the_run_and_for_its_mirror_alone(
+    homes: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, run_id = homes[0]
+    read, each = list[str](), journal._read
+
+    def counted(look: Reading, run: RunRow | FinishedRow, lease: LeaseRow | None) -> journal.Journal:
+        read.append(run.id)
+        return each(look, run, lease)
+
+    monkeypatch.setattr(journal, "_read", counted)
+    LOOKS["resume by command"](home, run_id)
+    assert read == [run_id] * 2
+
+
+def test_the_outcome_of_a_long_run_keeps_nothing_of_its_journal(many: list[tuple[Path, str]]) -> None:
+    home, run_id = many[1]
+    with Outlast(home, settings=Settings(mirror_seconds=0)) as outlast:
+        outlast.resume(run_id)  # what is loaded once is not counted
+        tracemalloc.start(1)
+        try:
+            outcome = outlast.resume(run_id)
+            assert outcome.error is not None
+            assert tracemalloc.get_traced_memory()[0] < 100 * STEPS[1]
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["show", "receipts", "audit", "resume", "resume with a mirror"])
 def test_a_look_at_a_run_of_many_steps_keeps_each_of_them_once(name: str, many: list[tuple[Path, str]]) -> None:
     look = LOOKS[name]
     look(*many[0])  # what is loaded once is not counted
     few, often = (peak(lambda home=home, run_id=run_id: look(home, run_id)) for home, run_id in many)
-    assert (often - few) / (STEPS[1] - STEPS[0]) < STEP_BYTES, (few, often)
+    assert (often - few) / (STEPS[1] - STEPS[0]) < STEP_BYTES.get(name, 1_700), (few, often)
 
 
-STEPS, STEP_BYTES = (100, 1_600), 1_700  # an entry with its call, its label, and what is known of it
+STEPS = 100, 1_600
+STEP_BYTES = {"resume": 850, "resume with a mirror": 1_000}  # of others: an entry with its call, its label, and more
 
 
 @pytest.fixture(scope="module")

@@ -766,8 +766,7 @@ class Execution:
         return self._counts.get(made_call((*call[:3], 0)), 0) > call.occurrence
 
     def let_go(self) -> None:
-        """Its part is over: what it knows of a long journal is not kept by the trace of an error, or until a look for
-        what nobody holds."""
+        """Its part is over: nothing of a long journal is kept, whoever keeps this (the trace of an error does)."""
         self.ledger, self._counts = Ledger(), {}
 
     # -- resources -------------------------------------------------------------------------------
