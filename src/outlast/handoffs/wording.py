@@ -236,16 +236,21 @@ def _tells(low: str) -> bool:
     if words in (["complete"], ["all", "set"]) or _TICKED.match(low):
         return True
     for at, word in enumerate(words):
-        following = next((each for each in words[at + 1 : at + 4] if not _is_adverb(each)), "")
         if word in ("has", "have", "i've", "we've", "they've", "has've"):
+            following = _following(words, at)
             return _is_past(following) or following in _SAME_FORM or following == "been"
         if word in _PRESENT:
-            return following in _COMPLETED
+            return _following(words, at) in _COMPLETED
         if _finite(words, at):
             return True
         if at and _is_present(word) and words[at + 1 : at + 2] and words[at + 1] in _DETERMINERS:
             return False
     return False
+
+
+def _following(words: list[str], at: int) -> str:
+    """The next word that is no adverb, if it comes soon."""
+    return next((each for each in words[at + 1 : at + 4] if not _is_adverb(each)), "")
 
 
 def _finite(words: list[str], at: int) -> bool:
