@@ -99,6 +99,19 @@ def test_work_whose_line_breaks_in_its_midst_is_done_again_from_its_beginning(st
     assert broken(store, "run1", 1) is None
 
 
+@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize(
+    ("ask", "word"), [("check", b"pg_trigger"), ("facts", b"full_page_writes"), ("room", b"pg_total_relation_size")]
+)
+def test_whoever_looks_after_a_home_asks_again_when_the_line_breaks(
+    store: Store, wire: Wire, ask: str, word: bytes, cut: str
+) -> None:
+    told = getattr(store, ask)()
+    wire.word, wire.cut = word, cut
+    assert getattr(store, ask)() == told
+    assert wire.cuts == 1
+
+
 class Stopped(BaseException):
     """What a handler of somebody else's raises, of which the driver knows nothing."""
 

@@ -236,9 +236,13 @@ class PostgresStore:
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()
-        with self._translated(), self._readers.connection() as connection:
+
+        def look(connection: Link) -> tuple[Any, ...]:
             server = connection.info.parameter_status("server_version")
-            ((fsync, pages),) = connection.execute(self._sql["durability_of_server"])
+            return server, *connection.execute(self._sql["durability_of_server"]).fetchone()  # type: ignore[misc]
+
+        with self._translated():
+            server, fsync, pages = self._on_reader(look)
         return {
             "path": self.place,
             "postgresql": server,
@@ -252,14 +256,15 @@ class PostgresStore:
     def check(self) -> list[str]:
         """What is wrong with the tables; the pages under them are the server's."""
         self._refuse_forked()
-        with self._translated(), self._readers.connection() as connection:
-            return differences(connection, self._schema, is_moving=not self._tenant)
+        with self._translated():
+            return self._on_reader(lambda each: differences(each, self._schema, is_moving=not self._tenant))
 
     def room(self) -> DatabaseRoom:
         self._refuse_forked()
-        with self._translated(), self._readers.connection() as connection:
-            ((size,),) = connection.execute(self._sql["size_of_schema"], (self._schema,))
-        return DatabaseRoom(int(size), 0)
+        with self._translated():
+            size = self._on_reader(lambda each: each.execute(self._sql["size_of_schema"], (self._schema,)).fetchone())
+        assert size is not None
+        return DatabaseRoom(int(size[0]), 0)
 
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         raise Invalid(detail="a database of PostgreSQL is copied by its own tools: pg_dump, or a backup of the server")
