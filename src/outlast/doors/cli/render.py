@@ -86,7 +86,7 @@ def wrapped(text: str, columns: int, first: str = "", then: str | None = None) -
 class Cells:
     """The cells of a table, to be walked more than once, each row kept as one text.
 
-    Of a table with very many rows texts of their own would take ten times as much memory.
+    Of a table with very many rows a text for each cell takes much more memory.
     """
 
     def __init__(self, rows: Iterable[Sequence[object]]) -> None:
@@ -289,9 +289,9 @@ def content_out() -> BinaryIO:
     return sys.stdout.buffer
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]] | Cells, *, beside: bool = False) -> None:
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: bool = False) -> None:
     """Rows in columns, or `beside` the output. In a terminal what is long is broken between words."""
-    cells = rows if isinstance(rows, Cells) else Cells(rows)
+    cells = Cells(rows)
     stream = sys.stderr if beside else sys.stdout
     if stream.isatty():
         _shown_table(heads, cells, beside)
@@ -302,10 +302,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]] | Cells, *, bes
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line; empty values are left out."""
     shown = [(name, value) for name, value in pairs if value not in ("", None)]
-    widest = max((width(name) for name, _ in shown), default=0)
+    longest = max((width(name) for name, _ in shown), default=0)
     for name, value in shown:
-        indent = " " * min(widest + 2, 2 + MOST_INDENT)
-        say(f"{_padded(name, widest)}  {value}", STYLES.get(str(value), ""), then=indent)
+        indent = " " * min(longest + 2, 2 + MOST_INDENT)
+        say(f"{_padded(name, longest)}  {value}", STYLES.get(str(value), ""), then=indent)
 
 
 def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
