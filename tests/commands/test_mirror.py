@@ -371,6 +371,19 @@ def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wai
     assert len(list(folder.rglob("*.json"))) == 2 * 64
 
 
+def test_mirrors_of_very_many_runs_are_written_for_no_longer_than_that_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "CLOSING_SECONDS", 0.0)
+    told: list[str] = []
+    with Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=60)) as outlast:
+        outlast.listen(None, told.append)
+        runs = [outlast.run(talks).run_id for _ in range(5)]
+        folders = [mirror_of(outlast, run_id) for run_id in runs]
+    assert [folder.exists() for folder in folders] == [True, False, False, False, False]
+    assert ["the mirrors of 4 runs (" in line and "export RUN --mirror" in line for line in told] == [True]
+
+
 def test_the_first_look_of_a_mirror_tells_what_is_damaged_anywhere_in_the_journal(tmp_path: Path) -> None:
     home = tmp_path / ".outlast"
     with Outlast(home, settings=Settings(mirror_seconds=0)) as outlast:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Collection
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,14 @@ def rest_seconds(worked: float, entries: int, since: float) -> float:
 def is_busy(entries: int, since: float) -> bool:
     """Whether steps follow each other quickly, where so many entries were written in so long."""
     return entries > BUSY_ENTRIES * max(since, 1.0)
+
+
+def _named(behind: Collection[str]) -> str:
+    """Which mirrors are behind, for a sentence: of many the first few."""
+    if len(behind) == 1:
+        return f"the mirror of {min(behind)} is"
+    shown = sorted(behind)[:3]
+    return f"the mirrors of {len(behind)} runs ({', '.join(shown)}{', …' if len(behind) > len(shown) else ''}) are"
 
 
 class Mirrors:
@@ -94,10 +103,9 @@ class Mirrors:
         if self._thread is not None:
             self._thread.join()
         until = time.monotonic() + CLOSING_SECONDS
-        while behind := self._look():
-            if time.monotonic() > until:
-                later = "`outlast export RUN --mirror` writes it"
-                self._home.tell(f"the mirror of {', '.join(sorted(behind)[:3])} is behind; {later}")
+        while behind := self._look(max(until - time.monotonic(), 0.0)):
+            if time.monotonic() >= until:
+                self._home.tell(f"{_named(behind)} behind; `outlast export RUN --mirror` writes it")
                 return
 
     def _live(self) -> None:
