@@ -4,7 +4,6 @@ from measure import Rounds, Sample, ask_in_rounds
 from plan import ASYNC, DEF, GROUP, LIMIT, ROWS, THREADS, Plan
 from report import Goal, Row, count, microseconds, spread, times
 
-
 MIRRORS = (
     "Ours keeps a mirror for readers too, a file or two for each step: written beside the steps for a hundredth of the "
     "time while they follow each other so quickly, the rest when the home is closed, which is not in these figures."
