@@ -22,6 +22,19 @@ def sequence(run: Run, steps: int) -> int:
 
 
 @step
+def work_on(before: str, i: int) -> str:
+    return f"{i:06}{result_of(i)[6:]}"
+
+
+@flow
+def passing_on(run: Run, steps: int) -> int:
+    result = ""
+    for i in range(steps):
+        result = work_on(result, i)
+    return steps
+
+
+@step
 async def work_async(i: int) -> str:
     return result_of(i)
 
@@ -40,6 +53,8 @@ def _tasks() -> "itertools.count[int]":
 
 class Plain:
     """`def` flows; many at once on as many threads."""
+
+    flow = staticmethod(sequence)
 
     def open(self, home: Path) -> None:
         self.tasks = _tasks()
@@ -64,7 +79,13 @@ class Plain:
         self.outlast.close()
 
     def _run(self, task: str, steps: int) -> None:
-        assert self.outlast.run(sequence, steps, task=task).unwrap() == steps
+        assert self.outlast.run(self.flow, steps, task=task).unwrap() == steps
+
+
+class PassingOn(Plain):
+    """`def` flows whose steps are each given what the step before gave."""
+
+    flow = staticmethod(passing_on)
 
 
 class Async:
@@ -103,4 +124,4 @@ class Async:
         assert outcome.unwrap() == steps
 
 
-SUBJECTS = {"def": Plain, "async": Async}
+SUBJECTS = {"def": Plain, "passing": PassingOn, "async": Async}

@@ -5,7 +5,7 @@ from functools import partial
 
 from homes import Homes
 from measure import Ask, NotMeasured, Rounds, Sample, Target, go_on
-from plan import ASYNC, COMMANDS, DEF, LIMIT, Plan
+from plan import ASYNC, COMMANDS, DEF, LIMIT, PASSING, Plan
 from report import Goal, Row, kilobytes, microseconds, milliseconds, times
 
 FEW = 1_000
@@ -42,7 +42,7 @@ def _of_commands(taken: Rounds, limit: Target) -> list[Goal]:
 
 
 def storage(plan: Plan, homes: Homes) -> Row:
-    targets = [replace(LIMIT, name="limit: bare rows"), DEF, *plan.peers]
+    targets = [replace(LIMIT, name="limit: bare rows"), DEF, PASSING, *plan.peers]
     columns = ["KB per step", f"after {FEW:,}", f"after {plan.done:,}"]
     row = Row(4, "Storage of a step with a 1 KB result", columns)
     sizes: dict[str, tuple[float, float]] = {}
@@ -54,8 +54,10 @@ def storage(plan: Plan, homes: Homes) -> Row:
     row.lines = [[name, kilobytes(few), kilobytes(many)] for name, (few, many) in sizes.items()]
     few, many = sizes.get(DEF.name, (None, None))
     growth = many / few if few and many else None
+    _, passed_on = sizes.get(PASSING.name, (None, None))
     row.goals = [
-        Goal(f"storage of a step after {plan.done:,}", 2.0, True, many, kilobytes),
+        Goal(f"storage of a step after {plan.done:,}", 1.40, True, many, kilobytes),
+        Goal("the same, each result given to the next step", 1.55, True, passed_on, kilobytes),
         Goal(f"storage of a step, {plan.done:,} against {FEW:,} (linear)", 1.1, True, growth, times),
     ]
     row.notes.append(
