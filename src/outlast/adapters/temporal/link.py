@@ -1,12 +1,17 @@
-"""What is said to Temporal: start the workflow of a run, nudge it, end it, and which there are."""
+"""Reaching Temporal, and what is said to it: start the workflow of a run, nudge it, end it, and which there are."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import os
 from collections.abc import Collection, Iterable
 from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from temporalio import converter
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.common import (
@@ -16,11 +21,21 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
+from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
-from outlast.adapters.temporal.names import flow_name, memo_of, prefix_of, summary_of, task_queue_of, workflow_id
+from outlast.adapters.temporal.settings import (
+    TemporalSettings,
+    flow_name,
+    memo_of,
+    prefix_of,
+    summary_of,
+    task_queue_of,
+    workflow_id,
+)
 from outlast.adapters.temporal.workflow import NUDGE, STATUS, WORKFLOW, RunRef, RunWorkflow
+from outlast.errors import EngineUnreachable, ValueRefused
 
 if TYPE_CHECKING:
     from outlast.runs.queues.engine import EngineRun
@@ -130,3 +145,52 @@ async def attributes_of(client: Client) -> frozenset[str]:
 def _unless_gone(error: RPCError) -> None:
     if error.status != RPCStatusCode.NOT_FOUND:
         raise error
+
+
+# -- reaching it, by TLS and with a codec where those are given ----------------------------------------
+
+
+KEY = "TEMPORAL_API_KEY"  # of the environment: a command line is seen by others
+CODEC = "give MODULE:NAME of a temporalio.converter.PayloadCodec"
+
+
+async def connect(settings: TemporalSettings) -> Client:
+    """Raises EngineUnreachable, ValueRefused."""
+    more: dict[str, Any] = {"tls": _tls(settings), "api_key": os.environ.get(KEY) or None}
+    if settings.codec:
+        more["data_converter"] = dataclasses.replace(converter.default(), payload_codec=_codec(settings.codec))
+    try:
+        return await Client.connect(settings.address, namespace=settings.namespace, **more)
+    except (RuntimeError, ValueError) as error:
+        raise EngineUnreachable(settings.address, str(error)) from error
+
+
+def _tls(settings: TemporalSettings) -> bool | TLSConfig:
+    given = {
+        "server_root_ca_cert": _file("tls_ca", settings.tls_ca),
+        "client_cert": _file("tls_cert", settings.tls_cert),
+        "client_private_key": _file("tls_key", settings.tls_key),
+        "domain": settings.tls_server_name or None,
+    }
+    if any(given.values()):
+        return TLSConfig(**given)  # type: ignore[arg-type]
+    return settings.tls
+
+
+def _file(name: str, path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError as error:
+        raise ValueRefused(name, f"{path} cannot be read ({error.strerror})", "name a file in PEM") from error
+
+
+def _codec(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueRefused("codec", f"{name!r:.100} is not there ({error})", CODEC) from error
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, PayloadCodec):
+        raise ValueRefused("codec", f"{name!r:.100} is a {type(made).__name__}", CODEC)
+    return made

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.adapters.temporal.names import run_of, workflow_id
+from outlast.adapters.temporal.settings import run_of, workflow_id
 from outlast.runs import home_events
 from outlast.runs.home_events import EventQuery
 from outlast.runs.queues import engine
