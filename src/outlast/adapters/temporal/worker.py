@@ -15,8 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import Worker
 
-from outlast.adapters.temporal.link import Workflows, attributes_of, connect
-from outlast.adapters.temporal.relay import Relay
+from outlast.adapters.temporal.relay import Relay, Workflows, attributes_of, connect
 from outlast.adapters.temporal.settings import TemporalSettings, check_place, task_queue_of
 from outlast.adapters.temporal.workflow import ADVANCE, ENDED, WAITS, RunRef, RunWorkflow, Standing
 from outlast.python.awaited import to_its_end
