@@ -22,7 +22,7 @@ from report import Goal, Row, goals, milliseconds
 
 from outlast import Outlast, Run, flow, step
 from outlast.doors.console import screens
-from outlast.doors.console.access import Visit
+from outlast.doors.console.asked import Visit
 from outlast.doors.http.exchange import Exchange
 from outlast.doors.http.state import ServerSettings, ServerState
 from outlast.home.keys import Keys

@@ -1011,7 +1011,7 @@ def test_of_more_failed_runs_than_a_page_has_it_says_so_and_leads_to_all(tmp_pat
 
 
 def test_a_word_is_looked_for_among_so_many_runs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.doors.console.runs.LOOKED_AT", 5)
+    monkeypatch.setattr("outlast.doors.console.run.LOOKED_AT", 5)
     with Outlast(tmp_path / "home") as outlast:
         for number in range(8):
             outlast.run(flows.counting, number, task=f"count-{number}").unwrap()

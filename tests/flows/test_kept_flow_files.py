@@ -11,7 +11,7 @@ import pytest
 
 from outlast import __version__
 from outlast.errors import RecipeInvalid
-from outlast.flows.yaml import kept
+from outlast.flows.yaml import flow as kept
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.model import code_of_definition
 from outlast.flows.yaml.read import read_flow_file
@@ -59,7 +59,7 @@ def flow(tmp_path: Path) -> Path:
 
 
 def kept_files() -> list[Path]:
-    return sorted(Path(kept.folder()).glob("*"))
+    return sorted(Path(kept.kept_folder()).glob("*"))
 
 
 def known(path: Path) -> object:

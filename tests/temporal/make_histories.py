@@ -14,7 +14,7 @@ from pathlib import Path
 
 from temporalio.client import Client, WorkflowExecution
 
-from outlast.adapters.temporal.names import workflow_id
+from outlast.adapters.temporal.settings import workflow_id
 from outlast.runs.queues import engine
 
 from ..kit import temporal

@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowExecution
 
 from outlast import Outlast, RunRecord
 from outlast.adapters.temporal import TemporalSettings, TemporalWorker
-from outlast.adapters.temporal.names import run_of, task_queue_of
+from outlast.adapters.temporal.settings import run_of, task_queue_of
 from outlast.runs.queues.engine import mark_of
 from outlast.worker.worker import WorkNote
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
-from outlast.adapters.temporal.advance import Advancer
-from outlast.adapters.temporal.names import workflow_id
+from outlast.adapters.temporal.settings import workflow_id
+from outlast.adapters.temporal.worker import Advancer
 from outlast.adapters.temporal.workflow import NUDGE, ROUNDS, RunRef, RunWorkflow
 from outlast.runs.queues import engine
 

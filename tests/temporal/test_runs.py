@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 
 from outlast import Outlast
 from outlast.adapters.temporal import TemporalSettings, TemporalWorker
-from outlast.adapters.temporal.names import workflow_id
+from outlast.adapters.temporal.settings import workflow_id
 from outlast.adapters.temporal.workflow import RunRef, RunWorkflow
 from outlast.errors import EngineConflict, EngineRefused, EngineUnreachable, OptionInvalid, ValueRefused
 from outlast.runs.queues import engine

@@ -28,8 +28,7 @@ from outlast.errors import NameInvalid
 from outlast.operations.table import OPERATIONS
 from outlast.testing.crashes import ChildEnd, in_child
 from outlast.worker import send as sending
-from outlast.worker.notices import trial
-from outlast.worker.notify import Notifier
+from outlast.worker.notify import Notifier, trial
 from outlast.worker.send import Notice, NotTaken, send, signature
 from outlast.worker.targets import Target, Targets, answer_token, check_answer_token
 

@@ -41,8 +41,7 @@ MOVES: dict[State, tuple[State, ...]] = {
     "completed": ("active",),
 }
 
-# What is written down about a task: each move under its own name, and what a host records.
-KINDS = ("opened", "paused", "resumed", "completed", "reopened", "event")
+# What each move makes of a task, under the name by which it is written down; what a host records moves nothing.
 STATE_AFTER: dict[str, State] = {
     "opened": "active",
     "paused": "paused",

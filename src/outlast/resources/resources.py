@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -223,8 +223,6 @@ class Resources:
 
 
 # -- on an event loop --------------------------------------------------------------------------------
-
-End = Callable[[], Awaitable[Any]]
 
 
 class LoopResources:

@@ -1,7 +1,7 @@
 """Temporal as the engine: it dispatches, routes, times and shows; the ledger decides and keeps.
 
-A run is one workflow, which holds ids and nothing else. `workflow.py` is what Temporal keeps, `advance.py` what an
-activity does on the ledger, `relay.py` what tells Temporal of runs that can go on, `worker.py` all of it in a process.
+A run is one workflow, which holds ids and nothing else. `workflow.py` is what Temporal keeps, `relay.py` what
+tells Temporal of runs that can go on, `worker.py` all of it in a process, with what an activity does on the ledger.
 """
 
 from __future__ import annotations

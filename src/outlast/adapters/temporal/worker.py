@@ -15,16 +15,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.worker import Worker
 
-from outlast.adapters.temporal.advance import Advancer, Tell
-from outlast.adapters.temporal.connect import connect
-from outlast.adapters.temporal.link import Workflows, attributes_of
-from outlast.adapters.temporal.names import task_queue_of
-from outlast.adapters.temporal.relay import Relay
-from outlast.adapters.temporal.settings import TemporalSettings, check_place
+from outlast.adapters.temporal.relay import Relay, Workflows, attributes_of, connect
+from outlast.adapters.temporal.settings import TemporalSettings, check_place, task_queue_of
 from outlast.adapters.temporal.workflow import ADVANCE, ENDED, WAITS, RunRef, RunWorkflow, Standing
 from outlast.python.awaited import to_its_end
-from outlast.runs.queues.engine import UNKNOWN, Busy, Ended, Waits, mark_of
+from outlast.runs.claim import RunClaim
+from outlast.runs.queues.engine import UNKNOWN, Busy, Ended, Waits, mark_of, stand, take
 from outlast.runs.run import TEMPORAL
+from outlast.runs.start import go_on
 from outlast.values.ambient import begin
 from outlast.worker.notify import Notifier
 from outlast.worker.place import WorkPlace, told_of
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
 
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.outlast import Outlast
+    from outlast.worker.place import WorkPlace
 
 T = TypeVar("T")
 LOOK_SECONDS, TOLD_SECONDS = 0.05, 1.0  # between two looks at whether others have written; where the store tells it
@@ -281,3 +280,54 @@ def _told(found: Ended | Waits | Busy) -> Standing:
 
 def _later(why: str, seconds: float) -> ApplicationError:
     return ApplicationError(why, type="later", next_retry_delay=timedelta(seconds=seconds), category=BENIGN)
+
+
+# -- what an activity does: go on with one run on the ledger -------------------------------------------
+
+
+REFUSED_SECONDS = 5.0
+REASONS = {"interrupted": "asked", "failed": "asked"}  # where the run itself says none
+Tell = Callable[[WorkNote], None]
+
+
+class Advancer:
+    """Goes on with runs of one home, for whoever asks, until it is stopped.
+
+    The ledger decides. An activity may come twice, late, or while another one lives: only who claims the run executes
+    it, and only under its epoch anything is committed.
+    """
+
+    def __init__(self, place: WorkPlace, tell: Tell) -> None:
+        self.place, self._tell = place, tell
+        self.is_ending = False
+        self.under_way: set[str] = set()
+
+    def advance(self, run_id: str) -> Ended | Waits | Busy:
+        """Go on with a run as far as it goes. How it stands then."""
+        while True:
+            if self.is_ending:
+                return Busy("this worker stops", 0.1)
+            taken = take(self.place.executor.caller, run_id, TEMPORAL, self.place.serves)
+            if not isinstance(taken, RunClaim):
+                return taken
+            self.under_way.add(run_id)
+            try:
+                self._go_on(taken)
+            except Exception as error:  # it was given back: whoever comes next may fare better
+                self._say("refused", run_id, error=told_of(error))
+                return self._stand(run_id)
+            finally:
+                self.under_way.discard(run_id)
+
+    def _go_on(self, taken: RunClaim) -> None:
+        reason = taken.reason or REASONS.get(taken.found, taken.found)
+        self._say("took", taken.run.id, reason=reason)
+        outcome = go_on(self.place.executor, taken)
+        self._say("ended", taken.run.id, reason=reason, status=outcome.status)
+
+    def _stand(self, run_id: str) -> Ended | Waits | Busy:
+        found = stand(self.place.executor.caller, run_id, TEMPORAL, self.place.serves)
+        return found if found is not None else Busy("it was refused", REFUSED_SECONDS)
+
+    def _say(self, kind: str, run_id: str, **more: str) -> None:
+        self._tell(WorkNote(kind, self.place.executor.home.tenant, run_id, **more))

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from outlast.python import workspace as workspace
     from outlast.values import codec as codec
     from outlast.values import schema as schema
-    from outlast.worker import notices as notices
     from outlast.worker import notify as notify
     from outlast.worker import send as send
     from outlast.worker import targets as targets
@@ -60,7 +59,7 @@ _PLACES = {
     "outlast.operations": "reading shown",
     "outlast.python": "backups door handoffs named_flows project queues shared workspace",
     "outlast.values": "codec schema",
-    "outlast.worker": "notices notify send targets",
+    "outlast.worker": "notify send targets",
     "rich": "cells console text",
 }
 

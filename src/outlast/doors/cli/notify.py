@@ -119,7 +119,7 @@ def test(call: Invocation, name: str) -> int:
     """Send a message that only shows that it arrives."""
     target = late.targets.Targets(late.backups.folder_of(call.home, note)).named(name)
     try:
-        late.send.send(target, late.notices.trial(target))
+        late.send.send(target, late.notify.trial(target))
     except late.send.NotTaken as error:
         raise NameInvalid("target", name, f"it did not take the message: {error}") from error
     emit({"sent": True}) if call.json else say(f"{name} took it")

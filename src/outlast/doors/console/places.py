@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.console.graph import graph
+from outlast.doors.console.pictures import graph
 from outlast.doors.console.preview import preview
 from outlast.doors.console.render import compact, difference
 from outlast.errors import OutlastError

@@ -1,4 +1,4 @@
-"""One run: what it is, where it stands, what a resume would do, its time, and a chosen receipt.
+"""Runs: one with where it stands, its time and a chosen receipt; what each of its buttons would do; and the list.
 
 What is made from a whole journal is kept until the journal has grown: a long run is read once, whoever looks at it.
 """
@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
 
-from outlast.adapters.temporal import names
+from outlast import STATUSES
+from outlast.adapters.temporal import settings as temporal_names
+from outlast.doors.console.asked import LOOKED_AT, word
 from outlast.doors.console.needs import once, result_in
+from outlast.doors.console.pictures import ROWS, waterfall
 from outlast.doors.console.preview import error_shown, has_left, left_of
-from outlast.doors.console.waterfall import ROWS, waterfall
 from outlast.errors import OutlastError, RunFinished
+from outlast.ids import random_id
 
 if TYPE_CHECKING:
     from outlast import RunRecord
@@ -87,7 +91,7 @@ def _engine_page(asked: PageRequest, found: RunRecord) -> str:
     temporal, identity = asked.exchange.state.settings.temporal, asked.exchange.identity
     if not found.engine or temporal is None or not temporal.ui or identity is None:
         return ""
-    return names.page_of(temporal.ui, temporal.namespace, names.workflow_id(identity.tenant, found))
+    return temporal_names.page_of(temporal.ui, temporal.namespace, temporal_names.workflow_id(identity.tenant, found))
 
 
 def _begins(asked: PageRequest, total: int) -> int:
@@ -258,3 +262,167 @@ _DOES: dict[str, Callable[[Any, str, Any, str], str]] = {
     "rewind": _rewind,
     "fork": _fork,
 }
+
+
+# -- what a button would do, before it is done: which steps run again, and what becomes of effects -------------
+
+
+Told = list[tuple[str, list[str]]]
+OF_A_STEP = ("retry", "skip", "rewind", "fork")
+OF_A_FORK = WORDS | {"redo": "Done anew when the fork is resumed", "reuse": "Taken over, not done again"}
+
+
+def choose(asked: PageRequest) -> dict[str, Any]:
+    """What the page shows."""
+    found, _ = the_run(asked)
+    do = asked.query.get("do", "resume")
+    do = do if do in ACTIONS else "resume"
+    steps = _steps(asked, found)[-500:] if do in OF_A_STEP else []
+    step = asked.query.get("step", "") or (steps[-1] if steps else "")
+    allowed = do in dict(actions_of(asked, found))
+    return {
+        "run": found,
+        "do": do,
+        "title": ACTIONS[do],
+        "step": step,
+        "steps": steps,
+        "left": left_of(asked, found.id) if do == "resume" and has_left(found) else [],
+        "command": _command(do, found.id, step),
+        "plan": _plan(asked, found, do, step) if allowed else None,
+        "forks": _forked(asked, found, step) if allowed and do == "fork" and step else None,
+        "told": _told(asked, found, do) if allowed else [],
+        "allowed": allowed,
+        "can_approve": asked.may("approve"),
+        "operation": random_id(),
+    }
+
+
+def _steps(asked: PageRequest, found: RunRecord) -> list[str]:
+    return list(dict.fromkeys(item.name for item in _calls(asked, found)))
+
+
+def _calls(asked: PageRequest, found: RunRecord) -> list[Any]:
+    return [item for item in items_of(asked, found) if item.kind in ("step", "effect")]
+
+
+def _plan(asked: PageRequest, found: RunRecord, do: str, step: str) -> dict[str, Any] | None:
+    """What a resume would do, with what is about to be decided of the step."""
+    if do in ("retry", "skip") and step:
+        return planned(lambda: asked.plan_with(found.id, do, step))
+    if do in ("resume", "rewind"):
+        return plan_of(asked, found, **({"from_step": step} if do == "rewind" and step else {}))
+    return None
+
+
+def _forked(asked: PageRequest, found: RunRecord, step: str) -> dict[str, Any]:
+    """What the fork takes over and does anew, and the effects that happen again: in any case, or when they are let."""
+    try:
+        kept, other = (asked.fork_view(found.id, step, reuse_effects=reuse) for reuse in (True, False))
+    except OutlastError as error:
+        return {"refused": f"{error.detail} {error.what_next}", "groups": [], "told": []}
+    again = [effect.says for effect in other.effects if effect not in kept.effects]
+    told = [
+        ("Effects that happen again if you let them be done again", again),
+        ("Effects that happen again in any case", [effect.says for effect in kept.effects]),
+    ]
+    return {"refused": "", "groups": grouped(kept.steps, OF_A_FORK), "told": _those(told)}
+
+
+def _told(asked: PageRequest, found: RunRecord, do: str) -> Told:
+    """Of what runs nothing again: what is done, under way and asked now, and what becomes of that."""
+    if do not in ("abort", "pause"):
+        return []
+    going = [item.name for item in _calls(asked, found) if item.status == "running"]
+    if do == "pause":
+        return _those([("Under way, and ends first", going)])
+    effects = asked.effects_done(found.id)
+    waits = asked("interrupt_list", run_id=found.id).items
+    return _those(
+        [
+            ("Effects that were done and stay done", [effect.says for effect in effects if not effect.in_doubt]),
+            ("Effects of which nobody knows whether they happened", [each.says for each in effects if each.in_doubt]),
+            ("Under way: what comes of it is not recorded any more", going),
+            ("Asked, and not to be answered any more", [wait.says for wait in waits]),
+        ]
+    )
+
+
+def _those(groups: Told) -> Told:
+    return [(said, found) for said, found in groups if found]
+
+
+def _command(do: str, run_id: str, step: str) -> str:
+    """The same as a command."""
+    said = {
+        "resume": ["--dry-run"],
+        "retry": [word(step)],
+        "skip": [word(step), "--result", "JSON", "--why", "WHY"],
+        "rewind": [word(step)],
+        "fork": ["--from", word(step)],
+        "pause": [],
+        "abort": ["--why", "WHY"],
+    }[do]
+    return " ".join(["outlast", do, run_id, *said])
+
+
+# -- the list with its filters, and what is done to many at once ---------------------------------------------
+
+
+FILTERS = ("status", "flow", "task", "tag", "session", "since", "until", "text", "scope")
+SHOWN = 50
+DIED = 200  # so many runs whose process died are counted
+
+
+def runs(asked: PageRequest) -> dict[str, Any]:
+    """A page of runs, with how many there are of each status."""
+    wanted = {name: asked.query[name] for name in FILTERS if name in asked.query}
+    wrong, page, cursor = "", None, asked.query.get("cursor")
+    try:
+        page = asked.some_runs(SHOWN, LOOKED_AT, cursor, **wanted)
+    except OutlastError as error:
+        wrong = f"{error.detail} {error.what_next}"
+    return {
+        "runs": page.runs if page else [],
+        "next": asked.link(cursor=page.last) if page and page.last else "",
+        "looked_at": page.looked_at if page and len(page.runs) < SHOWN else 0,
+        "wanted": wanted,
+        "filtered": {name: value for name, value in wanted.items() if name != "status"},
+        "statuses": STATUSES,
+        "counts": _counts(asked) if not cursor else {},
+        "wrong": wrong,
+        "command": " ".join(["outlast runs", *(f"--{name} {word(value)}" for name, value in wanted.items())]),
+        "json": "/v1/runs" + (f"?{urlencode(wanted)}" if wanted else ""),
+        "can": asked.may("write"),
+    }
+
+
+def _counts(asked: PageRequest) -> dict[str, int]:
+    """How many runs there are of each status. Those whose process died are still written as running."""
+    counts = dict((asked.maybe("home_facts") or {}).get("runs", {}))
+    if counts.get("running"):
+        died = len(asked.newest_runs(DIED, status="crashed"))
+        counts |= {"running": max(counts["running"] - died, 0), "crashed": counts.get("crashed", 0) + died}
+    return {status: count for status, count in counts.items() if count}
+
+
+def many(asked: PageRequest) -> str:
+    """Resume or abort the runs that were ticked; the page to go to."""
+    done, refused = 0, list[str]()
+    for run_id in asked.many.get("run", [])[:200]:
+        why = _one(asked, run_id)
+        done += not why
+        refused += [f"{run_id}: {why}"] if why else []
+    word = "asked to go on" if asked.form.get("do") == "resume" else "aborted"
+    asked.visit.say(f"{done} {word}. " + " ".join(refused[:3]) + (f" … {len(refused)} refused" if refused[3:] else ""))
+    return "/runs?" + asked.form.get("query", "")
+
+
+def _one(asked: PageRequest, run_id: str) -> str:
+    """Why it was not done; nothing when it was."""
+    try:
+        if asked.form.get("do") == "resume":
+            return asked.resume(run_id)
+        asked("run_abort", run_id=run_id, why=asked.form.get("why") or "given up in the console")
+    except OutlastError as error:
+        return error.detail
+    return ""

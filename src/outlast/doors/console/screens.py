@@ -14,9 +14,8 @@ from urllib.parse import quote
 from msgspec import Struct
 from starlette.routing import BaseRoute
 
-from outlast.doors.console import admin, choose, needs, places, render, run, runs
-from outlast.doors.console.access import Visit
-from outlast.doors.console.asked import PageRequest, fields, word
+from outlast.doors.console import admin, needs, places, render, run
+from outlast.doors.console.asked import PageRequest, Visit, fields, word
 from outlast.doors.http import blobs, bodies, problems
 from outlast.doors.http.calls import OperationRoute
 from outlast.doors.http.exchange import Headers, Message
@@ -57,12 +56,12 @@ class Shows(Struct, frozen=True):
 PLAN = "outlast resume {run_id} --dry-run"
 SCREENS = (
     Shows("/", "needs.html", needs.needs, tab="needs", command="outlast inbox", json="/v1/inbox"),
-    Shows("/runs", "runs.html", runs.runs, runs.many, "runs", "outlast runs", "/v1/runs"),
+    Shows("/runs", "runs.html", run.runs, run.many, "runs", "outlast runs", "/v1/runs"),
     Shows(
         "/runs/{run_id}", "run.html", run.run, run.act, "runs", "outlast show {run_id} --timeline", "/v1/runs/{run_id}"
     ),
     Shows("/runs/{run_id}/plan", "plan.html", run.plan_page, None, "runs", PLAN, "/v1/runs/{run_id}/plan"),
-    Shows("/runs/{run_id}/choose", "choose.html", choose.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
+    Shows("/runs/{run_id}/choose", "choose.html", run.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
     Shows(
         "/inbox/{interrupt_id}",
         "item.html",

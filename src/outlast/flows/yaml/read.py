@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import FlowNotFound, RecipeInvalid
 from outlast.files.repository import is_below, top_of
 from outlast.flows.loading import FLOW_FILES
-from outlast.flows.yaml import kept
-from outlast.flows.yaml.flow import ARTICLES, REFERENCE, bind_inputs, bound_to, demand_secrets, misfit
+from outlast.flows.yaml.flow import ARTICLES, REFERENCE, bind_inputs, bound_to, demand_secrets, keep, misfit
 from outlast.flows.yaml.keys import CENTRE, FLOW, FOREACH, PARALLEL, PAUSE, REPEAT, SUBFLOW, WAIT, schema
 from outlast.flows.yaml.model import (
     REQUIRED,
@@ -348,7 +347,7 @@ def _keep(text: bytes) -> None:
     """Keep what a text says for the next process; once in this one."""
     drafted = _drafted(text)
     if drafted.definition is not None and _is_alone(drafted.draft):
-        kept.keep(text, drafted.definition)
+        keep(text, drafted.definition)
 
 
 def _is_alone(flow: MappingDraft) -> bool:
