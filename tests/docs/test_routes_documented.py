@@ -18,7 +18,7 @@ def test_every_path_is_documented_and_no_other() -> None:
 
 
 def test_every_status_that_a_call_can_answer_with_is_documented() -> None:
-    from outlast.doors.http.problems import OF_ERRORS
+    from outlast.doors.http.exchange import OF_ERRORS
 
     table = PAGE.partition("| status | of |")[2].partition("\n\n")[0]
     shown = {int(word) for row in re.findall(r"^\| ([0-9, ]+) \|", table, re.MULTILINE) for word in row.split(", ")}

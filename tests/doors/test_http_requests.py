@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from outlast import errors
-from outlast.doors.http import problems
 from outlast.doors.http.bodies import MAX_DEPTH
+from outlast.doors.http.exchange import OF_ERRORS, status_of
 from outlast.errors import OutlastError
 
 from .server import Reply, Served, served
@@ -216,10 +216,10 @@ def test_every_error_has_one_status() -> None:
         errors.WorkFailed: 409,
     }
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OutlastError)]
-    own = set(problems.OF_ERRORS)
+    own = set(OF_ERRORS)
     for kind in kinds:
         family = next((each for each in families if issubclass(kind, each)), None)
         if family is not None and kind not in own:
-            assert problems.status_of(kind) == families[family]
-    assert problems.status_of(errors.DiskFull) == 507
-    assert problems.status_of(errors.StoreBusy) == 503
+            assert status_of(kind) == families[family]
+    assert status_of(errors.DiskFull) == 507
+    assert status_of(errors.StoreBusy) == 503

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from outlast import Outlast, errors
-from outlast.doors.http import problems
 from outlast.doors.http.app import CALLS, SERVES
+from outlast.doors.http.exchange import status_of
 from outlast.doors.http.handlers import HANDLERS
 from outlast.doors.http.openapi import described
 from outlast.home.keys import ROLES
@@ -150,7 +150,7 @@ def test_openapi_describes_every_call_and_refers_only_to_what_is_there() -> None
         assert operation["operationId"] == call.name
         assert all(each["description"] for each in operation["parameters"]), call.name
         for kind in call.errors:
-            answer = operation["responses"][str(problems.status_of(kind))]
+            answer = operation["responses"][str(status_of(kind))]
             assert kind.code in answer["content"]["application/problem+json"]["examples"]
         assert {"400", "401", "403", "422", "500"} <= set(operation["responses"])
     for ref in set(refs(page)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from outlast.errors import (
     ExtraMissing,
     FlowNotFound,
@@ -48,43 +50,35 @@ class OfQueue(Change):
     queue: f.Queue
 
 
-@operation(
+queue_change = partial(
+    operation, answer=Queue, errors=(QueueNotFound, NameInvalid, OperationConflict), not_by_mcp=OF_WORKERS
+)
+
+
+@queue_change(
     "queue_pause",
     "POST /v1/queues/{queue}/pause",
     "Let no run out of a queue any more; those that go on do so",
     calls="pause_queue",
-    answer=Queue,
-    errors=(QueueNotFound, NameInvalid, OperationConflict),
     example={},
-    not_by_mcp=OF_WORKERS,
 )
 class PauseQueue(OfQueue):
     """Which queue."""
 
 
-@operation(
-    "queue_resume",
-    "POST /v1/queues/{queue}/resume",
-    "Let runs out of a queue again",
-    calls="resume_queue",
-    answer=Queue,
-    errors=(QueueNotFound, NameInvalid, OperationConflict),
-    example={},
-    not_by_mcp=OF_WORKERS,
+@queue_change(
+    "queue_resume", "POST /v1/queues/{queue}/resume", "Let runs out of a queue again", calls="resume_queue", example={}
 )
 class ResumeQueue(OfQueue):
     """Which queue."""
 
 
-@operation(
+@queue_change(
     "queue_move",
     "POST /v1/queues/{queue}/move",
     "Let another engine take the runs of a queue, all at once",
     calls="move_queue",
-    answer=Queue,
-    errors=(QueueNotFound, NameInvalid, OperationConflict),
     example={"to": "temporal"},
-    not_by_mcp=OF_WORKERS,
 )
 class MoveQueue(OfQueue):
     """Which queue, and to whom."""
@@ -184,6 +178,15 @@ class OfSchedule(Change):
     name: f.ScheduleName
 
 
+schedule_change = partial(
+    operation,
+    answer=Schedule,
+    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
+    example={},
+    not_by_mcp=OF_TIMES,
+)
+
+
 @operation(
     "schedule_add",
     "PUT /v1/schedules/{name}",
@@ -205,43 +208,25 @@ class AddSchedule(OfSchedule):
     queue: f.ScheduleQueue = ""
 
 
-@operation(
-    "schedule_pause",
-    "POST /v1/schedules/{name}/pause",
-    "Let a schedule fire no more",
-    calls="schedules.pause",
-    answer=Schedule,
-    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
-    example={},
-    not_by_mcp=OF_TIMES,
+@schedule_change(
+    "schedule_pause", "POST /v1/schedules/{name}/pause", "Let a schedule fire no more", calls="schedules.pause"
 )
 class PauseSchedule(OfSchedule):
     """Which schedule."""
 
 
-@operation(
+@schedule_change(
     "schedule_resume",
     "POST /v1/schedules/{name}/resume",
     "Let a schedule fire again, from its next time on",
     calls="schedules.resume",
-    answer=Schedule,
-    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
-    example={},
-    not_by_mcp=OF_TIMES,
 )
 class ResumeSchedule(OfSchedule):
     """Which schedule."""
 
 
-@operation(
-    "schedule_remove",
-    "POST /v1/schedules/{name}/remove",
-    "Forget a schedule; its runs stay",
-    calls="schedules.remove",
-    answer=Schedule,
-    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
-    example={},
-    not_by_mcp=OF_TIMES,
+@schedule_change(
+    "schedule_remove", "POST /v1/schedules/{name}/remove", "Forget a schedule; its runs stay", calls="schedules.remove"
 )
 class RemoveSchedule(OfSchedule):
     """Which schedule."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from outlast.care.acts import ACT_KINDS as ACT_KINDS
@@ -279,14 +281,14 @@ class ResumeRun(Decision):
 
 # -- deciding ------------------------------------------------------------------------------------------
 
+decision = partial(operation, answer=RunRecord, errors=DECIDED)
 
-@operation(
+
+@decision(
     "run_retry",
     "POST /v1/runs/{run_id}/retry",
     "Let the next resume try a step again",
     calls="retry",
-    answer=RunRecord,
-    errors=DECIDED,
     detail="Of an effect it needs the role `approve` too.",
     example={"step": "publish", "why": "it is up again"},
 )
@@ -298,14 +300,12 @@ class RetryStep(Decision):
     effects: f.RetryEffects = True
 
 
-@operation(
+@decision(
     "run_skip",
     "POST /v1/runs/{run_id}/skip",
     "Let the next resume take a result instead of running a step",
     calls="skip",
     role="approve",
-    answer=RunRecord,
-    errors=DECIDED,
     example={"step": "publish", "result": None, "why": "published by hand"},
 )
 class SkipStep(Decision):
@@ -316,14 +316,12 @@ class SkipStep(Decision):
     result: f.Result = None
 
 
-@operation(
+@decision(
     "run_rewind",
     "POST /v1/runs/{run_id}/rewind",
     "Let the next resume do a step and all after it again",
     calls="rewind",
     role="approve",
-    answer=RunRecord,
-    errors=DECIDED,
     example={"step": "draft"},
 )
 class RewindRun(Decision):
@@ -361,13 +359,11 @@ class ForkRun(Decision):
     why: f.Why = ""
 
 
-@operation(
+@decision(
     "run_abort",
     "POST /v1/runs/{run_id}/abort",
     "Give a run up, now, whoever owns it",
     calls="abort",
-    answer=RunRecord,
-    errors=DECIDED,
     example={"why": "not needed any more"},
 )
 class AbortRun(Decision):
@@ -376,13 +372,11 @@ class AbortRun(Decision):
     why: f.Why
 
 
-@operation(
+@decision(
     "run_pause",
     "POST /v1/runs/{run_id}/pause",
     "Ask a running run to stop at its next step",
     calls="pause",
-    answer=RunRecord,
-    errors=DECIDED,
     example={},
     not_by_mcp="task_pause with stop_run does it for a model",
 )

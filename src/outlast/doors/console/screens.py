@@ -16,9 +16,9 @@ from starlette.routing import BaseRoute
 
 from outlast.doors.console import admin, needs, places, render, run
 from outlast.doors.console.asked import PageRequest, Visit, fields, word
-from outlast.doors.http import blobs, bodies, problems
+from outlast.doors.http import blobs, bodies
 from outlast.doors.http.calls import OperationRoute
-from outlast.doors.http.exchange import Headers, Message
+from outlast.doors.http.exchange import Headers, Message, problem_of
 from outlast.doors.http.identity import Identity
 from outlast.doors.http.streams import ALL, Follower, WatchedRun, followed
 from outlast.errors import Forbidden, MediaTypeRefused, MethodRefused, NotFound, OutlastError, Unauthenticated
@@ -265,7 +265,7 @@ def _in_header(place: str) -> bytes:
 
 async def _refused(visit: Visit, error: OutlastError) -> None:
     """Tell what went wrong, and what to do."""
-    problem = problems.problem_of(error)
+    problem = problem_of(error)
     body = render.page("problem.html", **_around(visit, ""), problem=problem, command="", json="")
     await _answer(visit, problem.status, body)
 

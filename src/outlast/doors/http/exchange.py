@@ -1,4 +1,4 @@
-"""One request and its answer: what was sent, who sent it, and how it is answered."""
+"""One request and its answer: what was sent, who sent it, and how it is answered, also where something went wrong."""
 
 from __future__ import annotations
 
@@ -7,15 +7,43 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.doors.http import bodies, identity, problems
+import msgspec
+
+from outlast.doors.http import bodies, identity
 from outlast.doors.http.bodies import Gone
 from outlast.doors.http.calls import CallRequest
-from outlast.errors import OutlastError, RequestInvalid, Unauthenticated
+from outlast.errors import (
+    BodyTooLarge,
+    BodyTooSlow,
+    Conflict,
+    DiskFull,
+    Forbidden,
+    HeadersTooSlow,
+    Internal,
+    Invalid,
+    MediaTypeRefused,
+    MethodRefused,
+    NotFound,
+    OutlastError,
+    Quota,
+    RangeRefused,
+    Refused,
+    RequestInvalid,
+    RequestMalformed,
+    ServerBusy,
+    TooManyRequests,
+    TooManyRuns,
+    Unauthenticated,
+    Unavailable,
+    WorkFailed,
+)
 from outlast.ids import random_id
 from outlast.operations.observed import observer_in
 from outlast.operations.operation import Gated, Operation
+from outlast.values.codec import encode
 
 if TYPE_CHECKING:
     from outlast import Outlast
@@ -277,8 +305,8 @@ class Exchange:
     async def refuse(self, error: OutlastError) -> None:
         """Tell what went wrong, if nothing was answered yet."""
         if not self.status:
-            status, body, more = problems.shown(error)
-            await self.answer(status, body, problems.MEDIA_TYPE.encode(), more)
+            status, body, more = shown_problem(error)
+            await self.answer(status, body, MEDIA_TYPE.encode(), more)
 
     @property
     def who(self) -> str:
@@ -291,3 +319,90 @@ class Exchange:
 
     async def in_thread(self, work: Callable[..., T], *args: Any, writes: bool = False) -> T:
         return await self.state.in_thread(partial(work, *args), writes=writes, who=self.who)
+
+
+# -- what went wrong ---------------------------------------------------------------------------------
+
+MEDIA_TYPE = "application/problem+json"
+
+# The most special class that fits wins.
+OF_ERRORS: dict[type[OutlastError], int] = {
+    RequestMalformed: 400,
+    Unauthenticated: 401,
+    Forbidden: 403,
+    MethodRefused: 405,
+    BodyTooSlow: 408,
+    HeadersTooSlow: 408,
+    BodyTooLarge: 413,
+    MediaTypeRefused: 415,
+    RangeRefused: 416,
+    TooManyRequests: 429,
+    TooManyRuns: 429,
+    ServerBusy: 429,
+    Internal: 500,
+    DiskFull: 507,
+    Quota: 507,
+    NotFound: 404,
+    Conflict: 409,
+    Refused: 409,
+    Invalid: 422,
+    Unavailable: 503,
+    WorkFailed: 409,
+    OutlastError: 500,
+}
+CLOSES = (400, 408, 413)  # what was not read is not waited for, and what may be two requests is followed by none
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong. `code` is stable, and the same in Python, on the command line and over MCP."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    advice: str
+    path: str | None
+    facts: dict[str, Any]
+
+
+def status_of(kind: type[OutlastError]) -> int:
+    """The status of an error: that of its class, or of its family."""
+    return next(OF_ERRORS[each] for each in kind.__mro__ if each in OF_ERRORS)
+
+
+def problem_of(error: OutlastError) -> Problem:
+    """An error as every client reads it; `facts` are all that is needed to make it again."""
+    status, said = status_of(type(error)), error.to_dict()
+    return Problem(
+        type=f"urn:outlast:error:{error.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=said["code"],
+        detail=said["detail"],
+        advice=said["advice"],
+        path=said["path"],
+        facts={name: _plain(value) for name, value in error.facts.items()},
+    )
+
+
+def shown_problem(error: OutlastError) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """The answer that tells of an error: status, body, headers of its own."""
+    problem = problem_of(error)
+    headers = []
+    if isinstance(error, Unauthenticated):
+        headers.append((b"www-authenticate", b'Bearer realm="outlast"'))
+    if isinstance(error, MethodRefused):
+        headers.append((b"allow", error.allowed.encode()))
+    if problem.status in (429, 503):
+        headers.append((b"retry-after", b"1"))
+    if problem.status in CLOSES:
+        headers.append((b"connection", b"close"))
+    return problem.status, msgspec.json.encode(problem), headers
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return msgspec.json.decode(encode(value))
+    except (TypeError, ValueError, NotImplementedError):
+        return str(value)

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from outlast.doors.http import problems
 from outlast.doors.http.calls import Page
-from outlast.doors.http.problems import Problem
+from outlast.doors.http.exchange import MEDIA_TYPE, Problem, status_of
 from outlast.errors import (
     BodyTooLarge,
     BodyTooSlow,
@@ -218,7 +217,7 @@ def _errors(call: Operation) -> dict[str, Any]:
     by_status: dict[int, list[type[OutlastError]]] = {}
     kinds = (*call.errors, *EVERYWHERE, *(WITH_A_BODY if _takes_body(call) else ()), *EVERYWHERE_TOO)
     for kind in dict.fromkeys(kinds):
-        by_status.setdefault(problems.status_of(kind), []).append(kind)
+        by_status.setdefault(status_of(kind), []).append(kind)
     return {str(status): _error(by_status[status]) for status in sorted(by_status)}
 
 
@@ -226,7 +225,7 @@ def _error(kinds: list[type[OutlastError]]) -> dict[str, Any]:
     examples = {kind.code: {"$ref": f"#/components/examples/{kind.code}"} for kind in kinds}
     return {
         "description": "; ".join(f"`{kind.code}`" for kind in kinds),
-        "content": {problems.MEDIA_TYPE: {"schema": _kind(Problem), "examples": examples}},
+        "content": {MEDIA_TYPE: {"schema": _kind(Problem), "examples": examples}},
     }
 
 
@@ -234,7 +233,7 @@ def _examples() -> dict[str, Any]:
     """Each error once, by its code."""
     kinds: set[type[OutlastError]] = {*EVERYWHERE, *EVERYWHERE_TOO, *WITH_A_BODY}
     ordered = sorted(kinds.union(*(call.errors for call in CALLS)), key=lambda kind: kind.code)
-    return {kind.code: {"summary": _says(kind), "value": _example(problems.status_of(kind), kind)} for kind in ordered}
+    return {kind.code: {"summary": _says(kind), "value": _example(status_of(kind), kind)} for kind in ordered}
 
 
 def _says(kind: type[OutlastError]) -> str:
@@ -340,7 +339,7 @@ def _care() -> dict[str, Any]:
 
 
 def _plain(name: str, summary: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
-    wrong = {str(problems.status_of(kind)): _error([kind]) for kind in (Forbidden, *EVERYWHERE_TOO)}
+    wrong = {str(status_of(kind)): _error([kind]) for kind in (Forbidden, *EVERYWHERE_TOO)}
     answer = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     return {
         "operationId": name,

@@ -35,8 +35,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from outlast.doors.http import problems
 from outlast.doors.http.app import Pages, make_app
+from outlast.doors.http.exchange import MEDIA_TYPE, problem_of, shown_problem
 from outlast.doors.http.identity import BACKLOG
 from outlast.doors.http.log import Handler, RequestLog
 from outlast.doors.http.plain import PlainCycle, PlainRequest, plain_in
@@ -392,9 +392,9 @@ class Connection(H11Protocol):
 
 def _raw(error: OutlastError) -> bytes:
     """An answer as it goes over the line, for who gets no further than here."""
-    status, body, headers = problems.shown(error)
-    phrase = problems.problem_of(error).title
-    headers += [(b"content-type", problems.MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+    status, body, headers = shown_problem(error)
+    phrase = problem_of(error).title
+    headers += [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body))]
     lines = [f"HTTP/1.1 {status} {phrase}".encode(), *(name + b": " + value for name, value in headers)]
     return b"\r\n".join([*lines, b"connection: close", b"", body])
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.doors.http import problems
 from outlast.doors.http.calls import CallRequest, done, limit_asked, page_asked, page_of, told
+from outlast.doors.http.exchange import problem_of
 from outlast.errors import OutlastError, RequestInvalid, StoreFailed
 from outlast.operations.operation import cursor_of
 from outlast.operations.runs import FINISHED, STREAM
@@ -288,10 +288,10 @@ class SentStream:
             self._follower.wake.clear()  # first: what comes from here on wakes again
             await self._send_known()
             if self._watch.error is not None:
-                await self._end(b"problem", problems.problem_of(self._watch.error))
+                await self._end(b"problem", problem_of(self._watch.error))
                 return
             if self._exchange.ended is not None:
-                await self._end(b"problem", problems.problem_of(self._exchange.ended))
+                await self._end(b"problem", problem_of(self._exchange.ended))
                 return
             if state.ending.is_set():
                 await self._end(b"end", {"why": "shutdown", "status": self._watch.status})
