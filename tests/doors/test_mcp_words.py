@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.doors.mcp.texts import inline
-from outlast.doors.mcp.tools import ADVICE, TOOLS, problem_of
-from outlast.doors.mcp.values import (
+from outlast.doors.mcp.client import (
     LARGEST,
     ArgumentsInvalid,
     arguments_of,
@@ -21,6 +19,8 @@ from outlast.doors.mcp.values import (
     run_uri,
     schema_of,
 )
+from outlast.doors.mcp.texts import inline
+from outlast.doors.mcp.tools import ADVICE, TOOLS, problem_of
 from outlast.operations.table import OPERATIONS
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)

@@ -18,9 +18,8 @@ from outlast import Outlast
 from outlast.doors.cli import main
 from outlast.doors.cli.group import CommandGroup, cli
 from outlast.doors.cli.invocation import WrappedCommand
-from outlast.doors.mcp.client import Tool
+from outlast.doors.mcp.client import Tool, schema_of
 from outlast.doors.mcp.tools import TOOLS
-from outlast.doors.mcp.values import schema_of
 from outlast.errors import OutlastError
 from outlast.operations.fields import Json
 from outlast.operations.options import FILE, NOT_BY_COMMAND, as_text, options_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from, uri_of
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, handoff_uri, made_from, uri_of
 from outlast.doors.mcp.texts import (
     called,
     claim_line,
@@ -17,7 +17,6 @@ from outlast.doors.mcp.texts import (
     recovered_text,
     stored_text,
 )
-from outlast.doors.mcp.values import handoff_uri
 from outlast.operations.operation import Declared
 
 if TYPE_CHECKING:

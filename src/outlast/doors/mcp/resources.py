@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from outlast.doors.mcp.client import McpClient, uri_of
+from outlast.doors.mcp.client import ARTIFACT, HANDOFF, RUN, McpClient, artifact_uri, handoff_uri, parsed, told, uri_of
 from outlast.doors.mcp.runs import shown
 from outlast.doors.mcp.texts import recovered_text
-from outlast.doors.mcp.values import ARTIFACT, HANDOFF, RUN, artifact_uri, handoff_uri, parsed, told
 from outlast.errors import NotFound, ValueRefused
 from outlast.operations.reading import prompt
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from outlast import Outcome
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from, outcome_told, run_uri, told
 from outlast.doors.mcp.texts import (
     contested_line,
     error_line,
@@ -20,7 +20,6 @@ from outlast.doors.mcp.texts import (
     verdict_lines,
     wait_lines,
 )
-from outlast.doors.mcp.values import outcome_told, run_uri, told
 from outlast.errors import NoFlows, RunFinished, RunHeld
 from outlast.operations.operation import Declared
 from outlast.operations.shown import AnsweredWait, ShownRun, failed_below

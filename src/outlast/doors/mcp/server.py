@@ -23,10 +23,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, arguments_of, schema_of, told_once
 from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, ToolProblem, call, problem_of, unforeseen
-from outlast.doors.mcp.values import arguments_of, schema_of, told_once
 from outlast.errors import (
     HomeNotFound,
     NotFound,

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from outlast.doors.mcp import handoffs, runs, workspace
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer
-from outlast.doors.mcp.values import bounded, told
+from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, bounded, told
 from outlast.errors import (
     AlreadyAnswered,
     AmbiguousPrefix,

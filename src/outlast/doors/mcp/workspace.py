@@ -9,9 +9,8 @@ from typing import IO, Annotated, Any
 
 from msgspec import Meta
 
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, made_from
+from outlast.doors.mcp.client import ArgumentsInvalid, McpClient, Tool, ToolAnswer, artifact_uri, made_from, told
 from outlast.doors.mcp.texts import called, in_scope, inline, lines
-from outlast.doors.mcp.values import ArgumentsInvalid, artifact_uri, told
 from outlast.operations.operation import Declared
 
 WAYS = ("content", "content_base64", "path")
