@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from outlast.commands.mirror import Mirror, _Counted, _Folder, iterated, safe, w
 from outlast.home.home import run_row
 from outlast.home.settings import Settings
 from outlast.python.decorators import flow_file
+from outlast.runs.call import id_of
 from outlast.runs.receipt import Envelope, Receipt
 
 from ..kit.commands import wait_until
@@ -369,6 +372,41 @@ def test_a_mirror_of_very_many_steps_is_written_for_so_long_as_anybody_would_wai
     with Outlast(tmp_path / ".outlast") as outlast:
         outlast.mirror(run_id)
     assert len(list(folder.rglob("*.json"))) == 2 * 64
+
+
+@step
+def longer(before: str, number: int) -> str:
+    return f"{number:04}" + "x" * 100
+
+
+@flow
+def passes_on(run: Run, steps: int) -> None:
+    result = ""
+    for number in range(steps):
+        result = longer(result, number)
+
+
+def test_a_mirror_finds_out_once_what_each_call_is_named_by_however_often_it_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "PIECE", 10)
+    made: list[str] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is id_of.__code__:
+            made.append(frame.f_locals["call"])
+
+    outlast = Outlast(tmp_path / ".outlast", settings=Settings(mirror_seconds=60))
+    run_id = outlast.run(passes_on, 60).run_id
+    folder = mirror_of(outlast, run_id)
+    sys.setprofile(look)
+    try:
+        outlast.close()
+    finally:
+        sys.setprofile(None)
+    last = json.loads((folder / "receipts" / "longer~60-main.json").read_bytes())
+    assert last["inputs"]["before"]["result_of"] == "longer~59"
+    assert max(Counter(made).values()) <= 2  # for its own receipt, and for those that name it
 
 
 def test_mirrors_of_very_many_runs_are_written_for_no_longer_than_that_either(

@@ -97,9 +97,8 @@ class Mirror:
             rows, flaws = self._read(0)  # each attempt before keeps a file of its own
             self._folder = self._new_folder(self._folder.path)
         self.since = rows[-1].seq
-        names = self._labels.among(rows) if self._labels is not None else None
-        blobs = self._home.blobs
-        self._folder.write(receipts_of(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names))
+        blob = self._home.blobs.get
+        self._folder.write(receipts_of(self._run_id, self._flow, rows, blob, flaws=flaws, labels=self._labels))
         self._folder.forget_finished()
         return found
 

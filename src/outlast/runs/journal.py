@@ -43,6 +43,7 @@ from outlast.ledger.journal import (
 )
 from outlast.runs.call import Call, Naming, id_of, label, labels
 from outlast.runs.run import FINISHED
+from outlast.runs.step_inputs import REF_LENGTH
 from outlast.store.contract import InterruptRow, NewRun, RunRow, Store
 from outlast.values.codec import decode, digest, encode, identity
 from outlast.values.frozen import NamedTuple
@@ -285,7 +286,8 @@ class Labels:
         self._lock = threading.Lock()
         self._seq = 0  # how far the journal was read
         self._named = Naming()
-        self._by_id: dict[str, str] = {}
+        self._by_ref: dict[str, tuple[str, str]] = {}  # the id and the label of each call
+        self._found = 0  # how many calls that has
         self._told: dict[Call, tuple[int, str]] = {}  # of calls that have no entry yet
 
     def of(self, call: Call, item: int = 0) -> str:
@@ -309,12 +311,21 @@ class Labels:
 
     def of_id(self, call_id: str) -> str:
         """The label of the call with this id (`id_of`); nothing when the journal does not know it."""
+        ref = call_id[:REF_LENGTH]
         with self._lock:
-            if call_id not in self._by_id:
+            if ref not in self._by_ref:
                 self._catch_up()
-                new = islice(self._named.names.items(), len(self._by_id), None)
-                self._by_id |= {id_of(call): name for call, name in new}
-            return self._by_id.get(call_id, "")
+        return self.of_ref(ref)[1]
+
+    def of_ref(self, ref: str) -> tuple[str, str]:
+        """The id and the label of the call that inputs name by this, as far as the journal was read."""
+        with self._lock:
+            names = self._named.names
+            if self._found < len(names):
+                new = islice(names.items(), self._found, None)
+                self._by_ref |= {(call := id_of(each))[:REF_LENGTH]: (call, name) for each, name in new}
+                self._found = len(names)
+            return self._by_ref.get(ref, (ref, ""))
 
     def _catch_up(self) -> None:
         """What is new: the headers alone, so many at a time that nobody is held up."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
@@ -29,6 +29,9 @@ from outlast.runs.call import GOOD, Call, id_of, known_scope
 from outlast.runs.heard import AnyHeard, Heard, attempts_of, heard_quickly
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
+
+if TYPE_CHECKING:
+    from outlast.runs.journal import Labels
 
 
 class Envelope(Struct, frozen=True):
@@ -106,13 +109,14 @@ def receipts_of(
     blob: ReadBlob | None = None,
     trace_id: str = "",
     flaws: Flaws = UNDAMAGED,
-    names: Mapping[Call, str] | None = None,
+    labels: Labels | None = None,
 ) -> list[Receipt]:
     """One receipt per attempt, in the order in which the attempts were last heard of; and each damaged one.
 
-    `trace_id` is the run's: what people decided was written without it. `names` of the calls, if not all rows are here.
+    `trace_id` is the run's: what people decided was written without it. `labels`: of the calls, if not all rows are
+    here.
     """
-    return list(Attempts(run_id, flow, rows, blob, trace_id, flaws, names))
+    return list(Attempts(run_id, flow, rows, blob, trace_id, flaws, labels))
 
 
 class Attempts:
@@ -126,13 +130,14 @@ class Attempts:
         blob: ReadBlob | None = None,
         trace_id: str = "",
         flaws: Flaws = UNDAMAGED,
-        names: Mapping[Call, str] | None = None,
+        labels: Labels | None = None,
     ) -> None:
         self._run_id, self._flow, self._blob, self._trace_id, self._flaws = run_id, flow, blob, trace_id, flaws
+        names = labels.among(rows) if labels is not None else None
         quick = heard_quickly(rows) if names is None and not flaws else None
         self.heard: Sequence[AnyHeard] = quick.heard if quick is not None else attempts_of(rows, flaws, names)
         self.once_each = quick is not None and quick.once_each  # whether no step has more than one attempt
-        self._label_of = _labels_by_id(self.heard if names is None else names)
+        self._label_of = labels.of_ref if labels is not None else _labels_by_ref(self.heard)
 
     def __iter__(self) -> Iterator[Receipt]:
         return map(self.receipt, self.heard)
@@ -150,14 +155,13 @@ class Attempts:
         return _receipt(self._run_id, self._flow, heard.whole, self._blob, self._trace_id, self._label_of, why)
 
 
-def _labels_by_id(known: Sequence[AnyHeard] | Mapping[Call, str]) -> LabelOf:
+def _labels_by_ref(known: Sequence[AnyHeard]) -> LabelOf:
     """Calls by the refs of them, made when the first one is asked for."""
     by_ref: dict[str, tuple[str, str]] = {}
 
     def label_of(ref: str) -> tuple[str, str]:
         if not by_ref:
-            names = known if isinstance(known, Mapping) else {each.call: each.label for each in known}
-            by_ref.update({(call := id_of(each))[:REF_LENGTH]: (call, label) for each, label in names.items()})
+            by_ref.update({(call := id_of(each.call))[:REF_LENGTH]: (call, each.label) for each in known})
         return by_ref.get(ref, (ref, ""))
 
     return label_of
