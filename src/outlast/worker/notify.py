@@ -24,8 +24,7 @@ from outlast.errors import EventAhead, OutlastError
 from outlast.runs.holder import is_dead
 from outlast.runs.waits.interrupt import is_for_people
 from outlast.values.codec import decode, encode
-from outlast.worker.send import Notice, NotTaken, send
-from outlast.worker.targets import Target, Targets, answer_token
+from outlast.worker.targets import Notice, NotTaken, Target, Targets, answer_token, send
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -119,8 +119,8 @@ def test(call: Invocation, name: str) -> int:
     """Send a message that only shows that it arrives."""
     target = late.targets.Targets(late.backups.folder_of(call.home, note)).named(name)
     try:
-        late.send.send(target, late.notify.trial(target))
-    except late.send.NotTaken as error:
+        late.targets.send(target, late.notify.trial(target))
+    except late.targets.NotTaken as error:
         raise NameInvalid("target", name, f"it did not take the message: {error}") from error
     emit({"sent": True}) if call.json else say(f"{name} took it")
     return 0

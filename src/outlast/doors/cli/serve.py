@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -27,7 +29,6 @@ from outlast.errors import ExtraMissing, NameInvalid, OutlastError
 
 if TYPE_CHECKING:
     from outlast import ApiKey, Keys, Outlast
-    from outlast.doors.mcp.install import Configuration
     from outlast.python.project import FoundHome
 
 
@@ -253,7 +254,11 @@ def _say_ready(call: Invocation, address: str, home: FoundHome) -> None:
 
 
 MCP_SECTIONS: Sections = {"Connect": {"install": ("serve:install", "Print what a client needs to be told.")}}
-CLIENTS = ("claude", "cursor", "codex")
+CLIENTS = {"claude": ".mcp.json", "cursor": ".cursor/mcp.json", "codex": "~/.codex/config.toml"}  # each with its file
+KEY, NAME = "OUTLAST_API_KEY", "outlast"
+SHAREABLE = "the file is the project's and may be committed: it names no path of this machine"
+FOLDER = "a client may start it in another folder; then name the home: --home DIR"
+KEYS = f"the key comes from the environment ({KEY}); a server on loopback needs none: leave it out then"
 actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
 approve_option = click.option(
     "--allow-approve", is_flag=True, help="The model may answer, skip, accept and the like in a person's place."
@@ -330,7 +335,7 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
 
 
 @command("install")
-@click.option("--client", required=True, type=click.Choice(CLIENTS), help="Which client.")
+@click.option("--client", required=True, type=click.Choice([*CLIENTS]), help="Which client.")
 @click.option("--url", metavar="URL", help="Connect to the server there instead of starting one.")
 @click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
 @actor_option
@@ -353,8 +358,9 @@ def install(
     if url is not None:
         _refuse_for_url(call, actor, url, flows, allow_approve)
     command = _command(call, actor, flows, allow_approve)
-    found = late.install.over_stdio(client, command) if url is None else late.install.over_http(client, url)
-    return call.tell_or_say(found, lambda: _say_configuration(found))
+    found = over_stdio(client, command) if url is None else over_http(client, url)
+    told = found._asdict() | {"files": [each._asdict() for each in found.files]}
+    return call.tell_or_say(told, lambda: _say_configuration(found))
 
 
 def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
@@ -378,6 +384,64 @@ def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approv
     said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
     words = [word for pair in said for word in pair]
     return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
+
+
+class Snippet(NamedTuple):
+    """What stands in a file."""
+
+    path: str
+    content: str
+
+
+class Configuration(NamedTuple):
+    """How to connect a client: the commands that do it, or the same as files; and what else to know."""
+
+    client: str
+    transport: str  # stdio, http
+    commands: tuple[str, ...]
+    files: tuple[Snippet, ...]
+    notes: tuple[str, ...]
+
+
+def over_stdio(client: str, command: Sequence[str]) -> Configuration:
+    """The client starts the server itself, by this command."""
+    words = shlex.join(command)
+    adds = {"claude": f"claude mcp add {NAME} -- {words}", "codex": f"codex mcp add {NAME} -- {words}"}
+    told = {"command": command[0], "args": list(command[1:])}
+    placed = "--home" in command
+    shareable = [SHAREABLE] if client != "codex" and command[0] == NAME and not placed else []
+    return _configured(client, "stdio", adds, told, (*shareable, *([] if placed else [FOLDER])))
+
+
+def over_http(client: str, url: str) -> Configuration:
+    """The client connects to a server that runs; its key comes from the environment."""
+    header = f'--header "Authorization: Bearer ${KEY}"'
+    adds = {
+        "claude": f"claude mcp add --transport http {NAME} {shlex.quote(url)} {header}",
+        "codex": f"codex mcp add {NAME} --url {shlex.quote(url)} --bearer-token-env-var {KEY}",
+    }
+    told = {
+        "claude": {"type": "http", "url": url, "headers": {"Authorization": f"Bearer ${{{KEY}}}"}},
+        "cursor": {"url": url, "headers": {"Authorization": f"Bearer ${{env:{KEY}}}"}},
+        "codex": {"url": url, "bearer_token_env_var": KEY},
+    }
+    return _configured(client, "http", adds, told[client], (KEYS,))
+
+
+def _configured(
+    client: str, transport: str, adds: dict[str, str], told: dict[str, Any], notes: tuple[str, ...]
+) -> Configuration:
+    """What is told, by the command that a client has for it, and as it stands in its file."""
+    servers = json.dumps({"mcpServers": {NAME: told}}, indent=2, ensure_ascii=False)
+    content = _toml(told) if client == "codex" else f"{servers}\n"
+    commands = (adds[client],) if client in adds else ()
+    return Configuration(client, transport, commands, (Snippet(CLIENTS[client], content),), notes)
+
+
+def _toml(told: dict[str, Any]) -> str:
+    """A table of TOML: JSON escapes what TOML escapes in texts, and DEL besides."""
+    values = {name: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for name, value in told.items()}
+    return "\n".join([f"[mcp_servers.{NAME}]", *(f"{name} = {value}" for name, value in values.items()), ""])
 
 
 def _say_configuration(found: Configuration) -> None:
