@@ -178,7 +178,7 @@ SHOWN = 50
 
 @command("inbox", of="interrupt_inbox")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help=f"How many at most [{SHOWN}; with --json all].")
-def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str | None) -> int:
+def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str | None) -> None:
     """Every open wait of every run, with the commands that answer it; and handoffs that something contests.
 
     Questions for people come first.
@@ -193,7 +193,7 @@ def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str |
     if call.json:
         waits = [_told(call, item, tops) for item in found[:limit]]
         call.tell(waits, answered=going, contested=[_contesting(call, one) for one in contested])
-        return 0
+        return
     if found:
         _say_inbox(call, found, tops, limit or SHOWN)
     elif assignee or type:
@@ -205,7 +205,6 @@ def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str |
     for one in contested:
         say(f"handoff {clean(one.anchor)} is contested: {_against(one)}")
         say(f"  {call.about(('handoff', 'recover'), one.anchor)}")
-    return 0
 
 
 def _contesting(call: Invocation, one: Listed) -> dict[str, Any]:

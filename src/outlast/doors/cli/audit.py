@@ -77,7 +77,7 @@ DOES, BOUNDS = 30, 28  # columns
 
 @command("steps")
 @click.argument("flow", metavar="FLOW")
-def steps(call: Invocation, flow: str) -> int:
+def steps(call: Invocation, flow: str) -> None:
     """List the steps of a flow, with what they do, when, and within which limits.
 
     FLOW is `flow.yaml`, `module:name` or `file.py:name`. A flow file is checked whole, with the flow files that it
@@ -87,11 +87,10 @@ def steps(call: Invocation, flow: str) -> int:
         found = late.named_flows.find_flow(flow, call.home, note).steps()
     if call.json:
         emit(found)
-        return 0
+        return
     say(f"flow {found.flow}, inputs: {found.inputs}")
     say_steps(found.steps)
     say_rest(found)
-    return 0
 
 
 def say_steps(found: Iterable[FlowStep]) -> None:
@@ -166,7 +165,7 @@ COLUMNS = ("WHEN", "WHO", "WHAT", "ON", "WHY")
 
 @command("acts", of="home_acts")
 @limit_option(50)
-def acts(call: Invocation, **asked: Any) -> int:
+def acts(call: Invocation, **asked: Any) -> None:
     """Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets."""
     with call.open() as outlast:
         found = outlast.acts(scope=call.scope, **asked)
@@ -179,7 +178,6 @@ def acts(call: Invocation, **asked: Any) -> int:
         _say_more(found)
     else:
         say("nobody did anything" if not any(asked.get(name) for name in ("by", "kind", "since")) else "no such acts")
-    return 0
 
 
 def _row(act: Act) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ def _say_backup(call: Invocation, done: BackedUp) -> None:
 
 @command("move")
 @click.option("--to", required=True, metavar="DIR|URL", help="Where it goes: a folder, or postgresql://…")
-def move(call: Invocation, to: str) -> int:
+def move(call: Invocation, to: str) -> None:
     """Take this home elsewhere: from a folder to a database (postgresql://…), and back. Killed anywhere, repeat it.
 
     Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
@@ -202,13 +202,12 @@ def move(call: Invocation, to: str) -> int:
     done = late.backups.move(call.home, to, progress=_move_progress)
     if call.json:
         emit(done)
-        return SUCCEEDED
+        return
     for each in done.tenants:
         rows = sum(each.rows.values())
         say(f"tenant {each.tenant}: {counted(rows, 'row')}, {counted(each.blobs, 'blob')}; chains {each.chains[:16]}…")
     say(f"{done.source} is {done.to} now; both verify, and every row is the same", "green")
     say(f"{done.source} can still be read; remove it when you need it no more")
-    return SUCCEEDED
 
 
 def _move_progress(what: str, done: int) -> None:
@@ -222,7 +221,7 @@ def _move_progress(what: str, done: int) -> None:
 @click.option("--from-mirror", metavar="DIR", help="Of the files of a mirror: sealed runs that prove nothing.")
 @click.option("--anew", is_flag=True, help="Set what is left of a lost database aside, and begin anew.")
 @click.option("--why", metavar="WHY", default="", help="With --anew: why; it is on the record.")
-def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
+def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> None:
     """Make a home of a backup, exactly as it was, where nothing is yet; all of it or none.
 
     What happened after the backup is not known there. Let only one of the two homes go on.
@@ -241,7 +240,6 @@ def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew:
     else:
         done = late.backups.restore(str(backup), call.home, progress=_backup_progress)
         emit(done) if call.json else _say_restored(call, done)
-    return SUCCEEDED
 
 
 def _say_restored(call: Invocation, done: RestoredHome) -> None:

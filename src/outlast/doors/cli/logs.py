@@ -53,7 +53,7 @@ def events(call: Invocation, run_id: str, follow: bool, after: int) -> int:
 
 @command("watch", of="home_events", without=("limit",))
 @click.option("--once", is_flag=True, help="End after what there is now.")
-def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> int:
+def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> None:
     """What happens in all runs, as it comes, from now on or after a number; --json has a line for each event.
 
     A line is the number among all events, then the run and its event. Ctrl-C ends it.
@@ -64,7 +64,6 @@ def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> int
             line = f"{found.number:>7}  {found.event.run_id}  {_line(found.event).lstrip()}"
             call.tell(found) if call.json else say(fit(line, LONGEST), then=INDENT)
             sys.stdout.flush()
-    return 0
 
 
 def _now(outlast: Outlast, after: int | None, asked: dict[str, Any]) -> Iterator[HomeEvent]:

@@ -223,7 +223,7 @@ def schedule_add(call: Invocation, name: str, flow: str, inputs: tuple[str, ...]
 
 
 @command("list", of="schedule_list")
-def schedule_list(call: Invocation) -> int:
+def schedule_list(call: Invocation) -> None:
     """Every schedule, and when it fires next."""
     with call.open() as outlast:
         found = outlast.schedules.list()
@@ -234,7 +234,6 @@ def schedule_list(call: Invocation) -> int:
         _say_unserved(call, found)
     else:
         say("no schedules; make one: outlast schedule add NAME FLOW --cron TIMES")
-    return 0
 
 
 @command("pause", of="schedule_pause")

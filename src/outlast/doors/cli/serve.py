@@ -57,7 +57,7 @@ def keys() -> None:
 )
 @click.option("--only", "scopes", multiple=True, metavar="SCOPE", help="Bind it to a scope; repeat it for more [all].")
 @click.option("--expires", metavar="TIME", help="How long it is good for, such as 12h or 90d [for ever].")
-def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
+def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> None:
     """Make a key for one tenant (--tenant) and actor. Only now its text is shown: keep it safe.
 
     read looks; write stores, starts and resumes; approve answers what waits for a person, and gets past other gates;
@@ -74,11 +74,10 @@ def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[s
         say(made.text)
         bound = f", only in {', '.join(scopes)}" if scopes else ""
         note(f"key {made.key.id} for {made.key.actor} ({', '.join(made.key.roles)}{bound}); it is not shown again")
-    return 0
 
 
 @command("list")
-def list_(call: Invocation) -> int:
+def list_(call: Invocation) -> None:
     """Every key of the home, also those that are over; secrets are kept nowhere."""
     with _keys(call) as keys:
         found, damaged = [key for key in keys.list() if call.tenant in (None, key.tenant)], keys.damaged()
@@ -92,7 +91,6 @@ def list_(call: Invocation) -> int:
         )
     else:
         say("no keys; make one: outlast keys create --actor WHO")
-    return 0
 
 
 @command("revoke")

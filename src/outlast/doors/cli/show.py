@@ -59,13 +59,13 @@ BAD_SHOWN = 10  # steps that failed, of those with a line of their own
 @command("show", of="run_get", without=("state",))
 @run_argument()
 @click.option("--timeline", is_flag=True, help="When everything in it began, and how long it took.")
-def show(call: Invocation, run_id: str, timeline: bool) -> int:
+def show(call: Invocation, run_id: str, timeline: bool) -> None:
     """One run: how it stands, its steps, its waits, and what to do next."""
     with call.open() as outlast:
         if timeline:
             run = outlast.get(run_id)
             _timeline(call, run, outlast.timeline(run.id))
-            return 0
+            return
         outlast._look_once()
         run, steps = _run_and_steps(outlast, run_id)
         try:
@@ -81,7 +81,7 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
             call.tell(
                 late.shown.ShownRun(run, began), **told, steps=map(late.shown.StepNow.of, steps.made(steps.heard))
             )
-            return 0
+            return
         _say_failed(call, run, steps, began)
         _say_run(run, mirror)
         say_step_rows(run, steps)
@@ -89,7 +89,6 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
         say_displaced(call, run.id, gave_way)
         _say_held_up(call, run)
         _say_standing(call, run, plan, waits)
-    return 0
 
 
 HELD_UP = {
@@ -218,7 +217,7 @@ def _say_standing(call: Invocation, run: RunRecord, plan: Plan | None, waits: tu
 @command("receipts", of="run_receipts", without=("limit", "cursor"))
 @run_argument()
 @step_argument("[STEP]", required=False)
-def receipts(call: Invocation, run_id: str, step: str | None) -> int:
+def receipts(call: Invocation, run_id: str, step: str | None) -> None:
     """What each attempt of each step left on record; with STEP, in full."""
     with call.open() as outlast:
         run = outlast.get(run_id)
@@ -234,7 +233,6 @@ def receipts(call: Invocation, run_id: str, step: str | None) -> int:
             _say_receipts(found)
         else:
             say(f"no receipts yet; see `outlast show {run.id}`")
-    return 0
 
 
 def _of_step(heard: Sequence[Any], run_id: str, step: str | None) -> Sequence[Any]:
