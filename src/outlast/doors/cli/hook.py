@@ -24,7 +24,7 @@ from outlast.doors.cli.entry import SUCCEEDED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import counted, emit, note, say
-from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks import spool
 from outlast.doors.hooks.spool import CLIENTS, KINDS, NAMES, Client, HookEvent, Kind
 from outlast.errors import NotFound, SettingsInvalid
 from outlast.python.work_tree import check_home, make_home, may_have_ledger, url_or, work_tree_of
@@ -156,7 +156,7 @@ def _listed(client: Client, place: WorkTree, user: bool) -> dict[str, Any]:
 def _sessions(place: WorkTree) -> list[dict[str, Any]]:
     return [
         {"client": each.event.client, "session": each.event.session, "anchor": each.anchor, "folder": each.top}
-        for each in sessions.all_of(place.home)
+        for each in spool.all_sessions(place.home)
     ]
 
 

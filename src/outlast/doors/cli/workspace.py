@@ -1,4 +1,4 @@
-"""`outlast workspace`: the list of its commands, and those about records, links and recall; the others: `artifacts.py`."""
+"""`outlast workspace`: its commands, and those about records, links and recall; the rest: `artifacts.py`."""
 
 from __future__ import annotations
 

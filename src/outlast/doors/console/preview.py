@@ -181,12 +181,12 @@ class Waterfall(Struct, frozen=True):
         return following if following < self.total else None
 
 
-def waterfall(items: Sequence[TimelineItem], begins: int, now: datetime | None = None) -> Waterfall:
+def waterfall(items: Sequence[TimelineItem], begins: int) -> Waterfall:
     """The bars of so many items from a place on; of one that goes on until now."""
     window = items[begins : begins + ROWS]
     if not window:
         return Waterfall((), 0, len(items), 0.0)
-    now = now or datetime.now(UTC)
+    now = datetime.now(UTC)
     first = min(item.started_at for item in window)
     ends = [item.ended_at or (now if goes_on(item) else item.started_at) for item in window]
     whole = max((max(ends) - first).total_seconds(), 0.001)

@@ -113,13 +113,9 @@ class McpDoor:
         begin = outlast._acting()._start  # a run of the server looks at the server's own files
 
         def counted(*asked: Any) -> Started[Any]:
-            end = self._state.limits.begin_run(identity)
-            try:
+            with self._state.limits.counting(identity) as count:
                 started = begin(*asked)
-            except BaseException:
-                end()
-                raise
-            started.when_done(end)
+                count(started)
             return started
 
         fork = outlast.fork
