@@ -276,17 +276,7 @@ _REASONS = {  # of what is left out, in words
 @click.option("--tokenizer", metavar="MODULE:FUNCTION", help="Count tokens by it [OUTLAST_TOKENIZER, else estimated].")
 @click.option("--explain", is_flag=True, help="Why each was chosen, as a table.")
 @click.option("--prompt", is_flag=True, help="As a text for a model, and nothing else.")
-def recall(
-    call: Invocation,
-    goal: str,
-    budget: int,
-    kinds: tuple[str, ...],
-    task: str | None,
-    limit: int | None,
-    tokenizer: str | None,
-    explain: bool,
-    prompt: bool,
-) -> None:
+def recall(call: Invocation, goal: str, tokenizer: str | None, explain: bool, prompt: bool, **asked: Any) -> None:
     """Recall what matters for GOAL: records, artifacts and checkpoints of the scope, the best first.
 
     `-` reads the goal from standard input, @FILE from a file. Pinned records are always there.
@@ -295,7 +285,8 @@ def recall(
         raise click.UsageError("--explain and --prompt do not go together")
     words = _said(goal, "GOAL")
     with call.open() as outlast:
-        pack = outlast.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit, tokens_of=tokenizer)
+        asked["kinds"] = asked["kinds"] or None
+        pack = outlast.workspace.recall(words, tokens_of=tokenizer, **asked)
     if call.json:
         call.tell(pack)
     elif prompt:

@@ -24,7 +24,8 @@ from msgspec.structs import replace
 from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, arguments_of, schema_of, told_once
 from outlast.doors.mcp.gates import Stands
-from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, ToolProblem, call, problem_of, unforeseen
+from outlast.doors.mcp.texts import ToolProblem, problem_of, unforeseen
+from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
 from outlast.errors import (
     HomeNotFound,
     NotFound,
