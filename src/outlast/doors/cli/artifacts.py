@@ -17,11 +17,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import (
-    output_option,
-    raw_option,
-    saved,
-)
+from outlast.doors.cli.options import output_option, raw_option, saved
 from outlast.doors.cli.render import (
     ago,
     as_json,

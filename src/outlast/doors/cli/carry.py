@@ -15,14 +15,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
 from outlast.doors.cli.handoff import command_for, say_contract, say_entry, say_findings, say_record
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import (
-    anchor_argument,
-    file_argument,
-    offer_runs,
-    offer_steps,
-    repo_option,
-    revision_of,
-)
+from outlast.doors.cli.options import anchor_argument, file_argument, offer_runs, offer_steps, repo_option, revision_of
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -41,17 +34,7 @@ from outlast.doors.cli.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from outlast import (
-        Applied,
-        BundleArrived,
-        Bundled,
-        Evidence,
-        Handoff,
-        HandoffEvent,
-        Listed,
-        Outlast,
-        StepHandoff,
-    )
+    from outlast import Applied, BundleArrived, Bundled, Evidence, Handoff, HandoffEvent, Listed, Outlast, StepHandoff
 
 
 T = TypeVar("T", bound="Callable[..., Any]")

@@ -21,13 +21,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED, TERMINATED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import (
-    absolute,
-    agree_option,
-    anchor_argument,
-    objects,
-    revision_of,
-)
+from outlast.doors.cli.options import absolute, agree_option, anchor_argument, objects, revision_of
 from outlast.doors.cli.outcomes import say_verdict, say_word
 from outlast.doors.cli.render import ago, at, brief, clean, counted, facts, fit, say, say_all, span
 from outlast.doors.cli.screen import Screen

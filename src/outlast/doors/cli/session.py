@@ -9,16 +9,7 @@ import click
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import parsed, session_argument, text_of
-from outlast.doors.cli.render import (
-    ago,
-    as_json,
-    at,
-    brief,
-    counted,
-    facts,
-    say,
-    say_all,
-)
+from outlast.doors.cli.render import ago, as_json, at, brief, counted, facts, say, say_all
 
 if TYPE_CHECKING:
     from outlast import Memo, Message, Session, Window

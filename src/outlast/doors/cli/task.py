@@ -7,24 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
-from outlast.doors.cli.handoff import (
-    bound_to,
-    checks_shown,
-    outcome_of,
-    say_contract,
-    say_entry,
-    say_lint,
-    shown_claim,
-)
+from outlast.doors.cli.handoff import bound_to, checks_shown, outcome_of, say_contract, say_entry, say_lint, shown_claim
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import (
-    absolute,
-    agree_option,
-    content,
-    objects,
-    parsed,
-    task_argument,
-)
+from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, task_argument
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, facts, say, table
 from outlast.doors.cli.store import HOW, document_option, fields_of, files_of
 

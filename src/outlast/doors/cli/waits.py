@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation
-from outlast.doors.cli.render import (
-    ALL,
-    SOME,
-    as_json,
-    at,
-    clean,
-    document,
-    facts,
-    fit,
-    has_lines,
-    note,
-    say,
-    span,
-)
+from outlast.doors.cli.render import ALL, SOME, as_json, at, clean, document, facts, fit, has_lines, note, say, span
 from outlast.errors import EmbeddedOnly, OutlastError
 from outlast.values.text import doubt_of
 

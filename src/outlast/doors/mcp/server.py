@@ -26,11 +26,7 @@ from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, arguments_of, 
 from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.texts import ToolProblem, problem_of, unforeseen
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
-from outlast.errors import (
-    HomeNotFound,
-    NotFound,
-    OutlastError,
-)
+from outlast.errors import HomeNotFound, NotFound, OutlastError
 from outlast.python import rooms
 from outlast.values.ambient import STOP, Noticing
 
