@@ -22,7 +22,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import INTERRUPTED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
-from outlast.doors.cli.queues import OUTLAST, engine_options, settings_of
+from outlast.doors.cli.queues import OPTIONS, OUTLAST, engine_options, settings_of
 from outlast.doors.cli.render import at, emit, note, say, say_all, table
 from outlast.doors.mcp import require
 from outlast.errors import ExtraMissing, NameInvalid, OutlastError
@@ -139,7 +139,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--no-work", is_flag=True, help="Leave runs that can go on by themselves to others.")
 @click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8].")
 @engine_options
-@click.option("--temporal-ui", "ui", metavar="URL", help="Temporal's own pages, for a link to each run there.")
+@click.option(OPTIONS["ui"][0], "ui", **OPTIONS["ui"][1])
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")

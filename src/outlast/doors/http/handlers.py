@@ -30,14 +30,11 @@ from outlast.python.project import inputs_of
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
-    from outlast import Acts, Outlast, RunRecord
+    from outlast import Acts, Interrupt, Outlast, RunRecord
     from outlast.doors.http.exchange import Exchange
     from outlast.python.awaited import Started
 
 TOKEN_SECONDS = 60
-
-if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, RunRecord
 
 
 # -- handoffs ----------------------------------------------------------------------------------------
