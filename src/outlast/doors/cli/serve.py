@@ -137,14 +137,20 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
 @click.option("--no-work", is_flag=True, help="Leave runs that can go on by themselves to others.")
-@click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8].")
+@click.option(
+    "--concurrency", "work_runs", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8]."
+)
 @engine_options
 @click.option(OPTIONS["ui"][0], "ui", **OPTIONS["ui"][1])
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS).")
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests."
+)
+@click.option(
+    "--allow-origin", "allow_origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS)."
+)
 def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
@@ -197,6 +203,8 @@ def _home(call: Invocation) -> FoundHome:
 
 def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
     temporal = settings_of(given)
+    works, engine = not given.pop("no_work"), given.pop("engine")
+    given["works"] = works and engine == OUTLAST
     home, tenant = _home(call), call.tenant or "default"
     if temporal is not None:
         late.temporal.check_place(home.database, temporal)
@@ -206,27 +214,12 @@ def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits
     opened = late.identity.listen(host, port)
     address = late.identity.address_of(opened)
 
-    settings = late.structs.replace(_settings(home, tenant, host, given), temporal=temporal, **limits)
+    given |= {"home": home, "tenant": tenant, "loopback": late.identity.is_loopback(host), "temporal": temporal}
+    settings = late.state.ServerSettings(**given, **limits)
     ended_by = late.serve.Server(
         settings, opened, lambda: _say_ready(call, address, home), late.screens.pages
     ).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
-
-
-def _settings(home: FoundHome, tenant: str, host: str, given: dict[str, Any]) -> late.state.ServerSettings:
-    """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
-    return late.state.ServerSettings(
-        home=home,
-        tenant=tenant,
-        loopback=late.identity.is_loopback(host),
-        require_key=given["require_key"],
-        flows=given["flows"],
-        works=not given["no_work"] and given["engine"] == OUTLAST,
-        work_runs=given["concurrency"],
-        public_url=given["public_url"],
-        allow_hosts=given["hosts"],
-        allow_origins=given["origins"],
-    )
 
 
 def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
