@@ -159,10 +159,9 @@ class TemporalWorker:
 
     def _live(self) -> None:
         assert self._client is not None
-        known, settings = self._do(attributes_of(self._client)), self._settings
-        tenant = self._place.executor.home.tenant
-        more = (tenant, self._mark, settings.heartbeat_seconds, known, settings.console)
-        relay = Relay(self._place, Workflows(self._client, *more), self._do)
+        known, tenant = self._do(attributes_of(self._client)), self._place.executor.home.tenant
+        workflows = Workflows(self._client, tenant, self._mark, self._settings, known)
+        relay = Relay(self._place, workflows, self._do)
         while not self._is_ending:
             try:
                 self._place.sign()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.adapters.temporal import TemporalSettings
     from outlast.python.project import Flows
-    from outlast.python.queues import Schedule, Worker
+    from outlast.python.queues import Schedule
     from outlast.python.shared import Limit, Queue, WorkerRecord
     from outlast.worker.worker import WorkNote
 
@@ -352,31 +352,19 @@ def work(call: Invocation, places: tuple[str, ...], concurrency: int, drain: str
         sys.path.insert(0, os.getcwd())
         lines = Lines(call, outlast, out, quiet)
         served = flows.all if flows is not None else []
-        worker = _worker(outlast, served, temporal, concurrency, drain, lines.tell, given["queues"])
+        how: dict[str, Any] = {"concurrency": concurrency, "tell": lines.tell}
+        worker: Any
+        if temporal is None:
+            worker = late.queues.make_worker(outlast, served, drain=drain, queues=given["queues"], **how)
+        else:
+            how |= {"drain_seconds": late.queues.seconds_of("drain", drain), "notifies": True}
+            worker = late.temporal.TemporalWorker(outlast, served, temporal, **how)
         with outlast.signals() as signals, worker:
             lines.say_ready(flows)
             over = threading.Event()
             while not signals.first:
                 over.wait(LOOK_SECONDS)
     return INTERRUPTED if signals.first == signal.SIGINT else SUCCEEDED
-
-
-def _worker(
-    outlast: Outlast,
-    served: list[Any],
-    temporal: TemporalSettings | None,
-    concurrency: int,
-    drain: str,
-    tell: Callable[[WorkNote], None],
-    queues: tuple[str, ...],
-) -> Worker:
-    if temporal is None:
-        return late.queues.make_worker(outlast, served, concurrency, drain, tell=tell, queues=queues)
-    seconds = late.queues.seconds_of("drain", drain)
-    found: Worker = late.temporal.TemporalWorker(
-        outlast, served, temporal, concurrency=concurrency, drain_seconds=seconds, notifies=True, tell=tell
-    )
-    return found
 
 
 class Lines:

@@ -411,7 +411,7 @@ def over_http(client: str, url: str) -> Configuration:
         "claude": f"claude mcp add --transport http {NAME} {shlex.quote(url)} {header}",
         "codex": f"codex mcp add {NAME} --url {shlex.quote(url)} --bearer-token-env-var {KEY}",
     }
-    told = {
+    told: dict[str, dict[str, Any]] = {
         "claude": {"type": "http", "url": url, "headers": {"Authorization": f"Bearer ${{{KEY}}}"}},
         "cursor": {"url": url, "headers": {"Authorization": f"Bearer ${{env:{KEY}}}"}},
         "codex": {"url": url, "bearer_token_env_var": KEY},
