@@ -41,7 +41,7 @@ from outlast.errors import EmbeddedOnly, IntegrityBroken, RunFinished, StepNotFo
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord, TimelineItem
+    from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord, TimelineItem
 
 
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -73,7 +73,8 @@ def show(call: Invocation, run_id: str, timeline: bool) -> None:
         except RunFinished:  # since we looked
             (run, steps), plan = _run_and_steps(outlast, run_id), None
         waits = tuple(outlast.interrupts(run.id))
-        mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
+        mirror = _mirror(outlast, run.id)
+        gave_way = [] if run.status == "damaged" else outlast.displaced(run.id)
         began = late.shown.failed_below(outlast, run) if run.status == "failed" else []
         if call.json:
             told: dict[str, Any] = {"verdict": plan.verdict if plan else None, "interrupts": waits}
@@ -153,10 +154,6 @@ def _mirror(outlast: Outlast, run_id: str) -> str:
     except EmbeddedOnly:  # it is where the server is
         return ""
     return str(folder) if folder.is_dir() else ""
-
-
-def _displaced(outlast: Outlast, run: RunRecord) -> Sequence[Displaced]:
-    return [] if run.status == "damaged" else outlast.displaced(run.id)
 
 
 def _say_failed(call: Invocation, run: RunRecord, steps: RunSteps, began: Sequence[dict[str, Any]]) -> None:

@@ -225,7 +225,8 @@ def link(call: Invocation, source: str, relation: str, target: str, **given: Any
     if call.json:
         call.tell(made)
         return
-    say(f"{_told(made)}{' (was linked already)' if made.replayed else ''}", "green")
+    was = " (was linked already)" if made.replayed else ""
+    say(f"{made.source} {made.relation} {made.target}{was}", "green")
     if made.replayed and given["note"] and given["note"] != made.note:
         note("note: its note stays as it was first made")
 
@@ -238,10 +239,6 @@ def links(call: Invocation, ref: str) -> int:
         found = outlast.workspace.links(ref)
     instead = "no links here; make one: outlast workspace link SOURCE RELATION TARGET"
     return call.tell_list(found, ("SOURCE", "RELATION", "TARGET", "BY", "AGE", "NOTE"), _link_row, instead)
-
-
-def _told(one: Link) -> str:
-    return f"{one.source} {one.relation} {one.target}"
 
 
 def _link_row(one: Link) -> tuple[object, ...]:
