@@ -259,7 +259,8 @@ def _show(call: Invocation, run_id: str, found: list[CommandLog]) -> int:
 def _follow_logs(call: Invocation, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
     """Print what is there and what comes, until nobody runs the run any more."""
     paper = _Paper(headed=step is None)
-    decoders = defaultdict(_decoder)  # transcripts come in turns, and a letter may be cut in two
+    # transcripts come in turns, and a letter may be cut in two
+    decoders: defaultdict[tuple[str, int], codecs.IncrementalDecoder] = defaultdict(_decoder)
     for log, piece in outlast.follow_logs(run_id, step, attempt=attempt):
         if call.json:
             call.tell(log, text=decoders[log.step, log.attempt].decode(piece, final=not piece))
