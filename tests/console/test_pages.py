@@ -748,7 +748,7 @@ def test_who_did_what_to_a_run_is_told(tmp_path: Path) -> None:
 
 
 def test_who_did_what_leads_further_back_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.doors.console.admin.ACTS", 4)
+    monkeypatch.setattr("outlast.doors.console.places.ACTS", 4)
     monkeypatch.setattr("outlast.care.acts.AT_A_TIME", 3)
     monkeypatch.setattr("outlast.care.acts.MOST", 2)
     with Outlast(tmp_path / "home", actor="ann") as outlast:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast import Outlast
 from outlast.doors.hooks import leave as leaving
-from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks import spool
 from outlast.doors.hooks import start as starting
 from outlast.doors.hooks.leave import LeftRevision
 from outlast.doors.hooks.spool import Client, HookEvent, Kind, parse
@@ -101,9 +101,9 @@ class Work:
     def who(self) -> tuple[str, ...]:
         """The agent's process: a real one, so that it can be killed; else this one."""
         pid = self.agent.pid if self.agent else os.getpid()
-        seen = sessions._stat(pid)
+        seen = spool._stat(pid)
         assert seen is not None
-        return (*sessions._where(), str(pid), str(seen[2]))
+        return (*spool._where(), str(pid), str(seen[2]))
 
     def leave(self, kind: Kind, cwd: Path | None = None, *, died: bool = False, **fields: Any) -> LeftRevision:
         """What the process that stores does with an event."""
@@ -116,7 +116,7 @@ class Work:
         place = work_tree_of(event.cwd)
         anchor = event.anchor_on(place.branch)
         text = starting.begin(event, place, anchor)
-        sessions.write(place.home, sessions.again(place.home, event, anchor, place.top))
+        spool.write_session(place.home, spool.session_again(place.home, event, anchor, place.top))
         return text
 
     def newest(self, anchor: str = "branch:main") -> Handoff:

@@ -29,8 +29,8 @@ GOOD = (
     *("--file", "app.py", "--check", CHECK),
 )
 for name in (  # what forked commands need not import any more
-    *(f"doors.cli.handoff.{name}" for name in ("look", "recover", "store")),
-    *("doors.cli.handoff", "doors.cli.outcomes", "secrets.find", "care.travel.handoff"),
+    *(f"doors.cli.{name}" for name in ("carry", "handoff", "store", "outcomes")),
+    *("secrets.find", "care.travel.handoff"),
     "operations.reading",
     *(f"handoffs.{name}" for name in ("binding", "carry", "checks", "compose", "lint", "settle", "store")),
 ):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from outlast.doors.cli.handoff.recover import ENDINGS
+from outlast.doors.cli.handoff import ENDINGS
 from outlast.handoffs.handoff import ENDINGS as ALL_ENDINGS
 
 from .repository import CHECK, GOOD, Repository

@@ -9,7 +9,7 @@ import pytest
 from tests.doors.conftest import environment
 from tests.doors.hook_work import VERSIONS, Work, command, fixture, git
 
-from outlast.doors.hooks.install import command_for, file_of, install, installed, uninstall
+from outlast.doors.cli.hook import add_hooks, command_for, file_of, hooks_of, take_out_hooks
 from outlast.doors.hooks.spool import KINDS, Client
 from outlast.errors import SettingsInvalid
 
@@ -28,14 +28,14 @@ OTHERS = {
 
 @pytest.mark.parametrize("client", VERSIONS)
 def test_installing_twice_is_installing_once(tmp_path: Path, client: Client) -> None:
-    first = install(client, tmp_path)
+    first = add_hooks(client, tmp_path)
     written = first.file.read_bytes()
     assert first.changed
     assert len(first.events) == 4
-    again = install(client, tmp_path)
+    again = add_hooks(client, tmp_path)
     assert not again.changed
     assert first.file.read_bytes() == written
-    assert installed(client, tmp_path).events == first.events
+    assert hooks_of(client, tmp_path).events == first.events
 
 
 @pytest.mark.parametrize("client", VERSIONS)
@@ -44,17 +44,17 @@ def test_what_others_configured_stays_and_uninstalling_leaves_only_that(tmp_path
     file.parent.mkdir()
     file.write_text(json.dumps(OTHERS[client], indent=2) + "\n")
     before = file.read_bytes()
-    settings = install(client, tmp_path).settings
+    settings = add_hooks(client, tmp_path).settings
     assert "beep" in json.dumps(settings) or "notify-send done" in json.dumps(settings)
-    assert uninstall(client, tmp_path).changed
+    assert take_out_hooks(client, tmp_path).changed
     assert file.read_bytes() == before
-    assert not uninstall(client, tmp_path).changed
+    assert not take_out_hooks(client, tmp_path).changed
 
 
 @pytest.mark.parametrize("client", VERSIONS)
 def test_a_file_that_was_only_ours_goes_with_our_hooks(tmp_path: Path, client: Client) -> None:
-    file = install(client, tmp_path).file
-    uninstall(client, tmp_path)
+    file = add_hooks(client, tmp_path).file
+    take_out_hooks(client, tmp_path)
     assert not file.exists()
 
 
@@ -63,7 +63,7 @@ def test_a_line_of_an_older_outlast_is_replaced(tmp_path: Path) -> None:
     file.parent.mkdir()
     old = {"hooks": [{"type": "command", "command": "/old/bin/outlast hook stop --client claude"}]}
     file.write_text(json.dumps({"hooks": {"Stop": [old]}}))
-    settings = install("claude", tmp_path).settings
+    settings = add_hooks("claude", tmp_path).settings
     assert [group["hooks"][0]["command"] for group in settings["hooks"]["Stop"]] == [command_for("claude", "stop")]
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_could_not_be_kept_as_it_is_is_refused_and_not_touched(tmp_p
     file.parent.mkdir()
     file.write_text(text, "latin-1")
     with pytest.raises(SettingsInvalid):
-        install("claude", tmp_path)
+        add_hooks("claude", tmp_path)
     assert file.read_text("latin-1") == text
 
 
@@ -86,14 +86,14 @@ def test_a_settings_file_that_is_a_link_stays_one_and_keeps_its_permissions(tmp_
     file = file_of("codex", tmp_path)
     file.parent.mkdir()
     file.symlink_to(real)
-    install("codex", tmp_path)
+    add_hooks("codex", tmp_path)
     assert file.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
     assert "hook stop --client codex" in real.read_text()
 
 
 def test_printing_writes_nothing(tmp_path: Path) -> None:
-    found = install("claude", tmp_path, write=False)
+    found = add_hooks("claude", tmp_path, write=False)
     assert not found.changed
     assert not found.file.exists()
     assert found.settings["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] <= 3

@@ -17,7 +17,7 @@ from tests.kit import ledgers
 from outlast import __version__
 from outlast.doors.cli import hook as hook_setup
 from outlast.doors.hooks import leave as leaving
-from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks import spool
 from outlast.doors.hooks.fire import Called, called
 from outlast.doors.hooks.spool import Client
 from outlast.errors import HandoffNotFound
@@ -73,7 +73,7 @@ def test_a_session_that_was_killed_left_no_end_and_the_next_start_composes_it(wo
     assert f"> {NEXT}" in text
     assert tokens_of(text) <= 1500
     assert (work.newest().source, work.newest().tags) == ("hook", ("hook", "auto_composed"))
-    assert [each.event.session for each in sessions.all_of(str(work.home))] == ["the next one"]
+    assert [each.event.session for each in spool.all_sessions(str(work.home))] == ["the next one"]
 
 
 def test_a_start_is_told_within_its_tokens_however_much_was_left(work: Work) -> None:
@@ -463,10 +463,10 @@ def test_the_real_commands_hand_a_session_over_to_the_next(work: Work) -> None:
         done = work.fire(kind)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         if kind == "stop":
-            assert [each.event.session[:8] for each in sessions.all_of(str(work.home))] == ["8d0f3a52"]
+            assert [each.event.session[:8] for each in spool.all_sessions(str(work.home))] == ["8d0f3a52"]
     work.settled()
     assert work.newest().next_action == NEXT
-    assert [*sessions.all_of(str(work.home))] == []
+    assert [*spool.all_sessions(str(work.home))] == []
     done = work.fire("start")
     assert context("claude", done.stdout).startswith("# Verdict: candidate")
     assert work.log == ""

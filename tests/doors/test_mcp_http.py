@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from outlast import Outlast
-from outlast.doors.mcp.http import LOOPBACK, mount
+from outlast.doors.http.mcp import LOOPBACK, mount
 from outlast.doors.mcp.tools import TOOLS as TABLE
 from outlast.errors import Forbidden
 from outlast.python.project import Flows

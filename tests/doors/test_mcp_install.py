@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from outlast.doors.cli.group import cli
-from outlast.doors.mcp.install import over_stdio
+from outlast.doors.cli.serve import over_stdio
 
 CLIENTS = ("claude", "cursor", "codex")
 NASTY = "a \"b\" \\c $HOME `x` é🪸 'd'"

@@ -18,7 +18,7 @@ from tests.kit.commands import wait_until
 
 from outlast import Outlast
 from outlast.doors.cli.group import cli as command_line
-from outlast.doors.mcp.http import mount
+from outlast.doors.http.mcp import mount
 from outlast.errors import ExtraMissing, NameInvalid
 
 from ..ready import by_name
@@ -465,7 +465,7 @@ def test_names_are_checked_before_it_serves(words: list[str]) -> None:
 def test_nothing_of_mcp_is_imported_unless_it_is_used() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from outlast.doors.cli.group import cli\n"
-        "import outlast, outlast.doors.mcp.tools, outlast.doors.mcp.install, outlast.doors.cli.serve\n"
+        "import outlast, outlast.doors.mcp.tools, outlast.doors.cli.serve\n"
         "print(CliRunner().invoke(cli, ['mcp', 'install', '--client', 'claude']).output)\n"
         "assert not {'mcp', 'mcp_types', 'pydantic', 'starlette', 'anyio'} & set(sys.modules), sys.modules.keys()"
     )

@@ -19,8 +19,8 @@ from outlast.doors.mcp.client import (
     run_uri,
     schema_of,
 )
-from outlast.doors.mcp.texts import inline
-from outlast.doors.mcp.tools import ADVICE, TOOLS, problem_of
+from outlast.doors.mcp.texts import ADVICE, inline, problem_of
+from outlast.doors.mcp.tools import TOOLS
 from outlast.operations.table import OPERATIONS
 
 NAMES = st.text(min_size=1, max_size=40).filter(lambda text: text.encode("utf-8", "ignore").decode() == text)

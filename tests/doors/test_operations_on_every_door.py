@@ -64,7 +64,7 @@ tool = next(each for each in Served(None, None, ()).tools if each.name == old.na
 from outlast.doors.cli import invocation as of_commands
 from outlast.operations.options import as_text
 of_commands._table = lambda: json.loads(as_text())
-from outlast.doors.cli.workspace.records import record as command
+from outlast.doors.cli.workspace import record as command
 option = next(each for each in command.params if each.name == "mood")
 
 client = RemoteWorkspace.__new__(RemoteWorkspace)

@@ -136,12 +136,12 @@ def test_an_index_of_recall_that_is_no_file_is_done_without(home: Path, kind: Pu
 
 @pytest.mark.parametrize("kind", KINDS, ids=said)
 def test_hooks_pass_over_notes_that_are_no_files(tmp_path: Path, kind: Put) -> None:
-    from outlast.doors.hooks import sessions, spool
+    from outlast.doors.hooks import spool
 
-    for folder in (sessions.FOLDER, spool.FOLDER):
+    for folder in (spool.SESSIONS, spool.FOLDER):
         (tmp_path / folder).mkdir(parents=True)
         kind(tmp_path / folder / "1.0.json")
-    assert [*sessions.of_anchor(str(tmp_path), "a")] == []
+    assert [*spool.sessions_of(str(tmp_path), "a")] == []
     with pytest.raises(OSError, match="no plain file"):
         spool.read(str(tmp_path), "1.0.json")
     kind(tmp_path / spool.LOG)

@@ -27,10 +27,18 @@ from outlast.doors.console.screens import SCREENS
 from outlast.errors import NameInvalid
 from outlast.operations.table import OPERATIONS
 from outlast.testing.crashes import ChildEnd, in_child
-from outlast.worker import send as sending
+from outlast.worker import targets as sending
 from outlast.worker.notify import Notifier, trial
-from outlast.worker.send import Notice, NotTaken, send, signature
-from outlast.worker.targets import Target, Targets, answer_token, check_answer_token
+from outlast.worker.targets import (
+    Notice,
+    NotTaken,
+    Target,
+    Targets,
+    answer_token,
+    check_answer_token,
+    send,
+    signature,
+)
 
 
 @flow(name="asking")
@@ -458,7 +466,8 @@ def test_an_e_mail_that_was_refused_is_told_again(outlast: Outlast) -> None:
 
 
 def test_a_password_is_sent_to_no_mail_server_that_cannot_keep_it_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.worker.send._address", lambda host, port, private: "127.0.0.1")  # as one of the world
+    # as one of the world
+    monkeypatch.setattr("outlast.worker.targets._address", lambda host, port, private: "127.0.0.1")
     with Mail("250-AUTH PLAIN LOGIN") as mail:
         target = Target("mail", "email", "ann@example.org", server=mail.place, user="ann", secret="hunter2")
         with pytest.raises(NotTaken, match="STARTTLS"):

@@ -24,8 +24,7 @@ from outlast.errors import EventAhead, OutlastError
 from outlast.runs.holder import is_dead
 from outlast.runs.waits.interrupt import is_for_people
 from outlast.values.codec import decode, encode
-from outlast.worker.send import Notice, NotTaken, send
-from outlast.worker.targets import Target, Targets, answer_token
+from outlast.worker.targets import Notice, NotTaken, Target, Targets, answer_token, send
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,22 +113,22 @@ class Notifier:
         self.begin(target)
         if self.told(target).next_at > now or not self._has_news(target, now):
             return 0
-        sent = _Sent()
+        sent: list[str] = []
         try:
             with self._held(target) as state:
                 if state is not None:
                     self._send_news(target, state, now, sent)
         except TakenOver:
             self._tell(f"{target.name} is told by another process now")
-        return sent.count
+        return len(sent)
 
-    def _send_news(self, target: Target, state: Told, now: float, sent: _Sent) -> None:
+    def _send_news(self, target: Target, state: Told, now: float, sent: list[str]) -> None:
         try:
             for message, upto in self._news(target, state, now):
                 self._beat()
                 send(target, message)
                 failpoints.reached("notify.sent")
-                sent.count += 1
+                sent.append(message.id)
                 state.tries, state.next_at, state.error = 0, 0.0, ""
                 state.upto = max(state.upto, upto)
                 state.told += [message.id] if not upto else []
@@ -191,7 +190,8 @@ class Notifier:
     def _held(self, target: Target) -> Iterator[Told | None]:
         """How far it was told, held until the block ends; None while somebody else tells it."""
         me = self._home.process.id
-        if not _TELLING.add_new((me, target.name)):
+        told, mine = (me, target.name), object()
+        if _TELLING.setdefault(told, mine) is not mine:
             yield None
             return
         try:
@@ -207,7 +207,7 @@ class Notifier:
             finally:
                 self._home.store.write(lambda tx: tx.take_told(target.name, "", me))
         finally:
-            _TELLING.discard((me, target.name))
+            del _TELLING[told]
 
     def _take(self, tx: Writing, name: str, me: str) -> ToldRow | None:
         tx.beat(self._home.beat())
@@ -226,26 +226,7 @@ class Notifier:
         self._home.store.write_soon(lambda tx: tx.beat(self._home.beat()))
 
 
-class _Telling(set[tuple[str, str]]):
-    """What threads of this process are at: in the ledger they have one name."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def add_new(self, what: tuple[str, str]) -> bool:
-        with self._lock:
-            known = what in self
-            self.add(what)
-            return not known
-
-
-_TELLING = _Telling()
-
-
-class _Sent:
-    """How many messages were taken."""
-
-    count = 0
+_TELLING: dict[tuple[str, str], object] = {}  # what threads of this process are at: in the ledger they have one name
 
 
 # -- what is told: an event of a journal, or something that is in none, as a message that a person reads

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
     from outlast.runs.claim import RunClaim
     from outlast.runs.live import Live
-    from outlast.runs.run import Outcome
 
 CONCURRENCY = 8
 LOOK_SECONDS = 0.05  # between two looks at whether another process has written
@@ -65,13 +64,6 @@ class Bell:
     def wait(self, seconds: float) -> bool:
         """Whether it was rung within this time."""
         return self._lock.acquire(timeout=seconds)
-
-
-class Going(Protocol):
-    """A run that was taken and goes on."""
-
-    def when_done(self, tell: Callable[[], object]) -> None: ...
-    def outcome(self, timeout: float | None = None) -> Outcome[Any]: ...
 
 
 Tell = Callable[[WorkNote], None]
@@ -257,18 +249,22 @@ class Worker:
         self._say("took", place, one.run_id, reason=one.reason)
         going.when_done(partial(self._ended, place, one, going))
 
-    def _going(self, place: WorkPlace, claimed: RunClaim) -> Going:
+    def _going(self, place: WorkPlace, claimed: RunClaim) -> Started[Any]:
         """Raises NoThread, giving it back."""
-        if self._loop is not None:
-            return OnLoop.begun(go_on_async(place.executor, claimed), self._loop)
         run_id = claimed.run.id
         started: Started[Any] = Started(run_id)
+        if self._loop is not None:
+            from asyncio import run_coroutine_threadsafe
+
+            future = run_coroutine_threadsafe(go_on_async(place.executor, claimed), self._loop)
+            future.add_done_callback(lambda done: started._work(done.result))
+            return started
         work = partial(started._work, partial(go_on, place.executor, claimed))
         with given_back(place.executor.home, claimed):
             begin(threading.Thread(target=work, name=f"outlast-{run_id}", daemon=True), f"run {run_id}")
         return started
 
-    def _ended(self, place: WorkPlace, one: Due, going: Going) -> None:
+    def _ended(self, place: WorkPlace, one: Due, going: Started[Any]) -> None:
         try:
             outcome = going.outcome(0)
         except BaseException as error:
@@ -318,29 +314,6 @@ class Worker:
                 if self._under_way:
                     self._lock.wait(LOOK_SECONDS)
         return not self._under_way
-
-
-class OnLoop:
-    """A run that goes on on an event loop."""
-
-    def __init__(self, future: Any) -> None:
-        self._future = future
-
-    @classmethod
-    def begun(cls, work: Coroutine[Any, Any, Outcome[Any]], loop: asyncio.AbstractEventLoop) -> OnLoop:
-        """Begin it from another thread."""
-        from asyncio import run_coroutine_threadsafe
-
-        return cls(run_coroutine_threadsafe(work, loop))
-
-    def when_done(self, tell: Callable[[], object]) -> None:
-        """Call it once the run has ended or waits."""
-        self._future.add_done_callback(lambda _: tell())
-
-    def outcome(self, timeout: float | None = None) -> Outcome[Any]:
-        """How it stands. Raises what stopped it."""
-        found: Outcome[Any] = self._future.result(timeout)
-        return found
 
 
 def ask_to_stop(live: Live, run_id: str, now: bool) -> None:

@@ -164,17 +164,11 @@ class Workflows:
     """The workflows of one tenant's ledger."""
 
     def __init__(
-        self,
-        client: Client,
-        tenant: str,
-        mark: str,
-        heartbeat_seconds: float,
-        attributes: Collection[str] = (),
-        console: str = "",
+        self, client: Client, tenant: str, mark: str, settings: TemporalSettings, attributes: Collection[str]
     ) -> None:
-        """`attributes`: the search attributes that the namespace has; `console`: where our own pages are."""
-        self.client, self._tenant, self._mark, self._heartbeat_seconds = client, tenant, mark, heartbeat_seconds
-        self._attributes, self._console = attributes, console
+        """`attributes`: the search attributes that the namespace has."""
+        self.client, self._tenant, self._mark, self._attributes = client, tenant, mark, attributes
+        self._heartbeat_seconds, self._console = settings.heartbeat_seconds, settings.console
 
     async def tell(self, runs: Iterable[tuple[EngineRun, bool]]) -> list[str]:
         """Start the workflow of each, or nudge it where there is one already (or only that: False). Those told."""

@@ -26,14 +26,13 @@ from outlast.runs.start import go_on
 from outlast.values.ambient import begin
 from outlast.worker.notify import Notifier
 from outlast.worker.place import WorkPlace, told_of
-from outlast.worker.worker import CONCURRENCY, Bell, WorkNote, ask_to_stop, nobody
+from outlast.worker.worker import CONCURRENCY, Bell, Tell, WorkNote, ask_to_stop, nobody
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.outlast import Outlast
-    from outlast.worker.place import WorkPlace
 
 T = TypeVar("T")
 LOOK_SECONDS, TOLD_SECONDS = 0.05, 1.0  # between two looks at whether others have written; where the store tells it
@@ -160,10 +159,9 @@ class TemporalWorker:
 
     def _live(self) -> None:
         assert self._client is not None
-        known, settings = self._do(attributes_of(self._client)), self._settings
-        tenant = self._place.executor.home.tenant
-        more = (tenant, self._mark, settings.heartbeat_seconds, known, settings.console)
-        relay = Relay(self._place, Workflows(self._client, *more), self._do)
+        known, tenant = self._do(attributes_of(self._client)), self._place.executor.home.tenant
+        workflows = Workflows(self._client, tenant, self._mark, self._settings, known)
+        relay = Relay(self._place, workflows, self._do)
         while not self._is_ending:
             try:
                 self._place.sign()
@@ -287,7 +285,6 @@ def _later(why: str, seconds: float) -> ApplicationError:
 
 REFUSED_SECONDS = 5.0
 REASONS = {"interrupted": "asked", "failed": "asked"}  # where the run itself says none
-Tell = Callable[[WorkNote], None]
 
 
 class Advancer:

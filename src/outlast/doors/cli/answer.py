@@ -134,24 +134,16 @@ def _missing(call: Invocation, wait: Interrupt) -> str:
 @click.argument("name", metavar="NAME")
 @click.argument("body", metavar="[JSON | @FILE | -]", default="null")
 @resume_option
-def signal(
-    call: Invocation,
-    name: str,
-    body: str,
-    task: str | None,
-    run_id: str | None,
-    operation_id: str | None,
-    resume: bool,
-) -> int:
+def signal(call: Invocation, name: str, body: str, resume: bool, **to: str | None) -> int:
     """Send the signal NAME, with a body, to a task or a run. A flow waits for it by `wait_for`.
 
     One that nobody waits for is kept until a run does. It is taken once.
     """
-    if (task is None) == (run_id is None):
+    if (to["task"] is None) == (to["run_id"] is None):
         raise click.UsageError("say to whom: --task TASK or --run RUN")
     parsed = document("the body", body)
     with call.open() as outlast:
-        sent = outlast.signal(name, parsed, task=task, run_id=run_id, operation_id=operation_id)
+        sent = outlast.signal(name, parsed, **to)
         run = top_of(outlast, outlast.get(sent.run_id)) if sent.interrupt else None
         if resume and run is not None and not run.finished and not run.engine:
             return decided(call, outlast, run, "", resume)
@@ -178,7 +170,7 @@ SHOWN = 50
 
 @command("inbox", of="interrupt_inbox")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help=f"How many at most [{SHOWN}; with --json all].")
-def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str | None) -> int:
+def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str | None) -> None:
     """Every open wait of every run, with the commands that answer it; and handoffs that something contests.
 
     Questions for people come first.
@@ -193,7 +185,7 @@ def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str |
     if call.json:
         waits = [_told(call, item, tops) for item in found[:limit]]
         call.tell(waits, answered=going, contested=[_contesting(call, one) for one in contested])
-        return 0
+        return
     if found:
         _say_inbox(call, found, tops, limit or SHOWN)
     elif assignee or type:
@@ -205,7 +197,6 @@ def inbox(call: Invocation, limit: int | None, assignee: str | None, type: str |
     for one in contested:
         say(f"handoff {clean(one.anchor)} is contested: {_against(one)}")
         say(f"  {call.about(('handoff', 'recover'), one.anchor)}")
-    return 0
 
 
 def _contesting(call: Invocation, one: Listed) -> dict[str, Any]:
@@ -427,16 +418,7 @@ def how_it_goes_on(call: Invocation, run: RunRecord) -> str:
 @click.option("--state", multiple=True, metavar="NAME=VALUE", help="State at that step, as JSON or text. Repeatable.")
 @effects_option
 @resume_option
-def fork(
-    call: Invocation,
-    run_id: str,
-    from_step: str,
-    inputs: Sequence[str],
-    state: Sequence[str],
-    effects: str,
-    resume: bool,
-    **given: Any,
-) -> int:
+def fork(call: Invocation, run_id: str, from_step: str, effects: str, resume: bool, **given: Any) -> int:
     """Make another run that takes over what RUN did before STEP, and does the rest anew.
 
     RUN may have finished; it stays as it is. Inputs and state that are named are other ones from STEP on, and the code
@@ -448,10 +430,9 @@ def fork(
     named = names_in(effects)
     with call.open() as outlast:
         known = outlast.get(run_id)
-        given["inputs"] = {
-            name: _value(value, known.inputs.get(name)) for name, value in pairs_of("NAME=VALUE", inputs).items()
-        }
-        given["state"] = {name: _value(value) for name, value in pairs_of("--state", state).items()}
+        inputs, state = pairs_of("NAME=VALUE", given["inputs"]), pairs_of("--state", given["state"])
+        given["inputs"] = {name: _value(value, known.inputs.get(name)) for name, value in inputs.items()}
+        given["state"] = {name: _value(value) for name, value in state.items()}
         made = _forked(call, outlast, known.id, from_step, given, named)
         what = f"forked as run {made.id} (task {made.task}) from {from_step}"
         return decided(call, outlast, made, f"{what} of run {known.id}", resume)

@@ -62,15 +62,7 @@ def bytes_of(text: str) -> int:
 @click.option("--artifacts", is_flag=True, help="Old versions of artifacts too, by age and count.")
 @click.option("--yes", is_flag=True, help="Do it; without this, only say what would go.")
 @click.option("--vacuum", is_flag=True, help="Shrink the database file too, if no run is being executed.")
-def gc(
-    call: Invocation,
-    older_than: str | None,
-    keep: int | None,
-    max_size: str | None,
-    artifacts: bool,
-    yes: bool,
-    vacuum: bool,
-) -> int:
+def gc(call: Invocation, older_than: str | None, max_size: str | None, yes: bool, **asked: Any) -> int:
     """Remove finished runs and blobs that nobody needs; says what would go unless --yes is given.
 
     A run goes only if every rule given lets it go, and never while it, or a run it belongs to, is unfinished.
@@ -79,30 +71,27 @@ def gc(
     seconds = seconds_of(older_than) if older_than is not None else None
     size = bytes_of(max_size) if max_size is not None else None
     with call.open() as outlast:
-        swept = outlast.gc(
-            older_than=seconds,
-            keep=keep,
-            max_bytes=size,
-            scope=call.scope,
-            artifacts=artifacts,
-            dry_run=not yes,
-            vacuum=vacuum,
-            progress=_progress,
-        )
+        limits: dict[str, Any] = {"older_than": seconds, "max_bytes": size, "scope": call.scope}
+        swept = outlast.gc(**limits, **asked, dry_run=not yes, progress=_progress)
     if call.json:
         emit(swept)
     else:
-        given = {"--older-than": older_than, "--keep": keep, "--max-size": max_size}
+        given = {"--older-than": older_than, "--keep": asked["keep"], "--max-size": max_size}
         words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-        words += [name for name, given in (("--artifacts", artifacts), ("--vacuum", vacuum)) if given]
+        words += [f"--{name}" for name in ("artifacts", "vacuum") if asked[name]]
         _say_swept(call, swept, words)
     return FAILED if swept.troubles else SUCCEEDED
 
 
-def _progress(done: int, total: int) -> None:
+def _draw(text: str, *, is_over: bool = False) -> None:
+    """How far something is, in one line of a terminal that is drawn anew."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done:,} of {counted(total, 'run')} removed" + ("\n" if done == total else ""))
+        sys.stderr.write(f"\r{text}" + "\n" * is_over)
         sys.stderr.flush()
+
+
+def _progress(done: int, total: int) -> None:
+    _draw(f"{done:,} of {counted(total, 'run')} removed", is_over=done == total)
 
 
 def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
@@ -191,7 +180,7 @@ def _say_backup(call: Invocation, done: BackedUp) -> None:
 
 @command("move")
 @click.option("--to", required=True, metavar="DIR|URL", help="Where it goes: a folder, or postgresql://…")
-def move(call: Invocation, to: str) -> int:
+def move(call: Invocation, to: str) -> None:
     """Take this home elsewhere: from a folder to a database (postgresql://…), and back. Killed anywhere, repeat it.
 
     Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
@@ -202,19 +191,16 @@ def move(call: Invocation, to: str) -> int:
     done = late.backups.move(call.home, to, progress=_move_progress)
     if call.json:
         emit(done)
-        return SUCCEEDED
+        return
     for each in done.tenants:
         rows = sum(each.rows.values())
         say(f"tenant {each.tenant}: {counted(rows, 'row')}, {counted(each.blobs, 'blob')}; chains {each.chains[:16]}…")
     say(f"{done.source} is {done.to} now; both verify, and every row is the same", "green")
     say(f"{done.source} can still be read; remove it when you need it no more")
-    return SUCCEEDED
 
 
 def _move_progress(what: str, done: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{what}: {done:,}\x1b[K")
-        sys.stderr.flush()
+    _draw(f"{what}: {done:,}\x1b[K")
 
 
 @command("restore")
@@ -222,7 +208,7 @@ def _move_progress(what: str, done: int) -> None:
 @click.option("--from-mirror", metavar="DIR", help="Of the files of a mirror: sealed runs that prove nothing.")
 @click.option("--anew", is_flag=True, help="Set what is left of a lost database aside, and begin anew.")
 @click.option("--why", metavar="WHY", default="", help="With --anew: why; it is on the record.")
-def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> int:
+def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew: bool, why: str) -> None:
     """Make a home of a backup, exactly as it was, where nothing is yet; all of it or none.
 
     What happened after the backup is not known there. Let only one of the two homes go on.
@@ -241,7 +227,6 @@ def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew:
     else:
         done = late.backups.restore(str(backup), call.home, progress=_backup_progress)
         emit(done) if call.json else _say_restored(call, done)
-    return SUCCEEDED
 
 
 def _say_restored(call: Invocation, done: RestoredHome) -> None:
@@ -274,9 +259,7 @@ def _note_all(what: str, found: tuple[tuple[str, str], ...]) -> None:
 
 
 def _backup_progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done >> 20:,} of {total >> 20:,} MiB" + ("\n" if done >= total else ""))
-        sys.stderr.flush()
+    _draw(f"{done >> 20:,} of {total >> 20:,} MiB", is_over=done >= total)
 
 
 FILES = 20  # that are spelled out

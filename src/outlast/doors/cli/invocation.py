@@ -282,16 +282,16 @@ class WrappedCommand(click.Command):
 
 def command(
     name: str, *, of: str = "", without: Collection[str] = (), as_given: bool = False, **settings: Any
-) -> Callable[[Callable[..., int]], click.Command]:
-    """Make a function a command: it gets the call and its own parameters, and gives the exit code.
+) -> Callable[[Callable[..., int | None]], click.Command]:
+    """Make a function a command: it gets the call and its own parameters, and gives the exit code if that is not 0.
 
     `of`: an operation, whose fields are its options, but for those that it takes as parameters of its own, and
     `without` some. `as_given`: none of them is needed, and what is not given is None.
     """
 
-    def made(function: Callable[..., int]) -> click.Command:
+    def made(function: Callable[..., int | None]) -> click.Command:
         @functools.wraps(function)
-        def callback(**given: Any) -> int:
+        def callback(**given: Any) -> int | None:
             return function(invocation_of(given), **given)
 
         own = callback.__dict__.pop("__click_params__", [])

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from outlast.doors.http import identity as identity
     from outlast.doors.http import serve as serve
     from outlast.doors.http import state as state
-    from outlast.doors.mcp import install as install
     from outlast.doors.mcp import stdio as stdio
     from outlast.operations import reading as reading
     from outlast.operations import shown as shown
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from outlast.values import codec as codec
     from outlast.values import schema as schema
     from outlast.worker import notify as notify
-    from outlast.worker import send as send
     from outlast.worker import targets as targets
 
 _PLACES = {
@@ -55,11 +53,11 @@ _PLACES = {
     "outlast.doors.console": "screens",
     "outlast.doors.hooks": "leave",
     "outlast.doors.http": "identity serve state",
-    "outlast.doors.mcp": "install stdio",
+    "outlast.doors.mcp": "stdio",
     "outlast.operations": "reading shown",
     "outlast.python": "backups door handoffs named_flows project queues shared workspace",
     "outlast.values": "codec schema",
-    "outlast.worker": "notify send targets",
+    "outlast.worker": "notify targets",
     "rich": "cells console text",
 }
 

@@ -1,13 +1,19 @@
 """`outlast logs`: what the commands of a run printed, as it was printed, also while they print.
 
 `outlast events`: the journal of a run, a line for each event, also while it grows. `outlast watch`: those of all runs.
+`outlast acts`: who did what, the newest first.
+
+`outlast audit`: the six acceptance questions about a flow or a run, pass or fail, with the evidence.
+`outlast replay`: a run's body on its receipts only, and what it does otherwise than it is recorded.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
+import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, repeat
@@ -16,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.entry import SUCCEEDED, exit_code, told
+from outlast.doors.cli.entry import REFUSED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import follow_option, raw_option, run_argument, step_argument
-from outlast.doors.cli.render import COMPACT, as_json, clean, counted, fit, is_raw, note, say
+from outlast.doors.cli.options import follow_option, limit_option, offer_runs, raw_option, run_argument, step_argument
+from outlast.doors.cli.render import COMPACT, as_json, at, brief, clean, counted, emit, fit, is_raw, note, say, table
 from outlast.doors.cli.screen import HarmlessStream
-from outlast.errors import IntegrityBroken, OutlastError, StepNotFound
+from outlast.errors import FlowNotFound, IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
-    from outlast import CommandLog, Event, HomeEvent, Outlast
+    from outlast import Act, Acts, Audit, AuditQuestion, CommandLog, Event, HomeEvent, Outlast
 
 
 PAGE = 1000
@@ -53,7 +59,7 @@ def events(call: Invocation, run_id: str, follow: bool, after: int) -> int:
 
 @command("watch", of="home_events", without=("limit",))
 @click.option("--once", is_flag=True, help="End after what there is now.")
-def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> int:
+def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> None:
     """What happens in all runs, as it comes, from now on or after a number; --json has a line for each event.
 
     A line is the number among all events, then the run and its event. Ctrl-C ends it.
@@ -64,7 +70,6 @@ def watch(call: Invocation, once: bool, after: int | None, **wanted: Any) -> int
             line = f"{found.number:>7}  {found.event.run_id}  {_line(found.event).lstrip()}"
             call.tell(found) if call.json else say(fit(line, LONGEST), then=INDENT)
             sys.stdout.flush()
-    return 0
 
 
 def _now(outlast: Outlast, after: int | None, asked: dict[str, Any]) -> Iterator[HomeEvent]:
@@ -176,6 +181,10 @@ def _none(call: Invocation, run_id: str) -> int:
     return SUCCEEDED
 
 
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
 # -- for people --------------------------------------------------------------------------------------
 
 
@@ -185,7 +194,7 @@ class _Paper:
     def __init__(self, *, headed: bool) -> None:
         self._headed, self._plain = headed, is_raw() or not sys.stdout.isatty()
         self._whose = ""
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decode = _decoder()
         self._live = HarmlessStream()
         self._ended = True  # the last line has its end
 
@@ -249,10 +258,12 @@ def _show(call: Invocation, run_id: str, found: list[CommandLog]) -> int:
 
 def _follow_logs(call: Invocation, outlast: Outlast, run_id: str, step: str | None, attempt: int | None) -> int:
     """Print what is there and what comes, until nobody runs the run any more."""
-    paper, decoders = _Paper(headed=step is None), _Decoders()
+    paper = _Paper(headed=step is None)
+    # transcripts come in turns, and a letter may be cut in two
+    decoders: defaultdict[tuple[str, int], codecs.IncrementalDecoder] = defaultdict(_decoder)
     for log, piece in outlast.follow_logs(run_id, step, attempt=attempt):
         if call.json:
-            call.tell(log, text=decoders.text(log, piece))
+            call.tell(log, text=decoders[log.step, log.attempt].decode(piece, final=not piece))
         else:
             paper.write(log, piece)
         sys.stdout.flush()
@@ -263,19 +274,6 @@ def _follow_logs(call: Invocation, outlast: Outlast, run_id: str, step: str | No
 
 
 # -- for programs ------------------------------------------------------------------------------------
-
-
-class _Decoders:
-    """Bytes of several transcripts that come in turns, as text: a letter may be cut in two."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], codecs.IncrementalDecoder] = {}
-
-    def text(self, log: CommandLog, piece: bytes) -> str:
-        place = (log.step, log.attempt)
-        if place not in self._kept:
-            self._kept[place] = codecs.getincrementaldecoder("utf-8")("replace")
-        return self._kept[place].decode(piece, final=not piece)
 
 
 def _emit(run_id: str, found: Iterable[CommandLog]) -> int:
@@ -296,7 +294,122 @@ def _emit(run_id: str, found: Iterable[CommandLog]) -> int:
 
 
 def _texts(log: CommandLog) -> Iterator[str]:
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    decode = _decoder().decode
     for piece in log.pieces():
         yield decode(piece)
     yield decode(b"", True)
+
+
+# -- who did what ------------------------------------------------------------------------------------
+
+COLUMNS = ("WHEN", "WHO", "WHAT", "ON", "WHY")
+
+
+@command("acts", of="home_acts")
+@limit_option(50)
+def acts(call: Invocation, **asked: Any) -> None:
+    """Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets."""
+    with call.open() as outlast:
+        found = outlast.acts(scope=call.scope, **asked)
+        while not found.items and found.next and not call.json:  # nothing among so many entries: those before them
+            found = outlast.acts(scope=call.scope, **asked | {"cursor": found.next})
+    if call.json:
+        call.tell(found)
+    elif found.items:
+        table(COLUMNS, [_act_row(each) for each in found.items])
+        _say_more(found)
+    else:
+        say("nobody did anything" if not any(asked.get(name) for name in ("by", "kind", "since")) else "no such acts")
+
+
+def _act_row(act: Act) -> tuple[str, ...]:
+    name = f"{act.kind} {act.name}".strip()
+    about = name if act.scope in ("", "default") else f"{name} in {act.scope}"
+    return at(act.at), act.who or "-", act.what, about, act.said
+
+
+def _say_more(found: Acts) -> None:
+    if found.next:
+        say(f"those before: the same with --cursor {found.next}", "dim")
+
+
+# -- whether it was sound ----------------------------------------------------------------------------
+
+
+@command("audit")
+@click.argument("target", metavar="FLOW|RUN", shell_complete=offer_runs)
+def audit(call: Invocation, target: str) -> int:
+    """Answer the six acceptance questions; exit 4 when one of them fails.
+
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`, looked at as it is written; RUN is an id, or the beginning of
+    one, looked at in its records. Nothing of it is run.
+    """
+    found = _audit(call, target)
+    return call.tell_or_say(found, lambda: _say_audit(found), code=SUCCEEDED if found.passed else REFUSED)
+
+
+def _audit(call: Invocation, target: str) -> Audit:
+    if late.named_flows.names_a_flow(target):  # a flow is audited where there is no home yet, too
+        return late.named_flows.find_flow(target, call.home, note).audit()
+    if target.endswith(".py") or "/" in target:  # no run is called so
+        raise FlowNotFound(target, "it has no name after a colon")
+    sys.path.insert(0, os.getcwd())  # where `run` found a module, this finds it too
+    with call.open() as outlast:
+        return outlast.audit(target)
+
+
+def _say_audit(found: Audit) -> None:
+    for question in found.questions:
+        _say_question(question)
+    failed = ", ".join(map(str, found.failed))
+    say()
+    if found.passed:
+        say(f"{found.kind} {found.subject}: all six pass", "green")
+    else:
+        say(f"{found.kind} {found.subject}: fails {failed}", "red")
+
+
+def _say_question(question: AuditQuestion) -> None:
+    word, style = ("pass", "green") if question.passed else ("fail", "red")
+    say(f"{question.number}. {question.question} {word}", style)
+    for line in question.evidence:
+        say(f"   {line}")
+    for finding in question.findings:
+        mark = "!" if finding.fails else "note:"
+        say(f"   {mark} {finding.subject}: {finding.found}", "red" if finding.fails else "yellow")
+        say(f"     {finding.advice} [{finding.code}]")
+
+
+@command("replay")
+@run_argument()
+def replay(call: Invocation, run_id: str) -> int:
+    """Run a run's body on its receipts only; exit 4 when it does something else than is recorded.
+
+    No step, effect, probe, sleep, child or command is executed and nothing is written. What the body does by itself,
+    outside of its calls, it does again.
+    """
+    sys.path.insert(0, os.getcwd())  # where `run` found a module, `replay` from the same folder does too
+    with call.open() as outlast:
+        found = outlast.replay(run_id)
+    if call.json:
+        emit(found, ok=found.ok)
+        return SUCCEEDED if found.ok else REFUSED
+    given = f"{counted(found.replayed, 'outcome')} given again"
+    say(f"run {found.run_id} ({found.status}): {given}; the body {_end(found.ended)}")
+    for label in found.next:
+        say(f"goes on with: {label}")
+    if found.divergences:
+        rows = [(one.code, one.subject, brief(one.expected), brief(one.found)) for one in found.divergences]
+        table(("DIVERGES", "SUBJECT", "RECORDED", "NOW"), rows)
+    if found.not_reached:
+        say(f"{counted(found.not_reached, 'record')} after that place not reached")
+    if found.ok:
+        say("ok: nothing diverged", "green")
+        return SUCCEEDED
+    whole = call.command("replay", run_id, "--json")
+    say(f"{counted(len(found.divergences), 'divergence')}; in full: {whole}", "red")
+    return REFUSED
+
+
+def _end(word: str) -> str:
+    return {"waits": "waits for what is not recorded", "stuck": "did not end"}.get(word, word)

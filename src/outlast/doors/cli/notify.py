@@ -47,7 +47,7 @@ def notify() -> None:
 @click.option("--user", default="", metavar="USER", help="Of e-mail: who signs in there.")
 @click.option("--sender", default="", metavar="ADDRESS", help="Of e-mail: whom it is from.")
 @click.option("--secret-env", default="", metavar="NAME", help="The variable that has the secret or password [made].")
-def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **given: Any) -> int:
+def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **given: Any) -> None:
     """Tell TO by a webhook, a chat that takes Slack's form, an e-mail, or a command that gets the message as JSON.
 
     A new target is told what comes from now on, by every `outlast work` and `outlast serve` of this home. The secret by
@@ -72,24 +72,22 @@ def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **giv
         say(f"{made.name} is told of {', '.join(made.on)} from now on")
         if made.kind == "webhook" and not secret:
             note(f"its secret, not shown again: {made.secret}")
-    return 0
 
 
 @command("list")
-def list_(call: Invocation) -> int:
+def list_(call: Invocation) -> None:
     """Everybody who is told, of what, and whether that works."""
     home = late.backups.folder_of(call.home, note)
     found = late.targets.Targets(home).all()
     if not found and not call.json:
         say("nobody is told; add somebody: outlast notify add NAME webhook URL")
-        return 0
+        return
     standing = _standing(call, found) if found else {}
     if call.json:
         emit({"targets": [each.shown() | {"not_taken": standing.get(each.name, "")} for each in found]})
-        return 0
+        return
     rows = [(t.name, t.kind, t.to, t.tenant, ", ".join(t.on), standing.get(t.name) or "-") for t in found]
     table(("TARGET", "KIND", "TO", "TENANT", "OF", "NOT TAKEN"), rows)
-    return 0
 
 
 def _standing(call: Invocation, targets: list[Target]) -> dict[str, str]:
@@ -103,34 +101,31 @@ def _standing(call: Invocation, targets: list[Target]) -> dict[str, str]:
 
 @command("remove")
 @click.argument("name", metavar="NAME")
-def remove(call: Invocation, name: str) -> int:
+def remove(call: Invocation, name: str) -> None:
     """Tell one no more."""
     targets = late.targets.Targets(late.backups.folder_of(call.home, note))
     found = targets.named(name)
     with call.open(make=True) as outlast, late.door.noting_target(outlast, name, found.recorded(), None):
         done = targets.remove(name)
     emit(done.shown()) if call.json else say(f"{done.name} is told no more")
-    return 0
 
 
 @command("test")
 @click.argument("name", metavar="NAME")
-def test(call: Invocation, name: str) -> int:
+def test(call: Invocation, name: str) -> None:
     """Send a message that only shows that it arrives."""
     target = late.targets.Targets(late.backups.folder_of(call.home, note)).named(name)
     try:
-        late.send.send(target, late.notify.trial(target))
-    except late.send.NotTaken as error:
+        late.targets.send(target, late.notify.trial(target))
+    except late.targets.NotTaken as error:
         raise NameInvalid("target", name, f"it did not take the message: {error}") from error
     emit({"sent": True}) if call.json else say(f"{name} took it")
-    return 0
 
 
 @command("send")
-def send(call: Invocation) -> int:
+def send(call: Invocation) -> None:
     """Tell everybody what they were not told yet, and end; for cron, where nobody works and no server runs."""
     home = late.backups.folder_of(call.home, note)
     with call.open() as outlast:
         sent = late.notify.Notifier(outlast, home, call.tenant or "default", tell=note).send_all()
     emit({"sent": sent}) if call.json else say(f"{sent} sent")
-    return 0

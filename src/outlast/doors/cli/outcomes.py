@@ -2,6 +2,8 @@
 
 What resuming would do: the verdict with its reasons, each known step with its action, the waits. And what
 `outlast run --dry-run` says that the same command without it would do: nothing is run or written, no home is made.
+
+`outlast steps`: what a flow consists of, before anything of it runs.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from shlex import join
 from signal import SIGHUP, SIGINT
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from outlast.doors.cli import late
-from outlast.doors.cli.audit import say_rest, say_steps
 from outlast.doors.cli.entry import INTERRUPTED, exit_code_of, failed_command, is_declined, trouble
-from outlast.doors.cli.invocation import Invocation
+from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import (
     STYLES,
     as_json,
@@ -31,6 +34,7 @@ from outlast.doors.cli.render import (
     say_all,
     table,
     terminal_columns,
+    turned_away,
     width,
 )
 from outlast.doors.cli.waits import died_in, files_ways, say_waits, say_ways, step_ways
@@ -378,3 +382,55 @@ def say_kept(outlast: Outlast, run: RunRecord) -> None:
     for step in outlast.plan(run.id).steps:
         if step.action == "reuse" and step.why:
             note(f"{step.label}: {step.why}")
+
+
+# -- the steps of a flow -----------------------------------------------------------------------------
+
+DOES, BOUNDS = 30, 28  # columns
+
+
+@command("steps")
+@click.argument("flow", metavar="FLOW")
+def steps(call: Invocation, flow: str) -> None:
+    """List the steps of a flow, with what they do, when, and within which limits.
+
+    FLOW is `flow.yaml`, `module:name` or `file.py:name`. A flow file is checked whole, with the flow files that it
+    runs; of Python the steps are those that its code shows. Nothing of it is run.
+    """
+    with turned_away(call.json):
+        found = late.named_flows.find_flow(flow, call.home, note).steps()
+    if call.json:
+        emit(found)
+        return
+    say(f"flow {found.flow}, inputs: {found.inputs}")
+    say_steps(found.steps)
+    say_rest(found)
+
+
+def say_steps(found: Iterable[FlowStep]) -> None:
+    """A row for each; what is inside another stands further to the right."""
+    rows = [(f"{'· ' * len(each.inside)}{each.id}", each.kind, brief(each.does, DOES), _bounds(each)) for each in found]
+    if rows:
+        table(("STEP", "KIND", "DOES", "WITHIN"), rows)
+
+
+def say_rest(found: FlowSteps) -> None:
+    """What is no step, and is needed or not known."""
+    if found.secrets:
+        say(f"needs these variables: {', '.join(found.secrets)}")
+    if not found.complete:
+        say("these are the steps that its code shows; the body decides which of them are called, and how often")
+
+
+def _bounds(each: FlowStep) -> str:
+    """When it is done, and what bounds it."""
+    told = [f"if {each.when}"] if each.when else []
+    told += [f"{name} {_limit(value)}" for name, value in each.limits.items()]
+    told += ["confirmed"] if each.confirmed else []
+    return brief("; ".join(told), BOUNDS)
+
+
+def _limit(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}s"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -94,7 +94,7 @@ def _say_restored(call: Invocation, done: RestoredOutputs) -> int:
 @run_argument()
 @click.argument("path", metavar="[PATH]", required=False)
 @output_option
-def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, output: str | None) -> int:
+def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, output: str | None) -> None:
     """What gave way when files were put back; with PATH its content, on standard output or in FILE."""
     if path is None and (seq is not None or output is not None):
         raise click.UsageError("--seq and --output go with PATH")
@@ -105,7 +105,6 @@ def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, 
             _say_displaced(call, run.id, found)
         else:
             _fetch(call, found[-1], output)
-    return SUCCEEDED
 
 
 def _say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:

@@ -20,7 +20,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import INTERRUPTED, SUCCEEDED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.render import STYLES, ago, at, counted, note, say, table, turned_away
+from outlast.doors.cli.render import STYLES, ago, at, counted, note, say, turned_away
 from outlast.doors.cli.tick import REASONS
 from outlast.doors.cli.waits import mirror
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from outlast import Outlast
     from outlast.adapters.temporal import TemporalSettings
     from outlast.python.project import Flows
-    from outlast.python.queues import Schedule, Worker
+    from outlast.python.queues import Schedule
     from outlast.python.shared import Limit, Queue, WorkerRecord
     from outlast.worker.worker import WorkNote
 
@@ -223,18 +223,15 @@ def schedule_add(call: Invocation, name: str, flow: str, inputs: tuple[str, ...]
 
 
 @command("list", of="schedule_list")
-def schedule_list(call: Invocation) -> int:
+def schedule_list(call: Invocation) -> None:
     """Every schedule, and when it fires next."""
     with call.open() as outlast:
         found = outlast.schedules.list()
-    if call.json:
-        call.tell(found)
-    elif found:
-        table(("SCHEDULE", "FLOW", "TIMES", "ZONE", "MISSED", "QUEUE", "NEXT"), [_schedule_row(each) for each in found])
+    columns = ("SCHEDULE", "FLOW", "TIMES", "ZONE", "MISSED", "QUEUE", "NEXT")
+    instead = "no schedules; make one: outlast schedule add NAME FLOW --cron TIMES"
+    call.tell_list(found, columns, _schedule_row, instead)
+    if not call.json:
         _say_unserved(call, found)
-    else:
-        say("no schedules; make one: outlast schedule add NAME FLOW --cron TIMES")
-    return 0
 
 
 @command("pause", of="schedule_pause")
@@ -294,52 +291,40 @@ def _schedule_row(each: Schedule) -> tuple[str, ...]:
 
 LOOK_SECONDS = 0.2
 OUTLAST, TEMPORAL = ENGINES = ("outlast", "temporal")
-OPTIONS = (
-    click.option(
-        "--engine", type=click.Choice(ENGINES), default=OUTLAST, help="Who gives out the runs of queues [outlast]."
-    ),
-    click.option("--address", metavar="HOST:PORT", help="Of Temporal [localhost:7233]."),
-    click.option("--namespace", metavar="NAME", help="Of Temporal [default]."),
-    click.option("--task-queue", "task_queues", multiple=True, metavar="NAME", help="Of Temporal: as --queue."),
-    click.option("--tls", is_flag=True, help="Reach Temporal by TLS."),
-    click.option("--tls-ca", metavar="FILE", help="Whom to believe that it is Temporal, in PEM."),
-    click.option("--tls-cert", metavar="FILE", help="Our certificate, in PEM."),
-    click.option("--tls-key", metavar="FILE", help="Its key, in PEM."),
-    click.option("--tls-server-name", metavar="NAME", help="As what Temporal shows itself."),
-    click.option("--console-url", "console", metavar="URL", help="Our own console, for a link in Temporal's pages."),
-    click.option("--codec", metavar="MODULE:NAME", help="A payload codec that Temporal's clients share."),
+# What only Temporal is told: by the name of its setting, the option and what it is.
+OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "address": ("--address", {"metavar": "HOST:PORT", "help": "Of Temporal [localhost:7233]."}),
+    "namespace": ("--namespace", {"metavar": "NAME", "help": "Of Temporal [default]."}),
+    "task_queues": ("--task-queue", {"multiple": True, "metavar": "NAME", "help": "Of Temporal: as --queue."}),
+    "tls": ("--tls", {"is_flag": True, "help": "Reach Temporal by TLS."}),
+    "tls_ca": ("--tls-ca", {"metavar": "FILE", "help": "Whom to believe that it is Temporal, in PEM."}),
+    "tls_cert": ("--tls-cert", {"metavar": "FILE", "help": "Our certificate, in PEM."}),
+    "tls_key": ("--tls-key", {"metavar": "FILE", "help": "Its key, in PEM."}),
+    "tls_server_name": ("--tls-server-name", {"metavar": "NAME", "help": "As what Temporal shows itself."}),
+    "console": ("--console-url", {"metavar": "URL", "help": "Our own console, for a link in Temporal's pages."}),
+    "ui": ("--temporal-ui", {"metavar": "URL", "help": "Temporal's own pages, for a link to each run there."}),
+    "codec": ("--codec", {"metavar": "MODULE:NAME", "help": "A payload codec that Temporal's clients share."}),
+}
+ENGINE = click.option(
+    "--engine", type=click.Choice(ENGINES), default=OUTLAST, help="Who gives out the runs of queues [outlast]."
 )
-OF_TEMPORAL = (
-    "address",
-    "namespace",
-    "task_queues",
-    "tls",
-    "tls_ca",
-    "tls_cert",
-    "tls_key",
-    "tls_server_name",
-    "console",
-    "ui",
-    "codec",
-)
-OPTION_OF = {"task_queues": "task-queue", "console": "console-url", "ui": "temporal-ui"}
 
 
 def engine_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--engine`, and all that only Temporal is told."""
-    for option in reversed(OPTIONS):
-        function = option(function)
-    return function
+    for name, (option, settings) in reversed(OPTIONS.items()):
+        if name != "ui":  # which is of a server
+            function = click.option(option, name, **settings)(function)
+    return ENGINE(function)
 
 
 def settings_of(given: dict[str, Any], queues: tuple[str, ...] = ()) -> TemporalSettings | None:
     """How Temporal is reached; None where it is not the engine. What was given is used up. Raises ExtraMissing."""
     engine = given["engine"]
-    named = {name: value for name in OF_TEMPORAL if (value := given.pop(name, None))}
+    named = {name: value for name in OPTIONS if (value := given.pop(name, None))}
     if engine == OUTLAST:
         if named:
-            option = OPTION_OF.get(name := next(iter(named)), name).replace("_", "-")
-            raise click.UsageError(f"--{option} is for --engine temporal")
+            raise click.UsageError(f"{OPTIONS[next(iter(named))][0]} is for --engine temporal")
         return None
     named["task_queues"] = (*named.get("task_queues", ()), *queues)
     return late.temporal.TemporalSettings(**named)
@@ -367,31 +352,19 @@ def work(call: Invocation, places: tuple[str, ...], concurrency: int, drain: str
         sys.path.insert(0, os.getcwd())
         lines = Lines(call, outlast, out, quiet)
         served = flows.all if flows is not None else []
-        worker = _worker(outlast, served, temporal, concurrency, drain, lines.tell, given["queues"])
+        how: dict[str, Any] = {"concurrency": concurrency, "tell": lines.tell}
+        worker: Any
+        if temporal is None:
+            worker = late.queues.make_worker(outlast, served, drain=drain, queues=given["queues"], **how)
+        else:
+            how |= {"drain_seconds": late.queues.seconds_of("drain", drain), "notifies": True}
+            worker = late.temporal.TemporalWorker(outlast, served, temporal, **how)
         with outlast.signals() as signals, worker:
             lines.say_ready(flows)
             over = threading.Event()
             while not signals.first:
                 over.wait(LOOK_SECONDS)
     return INTERRUPTED if signals.first == signal.SIGINT else SUCCEEDED
-
-
-def _worker(
-    outlast: Outlast,
-    served: list[Any],
-    temporal: TemporalSettings | None,
-    concurrency: int,
-    drain: str,
-    tell: Callable[[WorkNote], None],
-    queues: tuple[str, ...],
-) -> Worker:
-    if temporal is None:
-        return late.queues.make_worker(outlast, served, concurrency, drain, tell=tell, queues=queues)
-    seconds = late.queues.seconds_of("drain", drain)
-    found: Worker = late.temporal.TemporalWorker(
-        outlast, served, temporal, concurrency=concurrency, drain_seconds=seconds, notifies=True, tell=tell
-    )
-    return found
 
 
 class Lines:

@@ -21,7 +21,7 @@ RUN_HEADS = ("RUN", "STATUS", "UPDATED", "TASK", "FLOW")
 
 @command("runs", of="run_list")
 @limit_option(20)
-def runs(call: Invocation, started_by: str | None, limit: int, cursor: str, **asked: Any) -> int:
+def runs(call: Invocation, started_by: str | None, limit: int, cursor: str, **asked: Any) -> None:
     """List the newest runs first, of those that are all that is asked for."""
     with call.open() as outlast:
         found = outlast.runs(actor=started_by, limit=limit, cursor=cursor or None, scope=call.scope, **asked)
@@ -37,7 +37,6 @@ def runs(call: Invocation, started_by: str | None, limit: int, cursor: str, **as
         say(f"no {asked['status']} runs; see `outlast runs`")
     else:
         say("no such runs; see `outlast runs`")
-    return 0
 
 
 def _say_more(call: Invocation, after: str | None) -> None:

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,14 +22,13 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import INTERRUPTED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import SHARED, Invocation, command, invocation_of
-from outlast.doors.cli.queues import OUTLAST, engine_options, settings_of
+from outlast.doors.cli.queues import OPTIONS, OUTLAST, engine_options, settings_of
 from outlast.doors.cli.render import at, emit, note, say, say_all, table
 from outlast.doors.mcp import require
 from outlast.errors import ExtraMissing, NameInvalid, OutlastError
 
 if TYPE_CHECKING:
     from outlast import ApiKey, Keys, Outlast
-    from outlast.doors.mcp.install import Configuration
     from outlast.python.project import FoundHome
 
 
@@ -56,7 +57,7 @@ def keys() -> None:
 )
 @click.option("--only", "scopes", multiple=True, metavar="SCOPE", help="Bind it to a scope; repeat it for more [all].")
 @click.option("--expires", metavar="TIME", help="How long it is good for, such as 12h or 90d [for ever].")
-def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> int:
+def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[str, ...], expires: str | None) -> None:
     """Make a key for one tenant (--tenant) and actor. Only now its text is shown: keep it safe.
 
     read looks; write stores, starts and resumes; approve answers what waits for a person, and gets past other gates;
@@ -73,11 +74,10 @@ def create(call: Invocation, actor: str, roles: tuple[str, ...], scopes: tuple[s
         say(made.text)
         bound = f", only in {', '.join(scopes)}" if scopes else ""
         note(f"key {made.key.id} for {made.key.actor} ({', '.join(made.key.roles)}{bound}); it is not shown again")
-    return 0
 
 
 @command("list")
-def list_(call: Invocation) -> int:
+def list_(call: Invocation) -> None:
     """Every key of the home, also those that are over; secrets are kept nowhere."""
     with _keys(call) as keys:
         found, damaged = [key for key in keys.list() if call.tenant in (None, key.tenant)], keys.damaged()
@@ -91,7 +91,6 @@ def list_(call: Invocation) -> int:
         )
     else:
         say("no keys; make one: outlast keys create --actor WHO")
-    return 0
 
 
 @command("revoke")
@@ -138,14 +137,20 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 @click.option("--port", default=PORT, type=click.IntRange(0, 65535), help=f"On which port; 0: a free one [{PORT}].")
 @click.option("--flows", multiple=True, metavar="MODULE", help="A module, file.py or flow.yaml whose flows may be run.")
 @click.option("--no-work", is_flag=True, help="Leave runs that can go on by themselves to others.")
-@click.option("--concurrency", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8].")
+@click.option(
+    "--concurrency", "work_runs", default=8, type=click.IntRange(1, 1024), help="How many of those go on at once [8]."
+)
 @engine_options
-@click.option("--temporal-ui", "ui", metavar="URL", help="Temporal's own pages, for a link to each run there.")
+@click.option(OPTIONS["ui"][0], "ui", **OPTIONS["ui"][1])
 @click.option("--require-key", is_flag=True, help="Let nobody in without a key, also on this machine.")
 @click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="Of one key: requests=32, runs=64, bytes=10G.")
 @click.option("--public-url", default="", metavar="URL", help="Its own origin, as others see it through a proxy.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS).")
+@click.option(
+    "--allow-host", "allow_hosts", multiple=True, metavar="HOST", help="Another name in the Host of requests."
+)
+@click.option(
+    "--allow-origin", "allow_origins", multiple=True, metavar="ORIGIN", help="Whose web pages may call it (CORS)."
+)
 def serve(call: Invocation, host: str, port: int, limits: tuple[str, ...], **given: Any) -> int:
     """Serve this home over HTTP until stopped by Ctrl-C or SIGTERM.
 
@@ -198,6 +203,8 @@ def _home(call: Invocation) -> FoundHome:
 
 def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits: dict[str, Any]) -> int:
     temporal = settings_of(given)
+    works, engine = not given.pop("no_work"), given.pop("engine")
+    given["works"] = works and engine == OUTLAST
     home, tenant = _home(call), call.tenant or "default"
     if temporal is not None:
         late.temporal.check_place(home.database, temporal)
@@ -207,27 +214,12 @@ def _serve(call: Invocation, host: str, port: int, given: dict[str, Any], limits
     opened = late.identity.listen(host, port)
     address = late.identity.address_of(opened)
 
-    settings = late.structs.replace(_settings(home, tenant, host, given), temporal=temporal, **limits)
+    given |= {"home": home, "tenant": tenant, "loopback": late.identity.is_loopback(host), "temporal": temporal}
+    settings = late.state.ServerSettings(**given, **limits)
     ended_by = late.serve.Server(
         settings, opened, lambda: _say_ready(call, address, home), late.screens.pages
     ).serve_all()
     return INTERRUPTED if ended_by == signal.SIGINT else 0
-
-
-def _settings(home: FoundHome, tenant: str, host: str, given: dict[str, Any]) -> late.state.ServerSettings:
-    """How the server is set up. Raises NameInvalid for a name or an origin that is none."""
-    return late.state.ServerSettings(
-        home=home,
-        tenant=tenant,
-        loopback=late.identity.is_loopback(host),
-        require_key=given["require_key"],
-        flows=given["flows"],
-        works=not given["no_work"] and given["engine"] == OUTLAST,
-        work_runs=given["concurrency"],
-        public_url=given["public_url"],
-        allow_hosts=given["hosts"],
-        allow_origins=given["origins"],
-    )
 
 
 def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
@@ -253,7 +245,11 @@ def _say_ready(call: Invocation, address: str, home: FoundHome) -> None:
 
 
 MCP_SECTIONS: Sections = {"Connect": {"install": ("serve:install", "Print what a client needs to be told.")}}
-CLIENTS = ("claude", "cursor", "codex")
+CLIENTS = {"claude": ".mcp.json", "cursor": ".cursor/mcp.json", "codex": "~/.codex/config.toml"}  # each with its file
+KEY, NAME = "OUTLAST_API_KEY", "outlast"
+SHAREABLE = "the file is the project's and may be committed: it names no path of this machine"
+FOLDER = "a client may start it in another folder; then name the home: --home DIR"
+KEYS = f"the key comes from the environment ({KEY}); a server on loopback needs none: leave it out then"
 actor_option = click.option("--actor", metavar="NAME", help="Who the model acts as [local].")
 approve_option = click.option(
     "--allow-approve", is_flag=True, help="The model may answer, skip, accept and the like in a person's place."
@@ -330,7 +326,7 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
 
 
 @command("install")
-@click.option("--client", required=True, type=click.Choice(CLIENTS), help="Which client.")
+@click.option("--client", required=True, type=click.Choice([*CLIENTS]), help="Which client.")
 @click.option("--url", metavar="URL", help="Connect to the server there instead of starting one.")
 @click.option("--print", "only_print", is_flag=True, help="Print it; nothing is ever written.")
 @actor_option
@@ -353,8 +349,9 @@ def install(
     if url is not None:
         _refuse_for_url(call, actor, url, flows, allow_approve)
     command = _command(call, actor, flows, allow_approve)
-    found = late.install.over_stdio(client, command) if url is None else late.install.over_http(client, url)
-    return call.tell_or_say(found, lambda: _say_configuration(found))
+    found = over_stdio(client, command) if url is None else over_http(client, url)
+    told = found._asdict() | {"files": [each._asdict() for each in found.files]}
+    return call.tell_or_say(told, lambda: _say_configuration(found))
 
 
 def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
@@ -378,6 +375,64 @@ def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approv
     said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
     words = [word for pair in said for word in pair]
     return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
+
+
+class Snippet(NamedTuple):
+    """What stands in a file."""
+
+    path: str
+    content: str
+
+
+class Configuration(NamedTuple):
+    """How to connect a client: the commands that do it, or the same as files; and what else to know."""
+
+    client: str
+    transport: str  # stdio, http
+    commands: tuple[str, ...]
+    files: tuple[Snippet, ...]
+    notes: tuple[str, ...]
+
+
+def over_stdio(client: str, command: Sequence[str]) -> Configuration:
+    """The client starts the server itself, by this command."""
+    words = shlex.join(command)
+    adds = {"claude": f"claude mcp add {NAME} -- {words}", "codex": f"codex mcp add {NAME} -- {words}"}
+    told = {"command": command[0], "args": list(command[1:])}
+    placed = "--home" in command
+    shareable = [SHAREABLE] if client != "codex" and command[0] == NAME and not placed else []
+    return _configured(client, "stdio", adds, told, (*shareable, *([] if placed else [FOLDER])))
+
+
+def over_http(client: str, url: str) -> Configuration:
+    """The client connects to a server that runs; its key comes from the environment."""
+    header = f'--header "Authorization: Bearer ${KEY}"'
+    adds = {
+        "claude": f"claude mcp add --transport http {NAME} {shlex.quote(url)} {header}",
+        "codex": f"codex mcp add {NAME} --url {shlex.quote(url)} --bearer-token-env-var {KEY}",
+    }
+    told: dict[str, dict[str, Any]] = {
+        "claude": {"type": "http", "url": url, "headers": {"Authorization": f"Bearer ${{{KEY}}}"}},
+        "cursor": {"url": url, "headers": {"Authorization": f"Bearer ${{env:{KEY}}}"}},
+        "codex": {"url": url, "bearer_token_env_var": KEY},
+    }
+    return _configured(client, "http", adds, told[client], (KEYS,))
+
+
+def _configured(
+    client: str, transport: str, adds: dict[str, str], told: dict[str, Any], notes: tuple[str, ...]
+) -> Configuration:
+    """What is told, by the command that a client has for it, and as it stands in its file."""
+    servers = json.dumps({"mcpServers": {NAME: told}}, indent=2, ensure_ascii=False)
+    content = _toml(told) if client == "codex" else f"{servers}\n"
+    commands = (adds[client],) if client in adds else ()
+    return Configuration(client, transport, commands, (Snippet(CLIENTS[client], content),), notes)
+
+
+def _toml(told: dict[str, Any]) -> str:
+    """A table of TOML: JSON escapes what TOML escapes in texts, and DEL besides."""
+    values = {name: json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") for name, value in told.items()}
+    return "\n".join([f"[mcp_servers.{NAME}]", *(f"{name} = {value}" for name, value in values.items()), ""])
 
 
 def _say_configuration(found: Configuration) -> None:

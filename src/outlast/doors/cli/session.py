@@ -9,16 +9,7 @@ import click
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import parsed, session_argument, text_of
-from outlast.doors.cli.render import (
-    ago,
-    as_json,
-    at,
-    brief,
-    counted,
-    facts,
-    say,
-    say_all,
-)
+from outlast.doors.cli.render import ago, as_json, at, brief, counted, facts, say, say_all
 
 if TYPE_CHECKING:
     from outlast import Memo, Message, Session, Window
@@ -42,7 +33,7 @@ def _row(one: Session) -> tuple[object, ...]:
 @session_argument
 @click.option("--last", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many messages.")
 @click.option("--after", metavar="SEQ", type=click.IntRange(0), help="Instead, the first N after this one.")
-def show(call: Invocation, session_id: str, last: int, after: int | None) -> int:
+def show(call: Invocation, session_id: str, last: int, after: int | None) -> None:
     """One session: its memo, the runs that were started for it, its newest messages."""
     with call.open() as outlast:
         found = outlast.sessions.get(session_id)
@@ -52,12 +43,11 @@ def show(call: Invocation, session_id: str, last: int, after: int | None) -> int
             messages = outlast.sessions.messages(session_id, after=after, limit=last)
     if call.json:
         call.tell(messages, session=found)
-        return 0
+        return
     _say_session(found)
     say_messages(messages)
     if len(messages) < found.messages:
         say(f"[{len(messages)} of {counted(found.messages, 'message')} shown; --last N and --after SEQ show others]")
-    return 0
 
 
 def _say_session(found: Session) -> None:
@@ -93,7 +83,7 @@ def say_messages(messages: list[Message] | tuple[Message, ...]) -> None:
 
 @command("window", of="session_window")
 @session_argument
-def window(call: Invocation, session_id: str, tokens: int) -> int:
+def window(call: Invocation, session_id: str, tokens: int) -> None:
     """What of a session fits in N tokens, by an estimate that errs high: the memo, the system messages, and the newest
     others, each whole. Says what was left out.
     """
@@ -101,11 +91,10 @@ def window(call: Invocation, session_id: str, tokens: int) -> int:
         found = outlast.sessions.window(session_id, tokens)
     if call.json:
         call.tell(found)
-        return 0
+        return
     say_memo(found.memo)
     say_messages(found.messages)
     say(f"[{_summary(found)}]")
-    return 0
 
 
 def _summary(found: Window) -> str:
@@ -142,7 +131,7 @@ def append(
 @command("memo", of="session_set_memo", as_given=True)
 @session_argument
 @click.argument("text", metavar="[TEXT]", required=False)
-def memo(call: Invocation, session_id: str, text: str | None, **given: Any) -> int:
+def memo(call: Invocation, session_id: str, text: str | None, **given: Any) -> None:
     """Show the memo of SESSION; with TEXT, set it. `-` reads TEXT from standard input; an empty TEXT takes it away."""
     if text is None and any(value is not None for value in given.values()):
         raise click.UsageError("TEXT is missing: what the memo says")
@@ -158,7 +147,6 @@ def memo(call: Invocation, session_id: str, text: str | None, **given: Any) -> i
         say(f"session {session_id} has no memo" + (f" (taken away at {at(found.at)})" if found else ""))
     else:
         say_memo(found)
-    return 0
 
 
 SECTIONS: Sections = {

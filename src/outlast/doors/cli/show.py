@@ -41,7 +41,7 @@ from outlast.errors import EmbeddedOnly, IntegrityBroken, RunFinished, StepNotFo
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    from outlast import Displaced, Interrupt, Outlast, Plan, Receipt, RunRecord, TimelineItem
+    from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord, TimelineItem
 
 
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -59,13 +59,13 @@ BAD_SHOWN = 10  # steps that failed, of those with a line of their own
 @command("show", of="run_get", without=("state",))
 @run_argument()
 @click.option("--timeline", is_flag=True, help="When everything in it began, and how long it took.")
-def show(call: Invocation, run_id: str, timeline: bool) -> int:
+def show(call: Invocation, run_id: str, timeline: bool) -> None:
     """One run: how it stands, its steps, its waits, and what to do next."""
     with call.open() as outlast:
         if timeline:
             run = outlast.get(run_id)
             _timeline(call, run, outlast.timeline(run.id))
-            return 0
+            return
         outlast._look_once()
         run, steps = _run_and_steps(outlast, run_id)
         try:
@@ -73,7 +73,8 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
         except RunFinished:  # since we looked
             (run, steps), plan = _run_and_steps(outlast, run_id), None
         waits = tuple(outlast.interrupts(run.id))
-        mirror, gave_way = _mirror(outlast, run.id), _displaced(outlast, run)
+        mirror = _mirror(outlast, run.id)
+        gave_way = [] if run.status == "damaged" else outlast.displaced(run.id)
         began = late.shown.failed_below(outlast, run) if run.status == "failed" else []
         if call.json:
             told: dict[str, Any] = {"verdict": plan.verdict if plan else None, "interrupts": waits}
@@ -81,7 +82,7 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
             call.tell(
                 late.shown.ShownRun(run, began), **told, steps=map(late.shown.StepNow.of, steps.made(steps.heard))
             )
-            return 0
+            return
         _say_failed(call, run, steps, began)
         _say_run(run, mirror)
         say_step_rows(run, steps)
@@ -89,7 +90,6 @@ def show(call: Invocation, run_id: str, timeline: bool) -> int:
         say_displaced(call, run.id, gave_way)
         _say_held_up(call, run)
         _say_standing(call, run, plan, waits)
-    return 0
 
 
 HELD_UP = {
@@ -156,10 +156,6 @@ def _mirror(outlast: Outlast, run_id: str) -> str:
     return str(folder) if folder.is_dir() else ""
 
 
-def _displaced(outlast: Outlast, run: RunRecord) -> Sequence[Displaced]:
-    return [] if run.status == "damaged" else outlast.displaced(run.id)
-
-
 def _say_failed(call: Invocation, run: RunRecord, steps: RunSteps, began: Sequence[dict[str, Any]]) -> None:
     """What went wrong, before anything else: the error, where it came from, and the steps that ended badly."""
     if run.error and run.status not in ("succeeded", "aborted"):
@@ -218,7 +214,7 @@ def _say_standing(call: Invocation, run: RunRecord, plan: Plan | None, waits: tu
 @command("receipts", of="run_receipts", without=("limit", "cursor"))
 @run_argument()
 @step_argument("[STEP]", required=False)
-def receipts(call: Invocation, run_id: str, step: str | None) -> int:
+def receipts(call: Invocation, run_id: str, step: str | None) -> None:
     """What each attempt of each step left on record; with STEP, in full."""
     with call.open() as outlast:
         run = outlast.get(run_id)
@@ -234,7 +230,6 @@ def receipts(call: Invocation, run_id: str, step: str | None) -> int:
             _say_receipts(found)
         else:
             say(f"no receipts yet; see `outlast show {run.id}`")
-    return 0
 
 
 def _of_step(heard: Sequence[Any], run_id: str, step: str | None) -> Sequence[Any]:

@@ -7,26 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
-from outlast.doors.cli.handoff.recover import (
-    bound_to,
-    checks_shown,
-    outcome_of,
-    say_contract,
-    say_entry,
-    say_lint,
-    shown_claim,
-)
-from outlast.doors.cli.handoff.store import HOW, document_option, fields_of, files_of
+from outlast.doors.cli.handoff import bound_to, checks_shown, outcome_of, say_contract, say_entry, say_lint, shown_claim
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import (
-    absolute,
-    agree_option,
-    content,
-    objects,
-    parsed,
-    task_argument,
-)
+from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, task_argument
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, facts, say, table
+from outlast.doors.cli.store import HOW, document_option, fields_of, files_of
 
 if TYPE_CHECKING:
     from outlast import Outlast, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
@@ -35,7 +20,7 @@ if TYPE_CHECKING:
 
 @command("inspect", of="task_inspect_seen")
 @task_argument
-def inspect(call: Invocation, task_id: str, history: int, **given: Any) -> int:
+def inspect(call: Invocation, task_id: str, history: int, **given: Any) -> None:
     """How a task stands here and now: its handoff with a verdict, its runs, waits and events, and what may be done.
 
     Nothing is opened or claimed by looking.
@@ -46,7 +31,6 @@ def inspect(call: Invocation, task_id: str, history: int, **given: Any) -> int:
         call.tell(call.ready(found))
     else:
         _say_context(call, found)
-    return 0
 
 
 def _say_context(call: Invocation, found: TaskContext) -> None:
@@ -179,7 +163,7 @@ def _say_paused(call: Invocation, paused: TaskPaused) -> None:
 @command("resume", of="task_resume")
 @task_argument
 @agree_option
-def resume(call: Invocation, task_id: str, **given: Any) -> int:
+def resume(call: Invocation, task_id: str, **given: Any) -> None:
     """Claim TASK, and show what was handed over with its verdict. Of many workers one gets it.
 
     Exits 4 and says who has it when somebody else resumed it, or what contests it.
@@ -190,7 +174,6 @@ def resume(call: Invocation, task_id: str, **given: Any) -> int:
         call.tell(call.ready(got))
     else:
         _say_resumed(call, got)
-    return 0
 
 
 def _say_resumed(call: Invocation, got: TaskResumed) -> None:

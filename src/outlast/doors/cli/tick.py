@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -30,8 +30,7 @@ from outlast.values.ambient import begin
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outcome, Outlast
-    from outlast.doors.cli.invocation import Invocation
+    from outlast import Due, Interrupt, Outcome, Outlast
 
 
 JOBS = 4
@@ -181,15 +180,6 @@ SOON_SECONDS = 2.0  # after a signal, for what is not executed here
 WELL = ("succeeded", "waiting", "aborted", "held", "finished", "left")
 
 
-class DueRun(Protocol):
-    """A run that can go on, and why."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-
-
 class Woken(NamedTuple):
     """What came of one run."""
 
@@ -202,7 +192,7 @@ class Woken(NamedTuple):
     interrupts: tuple[Interrupt, ...] = ()
 
 
-def wake(call: Invocation, outlast: Outlast, one: DueRun) -> Woken:
+def wake(call: Invocation, outlast: Outlast, one: Due) -> Woken:
     """Go on with one run; whatever becomes of it is told, not raised."""
     try:
         outcome = _resumed(outlast, one.run_id)
@@ -232,11 +222,11 @@ class RunWaker:
     """Wakes runs, `jobs` at a time. `signal` is the first one that asked to stop; then no further run is begun."""
 
     def __init__(
-        self, call: Invocation, outlast: Outlast, found: Sequence[DueRun], jobs: int, probe_seconds: float
+        self, call: Invocation, outlast: Outlast, found: Sequence[Due], jobs: int, probe_seconds: float
     ) -> None:
         self._door, self._outlast, self._jobs, self._probe_seconds = call, outlast, jobs, probe_seconds
         self._left = deque(found)
-        self._under_way: dict[str, DueRun] = {}
+        self._under_way: dict[str, Due] = {}
         self._ended: SimpleQueue[Woken] = SimpleQueue()
         self.signal, self._stopped_at = 0, 0.0
         self.left_behind = False  # something hangs still
@@ -270,7 +260,7 @@ class RunWaker:
             except NoThread:
                 self._work(one)
 
-    def _work(self, one: DueRun) -> None:
+    def _work(self, one: Due) -> None:
         try:
             self._ended.put(wake(self._door, self._outlast, one))
         except BaseException as error:  # it is told: nobody else would notice that this thread is gone

@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation
-from outlast.doors.cli.render import (
-    ALL,
-    SOME,
-    as_json,
-    at,
-    clean,
-    document,
-    facts,
-    fit,
-    has_lines,
-    note,
-    say,
-    span,
-)
+from outlast.doors.cli.render import ALL, SOME, as_json, at, clean, document, facts, fit, has_lines, note, say, span
 from outlast.errors import EmbeddedOnly, OutlastError
 from outlast.values.text import doubt_of
 
@@ -41,6 +28,7 @@ WORDS = {
 TEXT, LONG = "TEXT", 60  # an example of a text, and from which length on there is none
 MANY = 20  # items of an example
 DEEPEST = 20
+LEFT = 3  # files of an unfinished attempt that are named
 LIMITS = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
 _OF_FILES = (("keep files", "keep"), ("put back", "restore"))
 WORK = {"none": "nothing in its files", "partial": "partial work", "complete": "all its files"}
@@ -340,11 +328,11 @@ def died_in(step: PlanStep) -> str:
     return f"step {step.label} did not end: its process died in attempt {step.attempts}"
 
 
-def left_line(left: dict[str, Any], most: int = 3) -> str:
+def left_line(left: dict[str, Any]) -> str:
     """What an unfinished attempt left, in a line."""
     files = [f"{each.get('path')} {each.get('change')}" for each in left.get("files", ())]
-    more = f" and {len(files) - most:,} more" if len(files) > most else ""
-    names = f": {', '.join(files[:most])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
+    more = f" and {len(files) - LEFT:,} more" if len(files) > LEFT else ""
+    names = f": {', '.join(files[:LEFT])}{more}{doubt_of(str(left.get('shared', '')))}" if files else ""
     return f"attempt {left.get('attempt')} {left.get('status')}, left {WORK.get(str(left.get('judgement')))}{names}"
 
 

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.identity import Identity
     from outlast.operations.operation import Role
-    from outlast.python.handoffs import Handoffs, Inbox
     from outlast.python.outlast import Outlast
-    from outlast.python.shared import DoneEffect, ForkView, Plan, RunsSoFar
+    from outlast.python.shared import RunsSoFar
 
 T = TypeVar("T")
 MOST_FIELDS = 500  # of a form
@@ -93,6 +92,11 @@ class PageRequest:
         """The scope that is looked at; None: all, or the visitor's own."""
         return self.query.get("scope")
 
+    @property
+    def in_scope(self) -> dict[str, Any]:
+        """The same as what an operation is given."""
+        return {"scope": self.scope} if self.scope else {}
+
     def __call__(self, name: str, /, **given: Any) -> Any:
         """What an operation gives. Raises what it raises, Forbidden, RequestInvalid."""
         outlast, asked = self._opened(name, given)
@@ -105,53 +109,17 @@ class PageRequest:
         except OutlastError:
             return None
 
-    def inbox(self, **given: Any) -> Inbox:
-        """The open waits; the handoffs that something contests are looked for when somebody reads them."""
-        outlast, asked = self._opened("interrupt_inbox", given)
-        return outlast.inbox(scope=asked.request.scope)
-
     def some_runs(self, limit: int, most: int, cursor: str | None, **given: Any) -> RunsSoFar:
         """The next runs that are so, among so many that are looked at."""
-        outlast, _ = self._opened("run_list", given)
-        return outlast._some_runs(limit, most, cursor, **given)
+        return self.outlast("run_list", **given)._some_runs(limit, most, cursor, **given)
 
     def newest_runs(self, limit: int, **given: Any) -> list[RunRecord]:
         """The newest runs that are so; they are looked for among so many that a page is there at once."""
         return self.some_runs(limit, LOOKED_AT, None, **given).runs
 
-    def handoffs(self, **given: Any) -> Handoffs:
-        """What was handed over, for the lists that a page has of it."""
-        outlast, _ = self._opened("handoff_list", given)
-        return outlast.handoff
-
-    def outlast(self, name: str) -> Outlast:
-        """The home, for what one who may do this operation does beside it."""
-        return self._opened(name, {})[0]
-
-    def left(self, run_id: str) -> list[Any]:
-        """What unfinished attempts of a run left in their files, with how each was before and is now."""
-        outlast, _ = self._opened("run_get", {"run_id": run_id, "state": False})
-        return outlast._left(run_id)
-
-    def attempts(self, run_id: str) -> Any:
-        """The attempts of a run, each a receipt once it is asked for."""
-        outlast, _ = self._opened("run_receipts", {"run_id": run_id})
-        return outlast._attempts(run_id)
-
-    def plan_with(self, run_id: str, decision: str, step: str) -> Plan:
-        """What a resume would do once it was decided to retry or to skip a step."""
-        outlast, _ = self._opened("run_plan", {"run_id": run_id})
-        return outlast._plan_with(run_id, decision, step)
-
-    def fork_view(self, run_id: str, step: str, *, reuse_effects: bool) -> ForkView:
-        """What a fork from a step would take over and do anew."""
-        outlast, _ = self._opened("run_plan", {"run_id": run_id})
-        return outlast._fork_view(run_id, step, reuse_effects=reuse_effects)
-
-    def effects_done(self, run_id: str) -> list[DoneEffect]:
-        """The effects that a run and its children have done, or may have."""
-        outlast, _ = self._opened("run_receipts", {"run_id": run_id})
-        return outlast._effects_done(run_id)
+    def outlast(self, name: str, /, **given: Any) -> Outlast:
+        """The home, for what one who may do this operation looks at or does beside it."""
+        return self._opened(name, given)[0]
 
     def resume(self, run_id: str, **given: Any) -> str:
         """Let a run go on, in the server's background; why it does not, if it does not."""
@@ -159,7 +127,7 @@ class PageRequest:
         try:
             resume_here(self.exchange, outlast, asked)
         except OutlastError as error:
-            return f"{error.detail} {error.what_next}".strip()
+            return said_of(error)
         return ""
 
     def _opened(self, name: str, given: dict[str, Any]) -> tuple[Outlast, CallRequest]:
@@ -175,6 +143,11 @@ class PageRequest:
         """This page with other words in its query; None takes one out."""
         query = {name: value for name, value in (self.query | change).items() if value not in (None, "")}
         return str(self.exchange.scope["path"]) + (f"?{urlencode(query)}" if query else "")
+
+
+def said_of(error: OutlastError) -> str:
+    """What went wrong, and what to do."""
+    return f"{error.detail} {error.what_next}".strip()
 
 
 def word(value: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from outlast.doors.console.asked import said_of
 from outlast.doors.console.preview import left_of, shown_values
 from outlast.errors import OutlastError, RequestInvalid
 from outlast.ids import random_id
@@ -57,23 +58,19 @@ def needs(asked: PageRequest) -> dict[str, Any]:
         "kind": kind,
         "beyond": beyond,  # of these there may be more than were looked for
         "looked": len(found) <= SHOWN or kind == "contested",
-        "running": asked.newest_runs(5, status="running", **_scope(asked)),
-        "recent": asked.newest_runs(8, **_scope(asked)),
+        "running": asked.newest_runs(5, status="running", **asked.in_scope),
+        "recent": asked.newest_runs(8, **asked.in_scope),
         "operation": random_id(),
     }
 
 
-def _scope(asked: PageRequest) -> dict[str, Any]:
-    return {"scope": asked.scope} if asked.scope else {}
-
-
 def _all(asked: PageRequest) -> list[Need]:
-    inbox = asked.inbox(**_scope(asked))
+    inbox = asked.outlast("interrupt_inbox", **asked.in_scope).inbox(scope=asked.scope)
     found = [_of_wait(item) for item in inbox if item.interrupt.is_for_people]
     if len(inbox) <= SHOWN or asked.query.get("kind") == "contested":  # each unfinished run is judged for it
         found += [_of_handoff(one) for one in _contested(asked, inbox)]
     for status in FAILED:
-        runs = asked.newest_runs(SHOWN, status=status, **_scope(asked))
+        runs = asked.newest_runs(SHOWN, status=status, **asked.in_scope)
         found += [_of_run(run) for run in runs if not run.parent and not run.seal]
     return found
 
@@ -202,7 +199,7 @@ def answer(asked: PageRequest) -> str:
             )
         _answer(asked, interrupt_id)
     except OutlastError as error:
-        asked.visit.say(f"{error.detail} {error.what_next}".strip())
+        asked.visit.say(said_of(error))
     return back
 
 

@@ -1,25 +1,38 @@
-"""Screens of what is handed over and kept: handoffs, the workspace, tasks and conversations."""
+"""Screens of what is handed over and kept: handoffs, the workspace, tasks and conversations.
+
+And of who runs it: queues and workers, schedules, the home itself, keys, and who did what.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.doors.console.pictures import graph
-from outlast.doors.console.preview import preview
-from outlast.doors.console.render import compact, difference
-from outlast.errors import OutlastError
+from outlast.doors.console.asked import said_of, word
+from outlast.doors.console.needs import once, result_in
+from outlast.doors.console.preview import graph, preview
+from outlast.doors.console.render import compact, difference, sized
+from outlast.errors import Forbidden, OutlastError
+from outlast.ids import random_id
+from outlast.operations.runs import ACT_KINDS, ACTS_OF_ADMINS
 from outlast.operations.shown import shown
+from outlast.python.door import noting_key
 from outlast.values.codec import jsonable
 
 if TYPE_CHECKING:
     from outlast.doors.console.asked import PageRequest
+    from outlast.python.handoffs import Handoffs
 
 SHOWN = 50
 FEW = 10  # of what unfinished runs left, beside what was handed over
+SCHEDULES = 100  # on a page
+ACTS = 100  # of people, on a page
 
-
-def _scope(asked: PageRequest) -> dict[str, Any]:
-    return {"scope": asked.scope} if asked.scope else {}
+ROLES_MEAN = (
+    ("read", "looks"),
+    ("write", "stores, starts and resumes"),
+    ("approve", "answers what waits for a person, and gets past other gates"),
+    ("admin", "may do all of it, and makes keys"),
+)
 
 
 def _cursor(asked: PageRequest) -> dict[str, Any]:
@@ -28,7 +41,7 @@ def _cursor(asked: PageRequest) -> dict[str, Any]:
 
 def _listed(asked: PageRequest, name: str, **given: Any) -> dict[str, Any]:
     """A page of a list, and the link to the next one."""
-    page = asked(name, **_scope(asked), **_cursor(asked), **given)
+    page = asked(name, **asked.in_scope, **_cursor(asked), **given)
     return {"items": page.items, "next": asked.link(cursor=page.next) if page.next else ""}
 
 
@@ -48,18 +61,22 @@ def handoffs(asked: PageRequest) -> dict[str, Any]:
     return shows | _handed_over(asked, standing) | (_few_left(asked) if is_first else {})
 
 
+def _handoffs(asked: PageRequest) -> Handoffs:
+    return asked.outlast("handoff_list", **asked.in_scope).handoff
+
+
 def _handed_over(asked: PageRequest, standing: Any) -> dict[str, Any]:
-    found = asked.handoffs(**_scope(asked))._stored(standing or None, SHOWN + 1, asked.query.get("cursor"))
+    found = _handoffs(asked)._stored(standing or None, SHOWN + 1, asked.query.get("cursor"))
     return {"items": found[:SHOWN], "next": asked.link(cursor=found[SHOWN - 1].handoff_id) if found[SHOWN:] else ""}
 
 
 def _few_left(asked: PageRequest) -> dict[str, Any]:
-    left, tasks = asked.handoffs(**_scope(asked))._left_by_runs(FEW)
+    left, tasks = _handoffs(asked)._left_by_runs(FEW)
     return {"left": left, "tasks": tasks}
 
 
 def _left_by_runs(asked: PageRequest) -> dict[str, Any]:
-    lines, tasks = asked.handoffs(**_scope(asked))._left_by_runs(SHOWN + 1, asked.query.get("cursor", ""))
+    lines, tasks = _handoffs(asked)._left_by_runs(SHOWN + 1, asked.query.get("cursor", ""))
     following = asked.link(cursor=lines[SHOWN - 1].run_id) if lines[SHOWN:] else ""
     return {"of_runs": True, "items": [], "left": lines[:SHOWN], "tasks": tasks, "next": following}
 
@@ -69,13 +86,13 @@ def handoff(asked: PageRequest) -> dict[str, Any]:
     anchor = asked.query.get("anchor", "")
     given = asked.query.get("revision", "")
     if given.isdigit() and len(given) < 9:
-        found = asked("handoff_get_by_anchor", anchor=anchor, revision=int(given), **_scope(asked))
-        newest, recovered = asked("handoff_get_by_anchor", anchor=anchor, **_scope(asked)).revision, None
+        found = asked("handoff_get_by_anchor", anchor=anchor, revision=int(given), **asked.in_scope)
+        newest, recovered = asked("handoff_get_by_anchor", anchor=anchor, **asked.in_scope).revision, None
     else:
         recovered = _verdict(asked, anchor)
         found = recovered.handoff if recovered is not None else _stored(asked, anchor)
         newest = found.revision
-    of_anchor = {"anchor": anchor, **_scope(asked)}
+    of_anchor = {"anchor": anchor, **asked.in_scope}
     earlier = found.revision - 1
     before = asked.maybe("handoff_get_by_anchor", revision=earlier, **of_anchor) if earlier > 0 else None
     history = asked.maybe("handoff_history", **of_anchor)
@@ -93,12 +110,12 @@ def handoff(asked: PageRequest) -> dict[str, Any]:
 
 
 def _stored(asked: PageRequest, anchor: str) -> Any:
-    return asked("handoff_get_by_anchor", anchor=anchor, **_scope(asked))
+    return asked("handoff_get_by_anchor", anchor=anchor, **asked.in_scope)
 
 
 def _verdict(asked: PageRequest, anchor: str) -> Any:
     """How it stands here and now, looked at and not read: no claim is used by that. None where nobody can tell."""
-    return asked.maybe("handoff_recover", anchor=anchor, listing=True, include_finished=True, **_scope(asked))
+    return asked.maybe("handoff_recover", anchor=anchor, listing=True, include_finished=True, **asked.in_scope)
 
 
 TOLD: tuple[str, ...] = (
@@ -155,7 +172,7 @@ def workspace(asked: PageRequest) -> dict[str, Any]:
 
 
 def why(asked: PageRequest) -> dict[str, Any]:
-    found = asked("workspace_why", ref=asked.query.get("ref", ""), depth=6, **_scope(asked))
+    found = asked("workspace_why", ref=asked.query.get("ref", ""), depth=6, **asked.in_scope)
     record = asked.maybe("workspace_get_record", ref=found.ref) if found.ref.startswith("record:") else None
     return {"why": found, "graph": graph(found), "record": record}
 
@@ -167,15 +184,15 @@ def recall(asked: PageRequest) -> dict[str, Any]:
     if goal:
         try:
             pack = asked(
-                "workspace_recall", goal=goal, budget=int(budget) if budget.isdigit() else 2000, **_scope(asked)
+                "workspace_recall", goal=goal, budget=int(budget) if budget.isdigit() else 2000, **asked.in_scope
             )
         except OutlastError as error:
-            wrong = f"{error.detail} {error.what_next}"
+            wrong = said_of(error)
     return {"goal": goal, "budget": budget, "pack": pack, "wrong": wrong}
 
 
 def artifact(asked: PageRequest) -> dict[str, Any]:
-    found = asked("workspace_get", ref=asked.query.get("ref", ""), **_scope(asked))
+    found = asked("workspace_get", ref=asked.query.get("ref", ""), **asked.in_scope)
     versions = asked.maybe("workspace_versions", name=found.name, limit=50, scope=found.scope)
     return {"artifact": found, "versions": versions.items if versions else [], "shown": preview(found)}
 
@@ -189,9 +206,9 @@ def tasks(asked: PageRequest) -> dict[str, Any]:
 
 
 def task(asked: PageRequest) -> dict[str, Any]:
-    found = asked("task_inspect", task_id=asked.path["task_id"], history=50, **_scope(asked))
-    runs = asked.newest_runs(20, task=asked.path["task_id"], **_scope(asked))
-    return {"context": found, "task": asked("task_get", task_id=asked.path["task_id"], **_scope(asked)), "runs": runs}
+    found = asked("task_inspect", task_id=asked.path["task_id"], history=50, **asked.in_scope)
+    runs = asked.newest_runs(20, task=asked.path["task_id"], **asked.in_scope)
+    return {"context": found, "task": asked("task_get", task_id=asked.path["task_id"], **asked.in_scope), "runs": runs}
 
 
 def sessions(asked: PageRequest) -> dict[str, Any]:
@@ -200,11 +217,194 @@ def sessions(asked: PageRequest) -> dict[str, Any]:
 
 def session(asked: PageRequest) -> dict[str, Any]:
     session_id = asked.path["session_id"]
-    page = asked("session_messages", session_id=session_id, **_scope(asked), **_cursor(asked))
+    page = asked("session_messages", session_id=session_id, **asked.in_scope, **_cursor(asked))
     return {
         "session_id": session_id,
         "messages": page.items,
         "next": asked.link(cursor=page.next) if page.next else "",
-        "memo": asked.maybe("session_memo", session_id=session_id, **_scope(asked)),
-        "runs": asked.newest_runs(20, session=session_id, **_scope(asked)),
+        "memo": asked.maybe("session_memo", session_id=session_id, **asked.in_scope),
+        "runs": asked.newest_runs(20, session=session_id, **asked.in_scope),
+    }
+
+
+# -- queues, workers, limits -----------------------------------------------------------------------------
+
+
+def queues(asked: PageRequest) -> dict[str, Any]:
+    """What waits to be taken, and who takes it."""
+    found = {name: asked.maybe(name) for name in ("queue_list", "worker_list", "limit_list")}
+    rows = {name: page.items if page else [] for name, page in found.items()}
+    known = {"queues": rows["queue_list"], "workers": rows["worker_list"], "limits": rows["limit_list"]}
+    return known | {"can": asked.may("write")}
+
+
+def pause_queue(asked: PageRequest) -> str:
+    do = "queue_pause" if asked.form.get("do") == "pause" else "queue_resume"
+    try:
+        found = asked(do, queue=asked.form.get("queue", ""))
+        asked.visit.say(f"{found.name} is paused." if found.paused else f"{found.name} lets runs out.")
+    except OutlastError as error:
+        asked.visit.say(said_of(error))
+    return "/queues"
+
+
+# -- schedules -------------------------------------------------------------------------------------------
+
+
+def schedules(asked: PageRequest) -> dict[str, Any]:
+    given, found = asked.query.get("from", ""), asked("schedule_list").items
+    begins = int(given) if given.isdecimal() and len(given) < 9 else 0
+    return {
+        "schedules": found[begins : begins + SCHEDULES],
+        "next": asked.link(**{"from": begins + SCHEDULES}) if found[begins + SCHEDULES :] else "",
+        "flows": asked.exchange.state.flows.names,
+        "can": asked.may("write"),
+        "operation": random_id(),
+    }
+
+
+def change_schedule(asked: PageRequest) -> str:
+    """Add, pause, resume, remove or trigger one; the page to go to."""
+    form, do = asked.form, asked.form.get("do", "")
+    of = {"name": form.get("name", ""), **once(form)} | ({"scope": form["scope"]} if form.get("scope") else {})
+    try:
+        if do == "add":
+            made = asked("schedule_add", **of, **_schedule(form))
+            asked.visit.say(f"{made.name} is on; next at {made.next_at:%Y-%m-%d %H:%M} UTC.")
+        elif do == "trigger":
+            run = asked("schedule_trigger", **of)
+            asked.visit.say(f"A run of {of['name']} waits in its queue: a worker takes it.")
+            return f"/runs/{run.id}"
+        elif do in ("pause", "resume", "remove"):
+            asked(f"schedule_{do}", **of)
+            asked.visit.say(f"{of['name']} {DONE[do]}")
+    except OutlastError as error:
+        asked.visit.say(said_of(error))
+    return "/schedules"
+
+
+DONE = {"pause": "is paused.", "resume": "is on again.", "remove": "is forgotten; its runs stay."}
+
+
+def _schedule(form: Any) -> dict[str, Any]:
+    said = {name: form.get(name, "").strip() for name in ("flow", "cron", "timezone", "missed")}
+    inputs = result_in(form["inputs"]) if form.get("inputs", "").strip() else None
+    return {name: value for name, value in said.items() if value} | ({"inputs": inputs} if inputs else {})
+
+
+# -- the home --------------------------------------------------------------------------------------------
+
+
+def system(asked: PageRequest) -> dict[str, Any]:
+    checked, wrong = None, ""
+    if asked.query.get("verify") == "yes":
+        try:
+            checked = asked("home_verify")
+        except OutlastError as error:
+            wrong = said_of(error)
+    facts, told = asked.maybe("home_facts"), jsonable(checked) or {}
+    return {
+        "facts": _grouped(jsonable(facts)) if facts else None,
+        "checked": [(_words(name), _told(name, each)) for name, each in told.items() if name != "problems"],
+        "problems": told.get("problems", [])[:200],
+        "ok": checked is not None and checked.ok,
+        "wrong": wrong,
+    }
+
+
+def _grouped(facts: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """The facts as `doctor` has them: those of the home, then each group by its name."""
+    plain = [(name, each) for name, each in facts.items() if not isinstance(each, dict)]
+    groups = [
+        ("Home", plain),
+        *((_words(name).capitalize(), [*each.items()]) for name, each in facts.items() if isinstance(each, dict)),
+    ]
+    return [(title, [(_words(name), _told(name, each)) for name, each in pairs]) for title, pairs in groups if pairs]
+
+
+def _words(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
+def _told(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return sized(value) if name.endswith("_bytes") else f"{value:,}"
+    if not value:
+        return "–"
+    return value if isinstance(value, str) else compact(value)
+
+
+# -- keys ------------------------------------------------------------------------------------------------
+
+
+def keys(asked: PageRequest) -> dict[str, Any]:
+    found, key = asked("key_list").items, _own(asked)
+    can = asked.may("admin") and not (key is not None and key.scopes)
+    return {"keys": found, "made": None, "can": can, "roles": ROLES_MEAN, "own": key.id if key is not None else ""}
+
+
+def change_keys(asked: PageRequest) -> str | dict[str, Any]:
+    """Make a key, whose text is on the page that is answered and nowhere else, or end one."""
+    _refuse_others(asked)
+    try:
+        if asked.form.get("do") == "create":
+            return {"made": _make(asked)}
+        if asked.form.get("do") == "revoke":
+            asked.visit.say(f"The key of {_revoke(asked)} is over.")
+    except OutlastError as error:
+        asked.visit.say(said_of(error))
+    return "/keys"
+
+
+def _refuse_others(asked: PageRequest) -> None:
+    """Raises Forbidden for who is no admin of the whole tenant: nobody makes a key that may more than his own."""
+    key = _own(asked)
+    if not asked.may("admin") or (key is not None and key.scopes):
+        raise Forbidden("keys are made and ended by admins of the whole tenant", "ask one of them")
+
+
+def _own(asked: PageRequest) -> Any:
+    assert asked.exchange.identity is not None
+    return asked.exchange.identity.key
+
+
+def _make(asked: PageRequest) -> dict[str, Any]:
+    form, identity = asked.form, asked.exchange.identity
+    assert identity is not None
+    scopes = [each.strip() for each in form.get("scopes", "").split(",") if each.strip()]
+    roles, ends = asked.many.get("role", []) or ["read"], form.get("ends", "").strip() or None
+    noting = noting_key(asked.outlast("key_list"), "made")
+    made = asked.exchange.state.keys.create(
+        form.get("actor", "").strip(), tenant=identity.tenant, roles=roles, expires=ends, scopes=scopes, noting=noting
+    )
+    return {"actor": made.key.actor, "roles": made.key.roles, "text": made.text}
+
+
+def _revoke(asked: PageRequest) -> str:
+    """Whose key it was. Raises Forbidden for a key of another tenant, in the words for one that there is not."""
+    known = {key.id: key for key in asked("key_list").items}
+    if asked.form.get("key", "") not in known:
+        raise Forbidden("there is no such key", "look at the list again")
+    noting = noting_key(asked.outlast("key_list"), "revoked")
+    return str(asked.exchange.state.keys.revoke(asked.form["key"], noting).actor)
+
+
+# -- who did what ----------------------------------------------------------------------------------------
+
+
+def acts(asked: PageRequest) -> dict[str, Any]:
+    """What people did, the newest first: a page, and the way further back."""
+    wanted = {name: asked.query[name] for name in ("by", "kind", "since", "cursor") if name in asked.query}
+    found = asked("home_acts", **wanted, **asked.in_scope, limit=ACTS)
+    return {
+        "acts": found.items,
+        "looked_at": found.looked_at,
+        "kinds": [kind for kind in ACT_KINDS if asked.may("admin") or kind not in ACTS_OF_ADMINS],
+        "is_asked": any(asked.query.get(name) for name in ("by", "kind", "since", "scope")),
+        "is_first": "cursor" not in wanted,
+        "next": asked.link(cursor=found.next) if found.next else "",
+        "command": " ".join(["outlast acts", *(f"--{name} {word(text)}" for name, text in asked.query.items())]),
+        "json": f"/v1/acts{asked.link().removeprefix('/acts')}",
     }

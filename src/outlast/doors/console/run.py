@@ -11,10 +11,9 @@ from urllib.parse import urlencode
 
 from outlast import STATUSES
 from outlast.adapters.temporal import settings as temporal_names
-from outlast.doors.console.asked import LOOKED_AT, word
+from outlast.doors.console.asked import LOOKED_AT, said_of, word
 from outlast.doors.console.needs import once, result_in
-from outlast.doors.console.pictures import ROWS, waterfall
-from outlast.doors.console.preview import error_shown, has_left, left_of
+from outlast.doors.console.preview import ROWS, error_shown, has_left, left_of, waterfall
 from outlast.errors import OutlastError, RunFinished
 from outlast.ids import random_id
 
@@ -134,7 +133,7 @@ def planned(make: Callable[[], Plan]) -> dict[str, Any] | None:
     except RunFinished:
         return None
     except OutlastError as error:
-        return {"refused": f"{error.detail} {error.what_next}", "plan": None, "groups": []}
+        return {"refused": said_of(error), "plan": None, "groups": []}
     return {"refused": "", "plan": plan, "groups": grouped(plan.steps, WORDS)}
 
 
@@ -144,7 +143,7 @@ def grouped(steps: Sequence[Any], words: dict[str, str]) -> list[tuple[str, list
     return [(word, found) for word, found in groups if found]
 
 
-def plan_page(asked: PageRequest) -> dict[str, Any]:
+def plan(asked: PageRequest) -> dict[str, Any]:
     """The plan by itself, for a run that is too long to have it on its page."""
     found, _ = the_run(asked)
     return {"run": found, "plan": plan_of(asked, found)}
@@ -164,7 +163,8 @@ def _chosen(asked: PageRequest, found: RunRecord, items: Any) -> dict[str, Any] 
     item = next((each for each in items if each.seq == seq), None) if seq else None
     if item is None:
         return None
-    attempts = _of_journal(asked, found, "attempts", lambda: asked.attempts(found.id))
+    receipts = asked.outlast("run_receipts", run_id=found.id)
+    attempts = _of_journal(asked, found, "attempts", lambda: receipts._attempts(found.id))
     heard = (each for each in attempts.heard if (each.label, each.attempt) == (item.name, item.attempt))
     receipt = next(map(attempts.receipt, heard), None)
     kept = receipt.error if receipt is not None else found.error if item.name == found.status == "failed" else None
@@ -198,7 +198,7 @@ def act(asked: PageRequest) -> str:
     try:
         said = _DOES[do](asked, run_id, form, why) if do in _DOES else "There is no such action."
     except OutlastError as error:
-        said = f"{error.detail} {error.what_next}".strip()
+        said = said_of(error)
     if said.startswith("/"):
         return said
     asked.visit.say(said)
@@ -308,7 +308,7 @@ def _calls(asked: PageRequest, found: RunRecord) -> list[Any]:
 def _plan(asked: PageRequest, found: RunRecord, do: str, step: str) -> dict[str, Any] | None:
     """What a resume would do, with what is about to be decided of the step."""
     if do in ("retry", "skip") and step:
-        return planned(lambda: asked.plan_with(found.id, do, step))
+        return planned(lambda: asked.outlast("run_plan", run_id=found.id)._plan_with(found.id, do, step))
     if do in ("resume", "rewind"):
         return plan_of(asked, found, **({"from_step": step} if do == "rewind" and step else {}))
     return None
@@ -317,9 +317,10 @@ def _plan(asked: PageRequest, found: RunRecord, do: str, step: str) -> dict[str,
 def _forked(asked: PageRequest, found: RunRecord, step: str) -> dict[str, Any]:
     """What the fork takes over and does anew, and the effects that happen again: in any case, or when they are let."""
     try:
-        kept, other = (asked.fork_view(found.id, step, reuse_effects=reuse) for reuse in (True, False))
+        outlast = asked.outlast("run_plan", run_id=found.id)
+        kept, other = (outlast._fork_view(found.id, step, reuse_effects=reuse) for reuse in (True, False))
     except OutlastError as error:
-        return {"refused": f"{error.detail} {error.what_next}", "groups": [], "told": []}
+        return {"refused": said_of(error), "groups": [], "told": []}
     again = [effect.says for effect in other.effects if effect not in kept.effects]
     told = [
         ("Effects that happen again if you let them be done again", again),
@@ -335,7 +336,7 @@ def _told(asked: PageRequest, found: RunRecord, do: str) -> Told:
     going = [item.name for item in _calls(asked, found) if item.status == "running"]
     if do == "pause":
         return _those([("Under way, and ends first", going)])
-    effects = asked.effects_done(found.id)
+    effects = asked.outlast("run_receipts", run_id=found.id)._effects_done(found.id)
     waits = asked("interrupt_list", run_id=found.id).items
     return _those(
         [
@@ -380,7 +381,7 @@ def runs(asked: PageRequest) -> dict[str, Any]:
     try:
         page = asked.some_runs(SHOWN, LOOKED_AT, cursor, **wanted)
     except OutlastError as error:
-        wrong = f"{error.detail} {error.what_next}"
+        wrong = said_of(error)
     return {
         "runs": page.runs if page else [],
         "next": asked.link(cursor=page.last) if page and page.last else "",

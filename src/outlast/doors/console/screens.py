@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from starlette.routing import BaseRoute
 
-from outlast.doors.console import admin, needs, places, render, run
+from outlast.doors.console import needs, places, render, run
 from outlast.doors.console.asked import PageRequest, Visit, fields, word
 from outlast.doors.http import blobs, bodies
 from outlast.doors.http.calls import OperationRoute
@@ -42,116 +42,62 @@ COMPRESSED = 1024  # bytes from which on it is worth it
 
 
 class Shows(Struct, frozen=True):
-    """A page: its path, its template, what it shows, what a form of it does, and which command shows the same."""
+    """A page: its path, what it shows, which command shows the same, where that is as JSON, what a form of it does.
+
+    Its template is called as what makes its values, and it is under the tab that its path begins with.
+    """
 
     path: str
-    template: str
     shows: Callable[[PageRequest], dict[str, Any]]
-    posts: Callable[[PageRequest], str | dict[str, Any]] | None = None  # where to go, or what else the page shows
-    tab: str = ""
     command: str = ""
-    json: str = ""  # where the same is as JSON
+    json: str = ""
+    posts: Callable[[PageRequest], str | dict[str, Any]] | None = None  # where to go, or what else the page shows
+
+    @property
+    def template(self) -> str:
+        return f"{self.shows.__name__}.html"
+
+    @property
+    def tab(self) -> str:
+        first = self.path.split("/")[1]
+        return TABS.get(first, first)
 
 
-PLAN = "outlast resume {run_id} --dry-run"
+def help(asked: PageRequest) -> dict[str, Any]:
+    """It says the same to everybody."""
+    return {}
+
+
+TABS = {"": "needs", "inbox": "needs", "answer": "needs", "handoff": "handoffs"}
+PLAN, PLAN_JSON = "outlast resume {run_id} --dry-run", "/v1/runs/{run_id}/plan"
+WAIT = ("outlast answer {interrupt_id}", "/v1/interrupts/{interrupt_id}")
+RECALL = ("outlast workspace recall {goal}", "POST /v1/workspace/recall")
+ARTIFACT = ("outlast workspace get {ref}", "/v1/workspace/artifact?ref={ref}")
+SESSION = ("outlast session show {session_id}", "/v1/sessions/{session_id}/messages")
+SCHEDULES = ("outlast schedule list", "/v1/schedules")
 SCREENS = (
-    Shows("/", "needs.html", needs.needs, tab="needs", command="outlast inbox", json="/v1/inbox"),
-    Shows("/runs", "runs.html", run.runs, run.many, "runs", "outlast runs", "/v1/runs"),
-    Shows(
-        "/runs/{run_id}", "run.html", run.run, run.act, "runs", "outlast show {run_id} --timeline", "/v1/runs/{run_id}"
-    ),
-    Shows("/runs/{run_id}/plan", "plan.html", run.plan_page, None, "runs", PLAN, "/v1/runs/{run_id}/plan"),
-    Shows("/runs/{run_id}/choose", "choose.html", run.choose, run.act, "runs", PLAN, "/v1/runs/{run_id}/plan"),
-    Shows(
-        "/inbox/{interrupt_id}",
-        "item.html",
-        needs.item,
-        needs.answer,
-        "needs",
-        "outlast answer {interrupt_id}",
-        "/v1/interrupts/{interrupt_id}",
-    ),
-    Shows(
-        "/handoffs",
-        "handoffs.html",
-        places.handoffs,
-        tab="handoffs",
-        command="outlast handoff list",
-        json="/v1/handoffs",
-    ),
-    Shows(
-        "/handoff",
-        "handoff.html",
-        places.handoff,
-        tab="handoffs",
-        command="outlast handoff show {anchor}",
-        json="/v1/handoff?anchor={anchor}",
-    ),
-    Shows("/workspace", "workspace.html", places.workspace, tab="workspace", command="outlast workspace records"),
-    Shows(
-        "/workspace/why",
-        "why.html",
-        places.why,
-        None,
-        "workspace",
-        "outlast workspace why {ref}",
-        "/v1/workspace/why?ref={ref}",
-    ),
-    Shows(
-        "/workspace/recall",
-        "recall.html",
-        places.recall,
-        tab="workspace",
-        command="outlast workspace recall {goal}",
-        json="POST /v1/workspace/recall",
-    ),
-    Shows(
-        "/workspace/artifact",
-        "artifact.html",
-        places.artifact,
-        tab="workspace",
-        command="outlast workspace get {ref}",
-        json="/v1/workspace/artifact?ref={ref}",
-    ),
-    Shows("/tasks", "tasks.html", places.tasks, tab="tasks", command="outlast task list", json="/v1/tasks"),
-    Shows(
-        "/tasks/{task_id:path}",
-        "task.html",
-        places.task,
-        tab="tasks",
-        command="outlast task inspect {task_id}",
-        json="/v1/tasks/{task_id}/inspect",
-    ),
-    Shows(
-        "/sessions",
-        "sessions.html",
-        places.sessions,
-        tab="sessions",
-        command="outlast session list",
-        json="/v1/sessions",
-    ),
-    Shows(
-        "/sessions/{session_id:path}",
-        "session.html",
-        places.session,
-        tab="sessions",
-        command="outlast session show {session_id}",
-        json="/v1/sessions/{session_id}/messages",
-    ),
-    Shows("/queues", "queues.html", admin.queues, admin.pause_queue, "queues", "outlast queue list", "/v1/queues"),
-    Shows(
-        "/schedules",
-        "schedules.html",
-        admin.schedules,
-        admin.change_schedule,
-        "schedules",
-        "outlast schedule list",
-        "/v1/schedules",
-    ),
-    Shows("/system", "system.html", admin.system, tab="system", command="outlast doctor", json="/v1/facts"),
-    Shows("/keys", "keys.html", admin.keys, admin.change_keys, "keys", "outlast keys list", "/v1/keys"),
-    Shows("/acts", "acts.html", admin.acts, tab="acts", command="outlast acts", json="/v1/acts"),
-    Shows("/help", "help.html", lambda asked: {}, tab="help", command="outlast --help", json="/openapi.json"),
+    Shows("/", needs.needs, "outlast inbox", "/v1/inbox"),
+    Shows("/runs", run.runs, "outlast runs", "/v1/runs", run.many),
+    Shows("/runs/{run_id}", run.run, "outlast show {run_id} --timeline", "/v1/runs/{run_id}", run.act),
+    Shows("/runs/{run_id}/plan", run.plan, PLAN, PLAN_JSON),
+    Shows("/runs/{run_id}/choose", run.choose, PLAN, PLAN_JSON, run.act),
+    Shows("/inbox/{interrupt_id}", needs.item, *WAIT, needs.answer),
+    Shows("/handoffs", places.handoffs, "outlast handoff list", "/v1/handoffs"),
+    Shows("/handoff", places.handoff, "outlast handoff show {anchor}", "/v1/handoff?anchor={anchor}"),
+    Shows("/workspace", places.workspace, "outlast workspace records"),
+    Shows("/workspace/why", places.why, "outlast workspace why {ref}", "/v1/workspace/why?ref={ref}"),
+    Shows("/workspace/recall", places.recall, *RECALL),
+    Shows("/workspace/artifact", places.artifact, *ARTIFACT),
+    Shows("/tasks", places.tasks, "outlast task list", "/v1/tasks"),
+    Shows("/tasks/{task_id:path}", places.task, "outlast task inspect {task_id}", "/v1/tasks/{task_id}/inspect"),
+    Shows("/sessions", places.sessions, "outlast session list", "/v1/sessions"),
+    Shows("/sessions/{session_id:path}", places.session, *SESSION),
+    Shows("/queues", places.queues, "outlast queue list", "/v1/queues", places.pause_queue),
+    Shows("/schedules", places.schedules, *SCHEDULES, places.change_schedule),
+    Shows("/system", places.system, "outlast doctor", "/v1/facts"),
+    Shows("/keys", places.keys, "outlast keys list", "/v1/keys", places.change_keys),
+    Shows("/acts", places.acts, "outlast acts", "/v1/acts"),
+    Shows("/help", help, "outlast --help", "/openapi.json"),
 )
 
 
@@ -334,7 +280,7 @@ async def _by_link(visit: Visit) -> None:
     await _answer(visit, 200, await exchange.in_thread(_made, BY_LINK, visit))
 
 
-BY_LINK = Shows("/answer/{token}", "item.html", needs.item, tab="needs")
+BY_LINK = Shows("/answer/{token}", needs.item)
 
 
 def _own(place: str) -> str:

@@ -12,9 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.sessions import agent
-from outlast.doors.hooks.spool import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, note, parse, words_of
+from outlast.doors.hooks import spool
+from outlast.doors.hooks.spool import CLIENTS, KINDS, Client, HookEvent, Kind, NotAnEvent, answer, note, words_of
 from outlast.python.work_tree import WorkTree, make_folder_of, may_have_ledger, why_unused, work_tree_of
 
 STDIN_SECONDS = 2.0  # a client that does not close stdin is not waited for
@@ -79,12 +78,12 @@ def _leave(said: bytes) -> NoReturn:
 
 def _fired(call: Called) -> bytes:
     """What is to be printed."""
-    event = parse(call.client, call.kind, call.given.encode() or _stdin())
+    event = spool.parse(call.client, call.kind, call.given.encode() or _stdin())
     if event is None:
         return b""
     cwd = event.cwd or os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
     task = os.environ.get("OUTLAST_TASK", "")
-    event = event._replace(cwd=cwd, task=task, at=time.time_ns() // 1000, agent=agent())
+    event = event._replace(cwd=cwd, task=task, at=time.time_ns() // 1000, agent=spool.agent())
     place = work_tree_of(cwd)
     if not place.exists:
         return b""
@@ -113,7 +112,7 @@ def _start(event: HookEvent, place: WorkTree) -> bytes:
     text = _looked_up(event, place, anchor) if _may_tell(place.home) else ""
     try:
         if event.session:
-            sessions.write(place.home, sessions.again(place.home, event, anchor, place.top))
+            spool.write_session(place.home, spool.session_again(place.home, event, anchor, place.top))
     except OSError as error:
         note(place.home, f"{event.name} start: its end will not be missed: {words_of(error)}")
     return answer(event.client, "start", text)
@@ -121,7 +120,7 @@ def _start(event: HookEvent, place: WorkTree) -> bytes:
 
 def _may_tell(home: str) -> bool:
     """Whether anything was ever stored, or waits to be: else there is nothing to load and to look at."""
-    return may_have_ledger(home) or bool(spool.waiting(home)) or any(sessions.all_of(home))
+    return may_have_ledger(home) or bool(spool.waiting(home)) or any(spool.all_sessions(home))
 
 
 def _looked_up(event: HookEvent, place: WorkTree, anchor: str) -> str:

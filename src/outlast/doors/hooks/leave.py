@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from outlast.clock import moment
-from outlast.doors.hooks import sessions, spool
+from outlast.doors.hooks import spool
 from outlast.doors.hooks import transcript as plans
-from outlast.doors.hooks.sessions import HookSession
-from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, NotAnEvent, note, words_of
+from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, HookSession, NotAnEvent, note, words_of
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
 from outlast.errors import HandoffInvalid, OutlastError, RevisionConflict
 from outlast.python.automatic import (
@@ -179,7 +178,7 @@ def leave(handoffs: AutomaticHandoffs, home: str, event: HookEvent, *, died: boo
     Raises OutlastError, OSError.
     """
     place = work_tree_of(event.cwd)
-    before = sessions.known(home, event)
+    before = spool.known_session(home, event)
     late = died or handoffs.now - event.at > LATE_SECONDS * 1_000_000
     work = look(place, event, late=late)
     try:
@@ -188,10 +187,10 @@ def leave(handoffs: AutomaticHandoffs, home: str, event: HookEvent, *, died: boo
     except Withheld as why:
         left = LeftRevision(None, str(why))
     if died or event.kind == "end":
-        sessions.forget(home, event)
+        spool.forget_session(home, event)
     elif event.session:
         began = before.began if before else event.at
-        sessions.write(home, HookSession(event, work.anchor, place.top, work.signature, began))
+        spool.write_session(home, HookSession(event, work.anchor, place.top, work.signature, began))
     return left
 
 

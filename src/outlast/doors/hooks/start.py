@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from outlast.doors.hooks import sessions, spool
-from outlast.doors.hooks.sessions import HookSession
-from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, note, words_of
+from outlast.doors.hooks import spool
+from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, HookSession, note, words_of
 from outlast.errors import OutlastError
 from outlast.operations.reading import PROMPT_TOKENS, prompt_or_headline, tokens_of
 from outlast.python.automatic import AutomaticHandoffs, automatic_handoffs
@@ -51,9 +50,7 @@ def take_in(handoffs: AutomaticHandoffs, home: str, event: HookEvent, anchor: st
 def left_without_end(home: str, event: HookEvent, anchor: str, now: int) -> list[HookSession]:
     """The sessions under the anchor that nobody runs any more and that never said so; also this one's earlier life."""
     return [
-        each
-        for each in sessions.of_anchor(home, anchor)
-        if each.event.agent != event.agent and sessions.is_over(each, now)
+        each for each in spool.sessions_of(home, anchor) if each.event.agent != event.agent and spool.is_over(each, now)
     ]
 
 
@@ -64,7 +61,7 @@ def _compose(handoffs: AutomaticHandoffs, home: str, session: HookSession) -> No
         leave(handoffs, home, session.event, died=True)
     except (OutlastError, OSError) as error:
         note(home, f"{session.event.name} left no end, and what it did cannot be stored: {words_of(error)}")
-        sessions.forget(home, session.event)
+        spool.forget_session(home, session.event)
 
 
 # -- the answer --------------------------------------------------------------------------------------
@@ -72,8 +69,8 @@ def _compose(handoffs: AutomaticHandoffs, home: str, session: HookSession) -> No
 
 def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[HookSession]:
     """Other sessions that are at the same work now."""
-    for each in sessions.of_anchor(home, anchor):
-        if each.event.session != event.session and not sessions.is_over(each, now):
+    for each in spool.sessions_of(home, anchor):
+        if each.event.session != event.session and not spool.is_over(each, now):
             yield each
 
 

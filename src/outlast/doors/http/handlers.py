@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +30,11 @@ from outlast.python.project import inputs_of
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
-    from outlast import Acts, Outlast, RunRecord
+    from outlast import Acts, Interrupt, Outlast, RunRecord
     from outlast.doors.http.exchange import Exchange
     from outlast.python.awaited import Started
 
 TOKEN_SECONDS = 60
-
-if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, RunRecord
 
 
 # -- handoffs ----------------------------------------------------------------------------------------
@@ -301,7 +297,7 @@ def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
     try:
-        with _counted(exchange) as count:
+        with exchange.state.limits.counting(asked.identity) as count:
             started, replayed = here._begin_soon(flow, inputs, options)
             count(started)
     except RunHeld as held:
@@ -342,8 +338,9 @@ async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[
 
 def _taken_up(exchange: Exchange, outlast: Outlast, run_id: str) -> Started[Any] | None:
     """A run whose holder is dead, going on here; None if somebody was quicker."""
+    assert exchange.identity is not None
     try:
-        with _counted(exchange) as count:
+        with exchange.state.limits.counting(exchange.identity) as count:
             started = outlast._acting()._resume_soon(run_id, acceptance_of((), "", None))
             count(started)
     except (RunHeld, RunFinished):
@@ -355,18 +352,6 @@ async def _answer_with(exchange: Exchange, found: Outcome[Any]) -> None:
     going = found.status in ("queued", "running", "crashed")
     more = [(b"location", f"/v1/runs/{found.run_id}".encode())] if going else []
     await exchange.answer(202 if going else 200, encode(shown(found)), more=more)
-
-
-@contextmanager
-def _counted(exchange: Exchange) -> Iterator[Callable[[Started[Any]], None]]:
-    """Counts a run among those of its key for as long as it executes. Raises TooManyRuns."""
-    assert exchange.identity is not None
-    end = exchange.state.limits.begin_run(exchange.identity)
-    try:
-        yield lambda started: started.when_done(end)
-    except BaseException:
-        end()
-        raise
 
 
 async def _resume(exchange: Exchange) -> None:
@@ -381,12 +366,8 @@ def go_on(outlast: Outlast, asked: CallRequest, run_id: str) -> str:
 
     def resume(run: RunRecord) -> None:
         asked.state.refuse_unserved(outlast, run)
-        end = asked.state.limits.begin_run(asked.identity)
-        try:
-            outlast._acting()._resume_soon(run.id, acceptance_of((), "", None)).when_done(end)
-        except BaseException:
-            end()
-            raise
+        with asked.state.limits.counting(asked.identity) as count:
+            count(outlast._acting()._resume_soon(run.id, acceptance_of((), "", None)))
 
     return answered.go_on(outlast, run_id, resume)
 
@@ -402,7 +383,7 @@ def resume_here(exchange: Exchange, outlast: Outlast, asked: CallRequest) -> Sta
     run = outlast.get(request.run_id)
     exchange.state.refuse_unserved(outlast, run, request.flow)
     here = outlast._acting()
-    with _counted(exchange) as count:
+    with exchange.state.limits.counting(asked.identity) as count:
         acceptance = acceptance_of(request.accept, request.why, request.partial, whose(here).actor)
         take = taken_because(request.take, request.why)
         started = here._resume_soon(run.id, acceptance, request.flow, take=take)

@@ -28,8 +28,8 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 from queue import SimpleQueue
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import ServerSettings
+    from outlast.python.awaited import Started
 
 
 _AUTHORIZATION = re.compile(rb"\nauthorization:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -275,6 +276,19 @@ class Limits:
         if not self._take(self._runs, identity.key.id, self._most_runs):
             raise TooManyRuns(identity.key.id, self._most_runs)
         return self._ending(self._runs, identity.key.id)
+
+    @contextmanager
+    def counting(self, identity: Identity) -> Iterator[Callable[[Started[Any]], None]]:
+        """Count a run for as long as it executes; what it gives is told of the run once that is begun.
+
+        Raises TooManyRuns.
+        """
+        end = self.begin_run(identity)
+        try:
+            yield lambda started: started.when_done(end)
+        except BaseException:
+            end()
+            raise
 
     def _take(self, counts: Counter[str], key: str, most: int) -> bool:
         with self._lock:

@@ -1,28 +1,38 @@
 """MCP at `/mcp`: the same keys, roles, Host and Origin as every other path; then outlast.doors.mcp answers.
 
 Without the extra `mcp` there is no such path, and who asks for it is told which extra is missing.
+
+It is streamable HTTP, stateless in both eras of the protocol: nothing is kept between requests, and nothing is ever
+sent on its own, so that there is no stream to open with GET and no session to DELETE.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from outlast.doors.http import bodies
-from outlast.errors import MethodRefused
+from outlast.doors.mcp import require
+from outlast.doors.mcp.client import McpClient
+from outlast.errors import MethodRefused, OutlastError
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
     from outlast.doors.http.exchange import Exchange, Message
     from outlast.doors.http.identity import Identity
     from outlast.doors.http.state import ServerState
-    from outlast.doors.mcp.http import Mounted
+    from outlast.doors.mcp.gates import Stands
     from outlast.python.awaited import Started
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]
+Send = Callable[["Message"], Awaitable[None]]
+HoldOf = Callable[[Any], "Outlast"]
+Allow = Callable[[Any, str, str], None]
+LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+LARGEST_BODY = 4 * 1024 * 1024
 
 
 def _again(raw: bytes, receive: Receive) -> Receive:
@@ -56,24 +66,19 @@ class McpDoor:
         """What answers; it is made by who asks first. Raises ExtraMissing."""
         async with self._mounting:
             if self._mounted is None:
-                mounted = await asyncio.to_thread(self._mount)
+                mounted = await asyncio.to_thread(mount, self._hold_of, self._allow)
                 begun = asyncio.Event()
                 self._serving = asyncio.ensure_future(self._serve(mounted, begun))
                 await begun.wait()
                 self._mounted = mounted
         return self._mounted
 
-    def _mount(self) -> Mounted:
-        from outlast.doors.mcp.http import mount
-
-        return mount(self._hold_of, self._allow)
-
     async def _serve(self, mounted: Mounted, begun: asyncio.Event) -> None:
         async with mounted.lifespan():
             begun.set()
             await self._ending.wait()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Callable[[Message], Awaitable[None]]) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope["outlast"]
         exchange.route = PATH
         exchange.identity = self._state.enter(exchange.headers)
@@ -108,13 +113,9 @@ class McpDoor:
         begin = outlast._acting()._start  # a run of the server looks at the server's own files
 
         def counted(*asked: Any) -> Started[Any]:
-            end = self._state.limits.begin_run(identity)
-            try:
+            with self._state.limits.counting(identity) as count:
                 started = begin(*asked)
-            except BaseException:
-                end()
-                raise
-            started.when_done(end)
+                count(started)
             return started
 
         fork = outlast.fork
@@ -134,3 +135,84 @@ class McpDoor:
         exchange: Exchange = scope["outlast"]
         assert exchange.identity is not None
         exchange.identity.refuse_without(role)
+
+
+# -- the protocol: what answers the path, behind all that is the server's own ------------------------------
+
+
+def mount(hold_of: HoldOf, allow: Allow | None = None, hosts: Sequence[str] | None = None) -> Mounted:
+    """An ASGI app for `/mcp`; enter its `lifespan()` in the server's own.
+
+    `hold_of(scope)` gives the view of who made the request; `allow(scope, role, what)` raises what refuses it. Both are
+    called in a thread. `hosts` turns on a check of Host and Origin; without it that is done before.
+    Raises ExtraMissing.
+    """
+    require()
+    return Mounted(hold_of, allow, hosts)
+
+
+class Mounted:
+    """The app. One of these serves for one lifespan."""
+
+    def __init__(self, hold_of: HoldOf, allow: Allow | None, hosts: Sequence[str] | None) -> None:
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        from outlast.doors.mcp.server import make_server
+
+        self.hold_of, self.allow, self.ready = hold_of, allow, False
+        self._manager = StreamableHTTPSessionManager(
+            make_server(self._client, self._gate, files=False),
+            stateless=True,
+            security_settings=_security(hosts),
+            max_request_body_size=LARGEST_BODY,
+        )
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """While this is entered, requests are served."""
+        async with self._manager.run():
+            self.ready = True
+            try:
+                yield
+            finally:
+                self.ready = False
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        from starlette.responses import PlainTextResponse
+
+        if scope["type"] != "http":
+            raise RuntimeError(f"/mcp serves http, not {scope['type']}")
+        if scope["method"] != "POST":
+            told = PlainTextResponse("MCP is served by POST here", 405, {"Allow": "POST"})
+            await told(scope, receive, send)
+        elif not self.ready:
+            await PlainTextResponse("MCP is not being served", 503)(scope, receive, send)
+        else:
+            await self._manager.handle_request(scope, receive, send)
+
+    def _client(self, request: Any, role: str, what: str) -> McpClient:
+        if self.allow is not None:
+            self.allow(request.scope, role, what)
+        approves = role == "approve" or self._may_approve(request, what)
+        return McpClient(self.hold_of(request.scope), approves=approves)
+
+    def _may_approve(self, request: Any, what: str) -> bool:
+        try:
+            if self.allow is not None:
+                self.allow(request.scope, "approve", what)
+        except OutlastError:
+            return False
+        return True
+
+    def _gate(self, ctx: Any) -> Stands:
+        """The role of the key decides: nobody is asked."""
+        return "open" if self._may_approve(ctx.request, "tools") else "shut"
+
+
+def _security(hosts: Sequence[str] | None) -> Any:
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    origins = [f"{scheme}://{host}" for host in hosts or () for scheme in ("http", "https")]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=hosts is not None, allowed_hosts=list(hosts or ()), allowed_origins=origins
+    )

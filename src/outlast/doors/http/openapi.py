@@ -173,7 +173,8 @@ def _content(call: Operation) -> dict[str, Any]:
     """What an answer may be: JSON, a stream of it as well, or content as it is."""
     if call.answer.shape is bytes:
         return {call.answers: {"schema": BINARY}}
-    found: dict[str, Any] = {JSON: {"schema": _page(call) if _is_list(call) else _kind(call.answer.shape)}}
+    is_list = call.listed or call.pages is not None
+    found: dict[str, Any] = {JSON: {"schema": _page(call) if is_list else _kind(call.answer.shape)}}
     if call.answers != JSON:
         found[call.answers] = {"schema": {"type": "string"}}
     return found
@@ -294,10 +295,6 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
         is_ref = isinstance(value.get("$ref"), str)
         return given | {"$ref": REFS.format(name=names[_name_of(value)])} if is_ref else given
     return [_renamed(each, names) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _is_list(call: Operation) -> bool:
-    return call.listed or call.pages is not None
 
 
 def _of_queries() -> set[str]:

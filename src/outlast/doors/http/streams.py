@@ -372,7 +372,9 @@ async def home_events(exchange: Exchange) -> None:
 
     async def sends(watch: WatchedRun, follower: Follower) -> None:
         begins = first.upto if after is None else after
-        await HomeStream(exchange, outlast, asked, watch, follower, begins).all("")
+        stream = HomeStream(exchange, outlast, ALL, watch, follower, begins)
+        stream.wanted = _wanted(asked)
+        await stream.all("")
 
     await followed(exchange, outlast, ALL, sends)
 
@@ -389,17 +391,7 @@ def _wanted(asked: CallRequest) -> dict[str, Any]:
 class HomeStream(SentStream):
     """One client's way through the events of all runs."""
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        outlast: Outlast,
-        asked: CallRequest,
-        watch: WatchedRun,
-        follower: Follower,
-        after: int,
-    ) -> None:
-        super().__init__(exchange, outlast, ALL, watch, follower, after)
-        self._wanted = _wanted(asked)
+    wanted: dict[str, Any]  # which of them
 
     def _is_over(self, follow: str) -> bool:
         return False
@@ -421,7 +413,7 @@ class HomeStream(SentStream):
             self._after, more = found.upto, found.more
 
     def _next(self) -> HomeEvents:
-        return self._outlast.all_events(**self._wanted, after=self._after, limit=PAGE)
+        return self._outlast.all_events(**self.wanted, after=self._after, limit=PAGE)
 
 
 SERVES = {EVENTS.name: events, HOME_EVENTS.name: home_events}

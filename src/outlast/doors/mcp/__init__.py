@@ -1,12 +1,12 @@
 """MCP: Outlast for a model that calls tools, over stdio (`outlast mcp`) and at `/mcp` of the server.
 
-    tools.py       every tool: what it takes, does and gives, in words for a model; one module per noun beside it
-    arguments.py   what each tool takes; unknown arguments are refused, not dropped
-    texts.py       results as a model reads them: the verdict first, then the reading order
+    tools.py       every tool: what it takes, does and gives, in words for a model; those about runs in runs.py
+    client.py      what a tool works with, takes and gives; unknown arguments are refused, not dropped
+    texts.py       results and errors as a model reads them: the verdict first, then the reading order
     resources.py   handoff://, artifact:// and run://, and the prompt `resume`
-    server.py      all of it as an MCP server over an `Outlast`; stdio.py and http.py carry it
+    server.py      all of it as an MCP server over an `Outlast`; stdio.py carries it, and `http/mcp.py` of the server
 
-Only server.py, stdio.py and http.py import the `mcp` package, which the extra `mcp` brings.
+Only resources.py, gates.py, server.py and stdio.py import the `mcp` package, which the extra `mcp` brings.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import base64
+from typing import TYPE_CHECKING
 
+import mcp_types as types
 import msgspec
 
 from outlast.doors.mcp.client import ARTIFACT, HANDOFF, RUN, McpClient, artifact_uri, handoff_uri, parsed, told, uri_of
@@ -18,27 +20,10 @@ if TYPE_CHECKING:
 
 LARGEST = 4 * 1024 * 1024  # bytes of an artifact that is handed over in one message
 PAGE = 50
+Content = types.TextResourceContents | types.BlobResourceContents
 EVERY = 1_000_000_000
 MARKDOWN, JSON = "text/markdown", "application/json"
 TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", "application/toml", "application/x-")
-
-
-class Described(NamedTuple):
-    """A resource, or a kind of them, as a list shows it."""
-
-    uri: str
-    name: str
-    title: str
-    description: str
-    media_type: str | None
-    size: int | None = None
-
-
-class ResourceContent(NamedTuple):
-    """A resource as it was read: text, or bytes."""
-
-    media_type: str
-    content: str | bytes
 
 
 class ResourceNotFound(NotFound):
@@ -51,73 +36,75 @@ class ResourceNotFound(NotFound):
         super().__init__(uri=uri, known=f"{HANDOFF}, {ARTIFACT} and {RUN}")
 
 
-TEMPLATES = (
-    Described(
-        HANDOFF,
-        "handoff",
-        "A handoff",
-        "The newest handoff under an anchor, whole: first as text with its verdict here and now, then as JSON. Read "
-        "it to get what a tool left out. It claims nothing; handoff_recover with claim=true does.",
-        None,
+TEMPLATES = [
+    types.ResourceTemplate(
+        uri_template=HANDOFF,
+        name="handoff",
+        title="A handoff",
+        description="The newest handoff under an anchor, whole: first as text with its verdict here and now, then as "
+        "JSON. Read it to get what a tool left out. It claims nothing; handoff_recover with claim=true does.",
     ),
-    Described(
-        ARTIFACT,
-        "artifact",
-        "Saved content",
-        "The content of an artifact by its ref, such as artifact%3Adefault%2Freport.md%401: text, or base64 of what is "
-        "no text. It is checked against what was saved. Up to 4 MiB.",
-        None,
+    types.ResourceTemplate(
+        uri_template=ARTIFACT,
+        name="artifact",
+        title="Saved content",
+        description="The content of an artifact by its ref, such as artifact%3Adefault%2Freport.md%401: text, or "
+        "base64 of what is no text. It is checked against what was saved. Up to 4 MiB.",
     ),
-    Described(
-        RUN,
-        "run",
-        "A run",
-        "A run, whole: its verdict, what it waits for and every receipt, as text and as JSON. Read it to get what "
-        "run_show left out.",
-        None,
+    types.ResourceTemplate(
+        uri_template=RUN,
+        name="run",
+        title="A run",
+        description="A run, whole: its verdict, what it waits for and every receipt, as text and as JSON. Read it to "
+        "get what run_show left out.",
     ),
-)
+]
 
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def read(client: McpClient, uri: str) -> list[ResourceContent]:
+def read(client: McpClient, uri: str) -> list[Content]:
     """What the URI names, whole. Raises ResourceNotFound, and what the SDK raises."""
     match parsed(uri):
         case ("handoff", (scope, anchor)):
-            return _handoff(client, scope, anchor)
+            return _handoff(client, uri, scope, anchor)
         case ("artifact", (ref,)):
-            return [_artifact(client.outlast.workspace.get(ref), ref)]
+            return [_artifact(client.outlast.workspace.get(ref), uri, ref)]
         case ("run", (run_id,)):
             text, value, _ = shown(client.outlast, run_id, EVERY)
-            return [ResourceContent(MARKDOWN, text), ResourceContent(JSON, msgspec.json.encode(value).decode())]
+            return [_text(uri, MARKDOWN, text), _text(uri, JSON, msgspec.json.encode(value).decode())]
         case _:
             raise ResourceNotFound(uri)
 
 
-def _handoff(client: McpClient, scope: str, anchor: str) -> list[ResourceContent]:
+def _handoff(client: McpClient, uri: str, scope: str, anchor: str) -> list[Content]:
     got = client.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
     data = msgspec.json.encode(told(got)).decode()
-    return [ResourceContent(MARKDOWN, prompt(got, EVERY, client.reach)), ResourceContent(JSON, data)]
+    return [_text(uri, MARKDOWN, prompt(got, EVERY, client.reach)), _text(uri, JSON, data)]
 
 
-def _artifact(artifact: Artifact, ref: str) -> ResourceContent:
+def _artifact(artifact: Artifact, uri: str, ref: str) -> Content:
     if artifact.size > LARGEST:
         why = f"it has {artifact.size:,} bytes; {LARGEST:,} are the most that is handed over in a message"
         raise ValueRefused(ref, why, f"have the user run `outlast workspace get {artifact.ref!r} -o FILE`")
     raw = artifact.read()
     if artifact.media_type.startswith(TEXTUAL):
         try:
-            return ResourceContent(artifact.media_type, raw.decode())
+            return _text(uri, artifact.media_type, raw.decode())
         except UnicodeDecodeError:
             pass  # it says that it is text and is none: bytes are never wrong
-    return ResourceContent(artifact.media_type, raw)
+    blob = base64.b64encode(raw).decode()
+    return types.BlobResourceContents(uri=uri, mime_type=artifact.media_type, blob=blob)
+
+
+def _text(uri: str, media_type: str, text: str) -> Content:
+    return types.TextResourceContents(uri=uri, mime_type=media_type, text=text)
 
 
 # -- listing -------------------------------------------------------------------------------------------
 
 
-def listed(outlast: Outlast, cursor: str | None) -> tuple[list[Described], str | None]:
+def listed(outlast: Outlast, cursor: str | None) -> tuple[list[types.Resource], str | None]:
     """A page of what can be read: handoffs that are not finished, then artifacts; and where the next page begins."""
     kind, _, place = (cursor or "handoffs:0").partition(":")
     if kind not in ("handoffs", "artifacts") or not place.isdecimal() or len(place) > 9:
@@ -130,30 +117,27 @@ def listed(outlast: Outlast, cursor: str | None) -> tuple[list[Described], str |
     return page, "artifacts:0" if kind == "handoffs" else None
 
 
-def _handoffs(outlast: Outlast, limit: int) -> list[Described]:
+def _handoffs(outlast: Outlast, limit: int) -> list[types.Resource]:
     return [
-        Described(
-            handoff_uri(each.scope, each.anchor),
-            each.anchor,
-            f"{each.anchor} ({each.standing})",
-            f"Handoff, revision {each.revision}, {each.standing}, by {each.actor}: {each.summary}",
-            None,
+        types.Resource(
+            uri=handoff_uri(each.scope, each.anchor),
+            name=each.anchor,
+            title=f"{each.anchor} ({each.standing})",
+            description=f"Handoff, revision {each.revision}, {each.standing}, by {each.actor}: {each.summary}",
         )
         for each in outlast.handoff.list(limit=limit)
     ]
 
 
-def _artifacts(outlast: Outlast, limit: int) -> list[Described]:
+def _artifacts(outlast: Outlast, limit: int) -> list[types.Resource]:
     return [
-        Described(
-            artifact_uri(each.ref),
-            each.ref,
-            each.name,
-            f"Artifact, version {each.version}: {each.summary}"
-            if each.summary
-            else f"Artifact, version {each.version}",
-            each.media_type,
-            each.size,
+        types.Resource(
+            uri=artifact_uri(each.ref),
+            name=each.ref,
+            title=each.name,
+            description=f"Artifact, version {each.version}" + (f": {each.summary}" if each.summary else ""),
+            mime_type=each.media_type,
+            size=each.size,
         )
         for each in outlast.workspace.list(limit=limit)
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -23,7 +23,7 @@ from outlast.doors.mcp.texts import (
 from outlast.errors import NoFlows, RunFinished, RunHeld
 from outlast.operations.operation import Declared
 from outlast.operations.shown import AnsweredWait, ShownRun, failed_below
-from outlast.python.awaited import go_on
+from outlast.python.awaited import Started, go_on
 from outlast.python.outlast import Options
 from outlast.python.project import inputs_of
 from outlast.values.ambient import begin
@@ -31,6 +31,7 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     from outlast import Outlast, Plan, Receipt, RunRecord
 
+GOING_ON = "going on with a run"  # what a thread is needed for
 WAITED = "How long to wait for it to end or wait; it goes on after that."
 
 
@@ -152,37 +153,18 @@ def resume(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
 
 
 def _resumed(client: McpClient, run_id: str, seconds: float, given: dict[str, Any]) -> ToolAnswer:
-    work = _Work(lambda: client.outlast.resume(run_id, **given))
-    outcome = work.within(seconds, lambda: client.outlast.get(run_id).status == "running")
-    if outcome is None:
+    """In a thread of its own, which goes on when nobody waits for it any more: then the run is running."""
+    work, done = Started[Any](run_id), threading.Event()
+    work.when_done(done.set)
+    resume = partial(client.outlast.resume, run_id, **given)
+    begin(threading.Thread(target=work._work, args=(resume,), name="outlast-mcp-resume", daemon=True), GOING_ON)
+    done.wait(seconds)
+    while not done.is_set() and client.outlast.get(run_id).status != "running":
+        done.wait(0.05)
+    if not done.is_set():
         return going_on(client.outlast.get(run_id), seconds)
+    outcome = work.outcome(0)
     return ToolAnswer(outcome_text(outcome), outcome_told(outcome), run_uri(run_id))
-
-
-class _Work:
-    """A resume in a thread of its own, which goes on when nobody waits for it any more."""
-
-    def __init__(self, work: Callable[[], Outcome[Any]]) -> None:
-        self._work = work
-        self._came: list[Outcome[Any]] = []
-        self._raised: list[BaseException] = []
-        self._thread = threading.Thread(target=self._body, name="outlast-mcp-resume", daemon=True)
-        begin(self._thread, "going on with a run")
-
-    def _body(self) -> None:
-        try:
-            self._came.append(self._work())
-        except BaseException as error:
-            self._raised.append(error)
-
-    def within(self, seconds: float, is_running: Callable[[], bool]) -> Outcome[Any] | None:
-        """What comes of it within that time, given or raised; None when it goes on, and it is running then."""
-        self._thread.join(seconds)
-        while self._thread.is_alive() and not is_running():
-            self._thread.join(0.05)
-        if self._raised:
-            raise self._raised[0]
-        return self._came[0] if self._came else None
 
 
 def going_on(run: RunRecord, seconds: float, holder: str = "") -> ToolAnswer:

@@ -7,7 +7,6 @@ Every call runs in a thread of its own, so that the loop stays free; when its ca
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import threading
 from collections.abc import Callable
@@ -25,12 +24,9 @@ from msgspec.structs import replace
 from outlast.doors.mcp import gates, resources
 from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, arguments_of, schema_of, told_once
 from outlast.doors.mcp.gates import Stands
-from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, ToolProblem, call, problem_of, unforeseen
-from outlast.errors import (
-    HomeNotFound,
-    NotFound,
-    OutlastError,
-)
+from outlast.doors.mcp.texts import ToolProblem, problem_of, unforeseen
+from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
+from outlast.errors import HomeNotFound, NotFound, OutlastError
 from outlast.python import rooms
 from outlast.values.ambient import STOP, Noticing
 
@@ -132,18 +128,18 @@ class Served:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params else None
-        nothing: tuple[list[resources.Described], str | None] = ([], None)
+        nothing: tuple[list[types.Resource], str | None] = ([], None)
         found, after = await self._reads(ctx, lambda client: resources.listed(client.outlast, cursor), empty=nothing)
-        return types.ListResourcesResult(resources=[_resource(each) for each in found], next_cursor=after)
+        return types.ListResourcesResult(resources=found, next_cursor=after)
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[_template(each) for each in resources.TEMPLATES])
+        return types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         found = await self._reads(ctx, lambda client: resources.read(client, params.uri), uri=params.uri)
-        return types.ReadResourceResult(contents=[_content(params.uri, each) for each in found])
+        return types.ReadResourceResult(contents=[*found])
 
     # -- the prompt ------------------------------------------------------------------------------
 
@@ -274,24 +270,3 @@ def _refusal(ctx: Context, error: OutlastError, uri: str | None) -> MCPError:
     gone = isinstance(error, NotFound) and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
     code = GONE if gone and uri is not None else types.INVALID_PARAMS
     return MCPError(code=code, message=problem.text, data=problem.to_dict() | ({"uri": uri} if uri is not None else {}))
-
-
-def _resource(each: resources.Described) -> types.Resource:
-    return types.Resource(
-        uri=each.uri,
-        name=each.name,
-        title=each.title,
-        description=each.description,
-        mime_type=each.media_type,
-        size=each.size,
-    )
-
-
-def _template(each: resources.Described) -> types.ResourceTemplate:
-    return types.ResourceTemplate(uri_template=each.uri, name=each.name, title=each.title, description=each.description)
-
-
-def _content(uri: str, each: resources.ResourceContent) -> types.TextResourceContents | types.BlobResourceContents:
-    if isinstance(each.content, str):
-        return types.TextResourceContents(uri=uri, mime_type=each.media_type, text=each.content)
-    return types.BlobResourceContents(uri=uri, mime_type=each.media_type, blob=base64.b64encode(each.content).decode())

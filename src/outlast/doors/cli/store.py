@@ -14,7 +14,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
-from outlast.doors.cli.handoff.recover import bound_to, checks_shown, command_for, outcome_of, say_lint
+from outlast.doors.cli.handoff import bound_to, checks_shown, command_for, outcome_of, say_lint
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import anchor_argument, content, revision_of, strictly
 from outlast.doors.cli.render import facts, say
@@ -136,7 +136,7 @@ def _refuse_unknown(fields: Mapping[str, Any]) -> None:
 @anchor_argument("[ANCHOR]", required=False)
 @document_option
 @click.option("--again", is_flag=True, help="What is not given is as in the newest revision.")
-def store(call: Invocation, again: bool, **given: Any) -> int:
+def store(call: Invocation, again: bool, **given: Any) -> None:
     """Store the next revision of a handoff under ANCHOR, durable when this returns.
 
     Files are named from the current folder. --file, --check and the musts may be repeated; of --check and the musts
@@ -159,7 +159,6 @@ def store(call: Invocation, again: bool, **given: Any) -> int:
             call.tell(stored)
         else:
             _say_stored(call, outlast, stored)
-    return 0
 
 
 def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:

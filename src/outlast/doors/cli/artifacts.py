@@ -17,11 +17,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import (
-    output_option,
-    raw_option,
-    saved,
-)
+from outlast.doors.cli.options import output_option, raw_option, saved
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
 @command("save", of="workspace_upload")
 @click.argument("name", metavar="NAME")
 @click.argument("file", metavar="FILE")
-def save(call: Invocation, name: str, file: str, **given: Any) -> int:
+def save(call: Invocation, name: str, file: str, **given: Any) -> None:
     """Save FILE under NAME, durable when this returns. `-` reads standard input, however long.
 
     The same content as the newest version is that version, with its summary and tags as they are. In the command of a
@@ -57,14 +53,13 @@ def save(call: Invocation, name: str, file: str, **given: Any) -> int:
         saved = of_step or outlast.workspace.save(name, content, **given)
     if call.json:
         call.tell(saved)
-        return 0
+        return
     say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({sized(saved.size)})", "green")
     kept = {"summary": saved.summary, "tags": saved.tags}
     asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
     for field in kept:
         if asked[field] and asked[field] != kept[field]:
             note(f"note: its {field} stays as it was first saved")
-    return 0
 
 
 def _saved_in_step(outlast: Outlast, name: str, content: Any, given: dict[str, Any]) -> Artifact | None:
@@ -80,7 +75,7 @@ def _saved_in_step(outlast: Outlast, name: str, content: Any, given: dict[str, A
 @click.argument("ref", metavar="REF")
 @output_option
 @raw_option
-def get(call: Invocation, ref: str, output: str | None) -> int:
+def get(call: Invocation, ref: str, output: str | None) -> None:
     """Write the content of REF to standard output, once all of it was found to be what was saved.
 
     On a terminal nothing in it can steer that. With --json: what is known of it, without the content.
@@ -95,7 +90,6 @@ def get(call: Invocation, ref: str, output: str | None) -> int:
         call.tell(found, **({"output": str(written)} if output is not None else {}))
     elif output is not None:
         say(f"{found.ref} written to {written} ({sized(found.size)})", "green")
-    return 0
 
 
 def _print(found: Artifact) -> None:
@@ -145,22 +139,21 @@ def _row(one: Artifact) -> tuple[object, ...]:
 
 @command("checkpoint", of="workspace_checkpoint")
 @click.argument("name", metavar="NAME")
-def checkpoint(call: Invocation, name: str, **given: Any) -> int:
+def checkpoint(call: Invocation, name: str, **given: Any) -> None:
     """Pin where TASK stands now, under NAME: the state and position of its newest run, and these refs."""
     with call.open() as outlast:
         pinned = outlast.workspace.checkpoint(name, **given)
     if call.json:
         call.tell(pinned)
-        return 0
+        return
     say(f"checkpoint {pinned.id} {'was pinned already' if pinned.replayed else 'pinned'}: {_where(pinned)}", "green")
     if not pinned.run_id:
         note(f"note: task {pinned.task} has no run yet, so there is no state and no position")
-    return 0
 
 
 @command("checkpoints", of="workspace_checkpoints", without=("cursor",))
 @click.argument("checkpoint_id", metavar="[ID]", required=False)
-def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
+def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> None:
     """List checkpoints, the newest first. With ID: all that one has, also the state."""
     if sum(given is not None for given in (checkpoint_id, task, run)) > 1:
         raise click.UsageError("name ID, --task or --run, not both")
@@ -175,7 +168,6 @@ def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, r
         table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_checkpoint_row(each) for each in found])
     else:
         say("no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK")
-    return 0
 
 
 def _say_checkpoint(one: Checkpoint) -> None:
@@ -190,13 +182,13 @@ def _say_checkpoint(one: Checkpoint) -> None:
 @command("diff", of="workspace_diff")
 @click.argument("before", metavar="ID")
 @click.argument("after", metavar="ID")
-def diff(call: Invocation, before: str, after: str) -> int:
+def diff(call: Invocation, before: str, after: str) -> None:
     """What is different at the second of two checkpoints: keys of the state, and refs."""
     with call.open() as outlast:
         found = outlast.workspace.diff(before, after)
     if call.json:
         call.tell(found)
-        return 0
+        return
     say(f"from {_where(found.before)}")
     say(f"to   {_where(found.after)}")
     for change in found.state:
@@ -206,7 +198,6 @@ def diff(call: Invocation, before: str, after: str) -> int:
             say(f"{sign} {ref}")
     if found.same:
         say("state and refs are the same")
-    return 0
 
 
 def _told(change: StateChange) -> str:

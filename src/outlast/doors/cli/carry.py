@@ -13,16 +13,9 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
-from outlast.doors.cli.handoff.recover import command_for, say_contract, say_entry, say_findings, say_record
+from outlast.doors.cli.handoff import command_for, say_contract, say_entry, say_findings, say_record
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import (
-    anchor_argument,
-    file_argument,
-    offer_runs,
-    offer_steps,
-    repo_option,
-    revision_of,
-)
+from outlast.doors.cli.options import anchor_argument, file_argument, offer_runs, offer_steps, repo_option, revision_of
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -41,17 +34,7 @@ from outlast.doors.cli.render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from outlast import (
-        Applied,
-        BundleArrived,
-        Bundled,
-        Evidence,
-        Handoff,
-        HandoffEvent,
-        Listed,
-        Outlast,
-        StepHandoff,
-    )
+    from outlast import Applied, BundleArrived, Bundled, Evidence, Handoff, HandoffEvent, Listed, Outlast, StepHandoff
 
 
 T = TypeVar("T", bound="Callable[..., Any]")
@@ -69,7 +52,7 @@ def _standing(name: str, text: str) -> Callable[[T], T]:
 @_standing("contested", "Only those that something contests here and now; this looks at the files.")
 @_standing("finished", "Only those whose work was completed.")
 @_standing("expired", "Only stale ones.")
-def list_(call: Invocation, standing: Any, look: bool, limit: int) -> int:
+def list_(call: Invocation, standing: Any, look: bool, limit: int) -> None:
     """List what unfinished runs left, then the newest handoffs."""
     with call.open() as outlast:
         found = outlast.handoff.list(standing, limit=limit, look=look)
@@ -81,7 +64,6 @@ def list_(call: Invocation, standing: Any, look: bool, limit: int) -> int:
         say(f"no {standing} handoffs; see `{call.command('handoff', 'list')}`")
     else:
         say("no handoffs yet; store one: outlast handoff store ANCHOR -m SUMMARY --next ACTION --file FILE --check CMD")
-    return 0
 
 
 def _say_listed(call: Invocation, found: Sequence[Listed]) -> None:
@@ -239,7 +221,7 @@ CHANGES = {
 @anchor_argument()
 @click.argument("revisions", metavar="[N [M]]", nargs=-1, type=click.IntRange(1))
 @repo_option
-def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: str | None) -> int:
+def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: str | None) -> None:
     """What changed in its files since a handoff was stored; with N and M between two of its revisions.
 
     With N alone: between that one and the newest.
@@ -251,7 +233,6 @@ def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: s
         emit_exactly(found)
     else:
         _say_diff(found.as_text())
-    return 0
 
 
 def _pair(outlast: Outlast, anchor: str, revisions: tuple[int, ...]) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""`outlast workspace record`, `records`, `record-many`, `pin`, `unpin`, `link`, `links`, `why` and `recall`."""
+"""`outlast workspace`: its commands, and those about records, links and recall; the rest: `artifacts.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import text_of
 from outlast.doors.cli.render import ago, at, brief, content_in, counted, facts, note, say, say_all, table
@@ -20,12 +21,53 @@ if TYPE_CHECKING:
     from outlast import ContextPack, LeftOut, Link, Record
 
 
+SECTIONS: Sections = {
+    "Artifacts": {
+        "save": ("artifacts:save", "Save a file under a name, as its next version."),
+        "get": ("artifacts:get", "The content of an artifact, checked."),
+        "list": ("artifacts:list_", "The artifacts, those saved last first."),
+        "versions": ("artifacts:versions", "Every version of a name."),
+    },
+    "Checkpoints": {
+        "checkpoint": ("artifacts:checkpoint", "Pin where a task stands, under a name."),
+        "checkpoints": ("artifacts:checkpoints", "What was pinned, the newest first; or one of them."),
+        "diff": ("artifacts:diff", "What changed between two checkpoints."),
+    },
+    "Records": {
+        "record": ("workspace:record", "Record an observation, a decision, evidence or a note."),
+        "record-many": ("workspace:record_many", "Record what the lines of a file say, all or none."),
+        "records": ("workspace:records", "What was recorded, the newest first."),
+        "pin": ("workspace:pin", "Let recall never leave a record out."),
+        "unpin": ("workspace:unpin", "Take a pin away."),
+    },
+    "Recall": {
+        "recall": ("workspace:recall", "What matters for a goal, within a number of tokens."),
+    },
+    "Evidence": {
+        "link": ("workspace:link", "Say how two things with refs bear on each other."),
+        "links": ("workspace:links", "The links from and to a ref."),
+        "why": ("workspace:why", "What a ref rests on, and how that stands."),
+    },
+}
+
+
+@click.group("workspace", cls=CommandGroup, sections=SECTIONS)
+def workspace() -> None:
+    """Content that outlives a run, named boundaries of tasks, records and links.
+
+    REF is what saving gave: artifact:SCOPE/NAME@VERSION; or a name, for its
+    newest version; or NAME@2. A name is only a name, never a path. What is
+    read is checked, and refused if it is not what was saved. Records and links
+    take refs of every kind: also record:ID, checkpoint:ID, handoff:ID, run:ID.
+    """
+
+
 MOST = 64 << 20  # bytes of a file
 
 
 @command("record-many", of="workspace_record_many", without=("records",))
 @click.argument("file", metavar="FILE")
-def record_many(call: Invocation, file: str, **given: Any) -> int:
+def record_many(call: Invocation, file: str, **given: Any) -> None:
     """Record up to 1,000 things in one transaction: all of them, or none.
 
     FILE has a JSON object in each line: kind and text, and if you like refs,
@@ -38,12 +80,11 @@ def record_many(call: Invocation, file: str, **given: Any) -> int:
         made = outlast.workspace.record_many(wanted, **given)
     if call.json:
         call.tell(made)
-        return 0
+        return
     for one in made:
         say(one.ref)
     was = "were recorded already" if made and made[0].replayed else "recorded"
     note(f"{counted(len(made), 'record')} {was}")
-    return 0
 
 
 @contextmanager
@@ -92,7 +133,7 @@ _RELATIONS = click.Choice(["supports", "contradicts", "derived_from", "supersede
 @command("record", of="workspace_record")
 @click.argument("kind", metavar="KIND", type=_KINDS)
 @click.argument("text", metavar="TEXT")
-def record(call: Invocation, kind: str, text: str, **given: Any) -> int:
+def record(call: Invocation, kind: str, text: str, **given: Any) -> None:
     """Record an observation, a decision, evidence or a note, durable when this returns.
 
     TEXT is what it says; `-` reads it from standard input, @FILE from a file.
@@ -102,11 +143,10 @@ def record(call: Invocation, kind: str, text: str, **given: Any) -> int:
         made = outlast.workspace.record(kind, words, **given)
     if call.json:
         call.tell(made)
-        return 0
+        return
     say(f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
     if made.masked:
         note(f"note: masked as secret: {', '.join(made.masked)}")
-    return 0
 
 
 def _said(word: str, name: str) -> str:
@@ -117,7 +157,7 @@ def _said(word: str, name: str) -> str:
 @command("records", of="workspace_records", without=("cursor",))
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--before", metavar="REF", help="Only those older than this record.")
-def records(call: Invocation, ref: str | None, **wanted: Any) -> int:
+def records(call: Invocation, ref: str | None, **wanted: Any) -> None:
     """List records, the newest first. With REF of a record: all that it says; of something else: those about it."""
     with call.open() as outlast:
         whole = [outlast.workspace.get_record(ref)] if ref is not None and ref.startswith("record:") else []
@@ -130,7 +170,6 @@ def records(call: Invocation, ref: str | None, **wanted: Any) -> int:
         table(("REF", "KIND", "TASK", "BY", "AGE", "TEXT"), [_row(one) for one in found])
     else:
         say("no records here; make one: outlast workspace record KIND TEXT")
-    return 0
 
 
 def _say_record(one: Record) -> None:
@@ -176,7 +215,7 @@ def _pin(call: Invocation, ref: str, pinned: bool, given: dict[str, Any]) -> int
 @click.argument("source", metavar="SOURCE")
 @click.argument("relation", metavar="RELATION", type=_RELATIONS)
 @click.argument("target", metavar="TARGET")
-def link(call: Invocation, source: str, relation: str, target: str, **given: Any) -> int:
+def link(call: Invocation, source: str, relation: str, target: str, **given: Any) -> None:
     """Say how SOURCE bears on TARGET. Both are refs of what exists.
 
     RELATION is supports, contradicts, derived_from, supersedes or produced_by. The same link again is the first one.
@@ -185,11 +224,11 @@ def link(call: Invocation, source: str, relation: str, target: str, **given: Any
         made = outlast.workspace.link(source, relation, target, **given)
     if call.json:
         call.tell(made)
-        return 0
-    say(f"{_told(made)}{' (was linked already)' if made.replayed else ''}", "green")
+        return
+    was = " (was linked already)" if made.replayed else ""
+    say(f"{made.source} {made.relation} {made.target}{was}", "green")
     if made.replayed and given["note"] and given["note"] != made.note:
         note("note: its note stays as it was first made")
-    return 0
 
 
 @command("links", of="workspace_links")
@@ -200,10 +239,6 @@ def links(call: Invocation, ref: str) -> int:
         found = outlast.workspace.links(ref)
     instead = "no links here; make one: outlast workspace link SOURCE RELATION TARGET"
     return call.tell_list(found, ("SOURCE", "RELATION", "TARGET", "BY", "AGE", "NOTE"), _link_row, instead)
-
-
-def _told(one: Link) -> str:
-    return f"{one.source} {one.relation} {one.target}"
 
 
 def _link_row(one: Link) -> tuple[object, ...]:
@@ -238,17 +273,7 @@ _REASONS = {  # of what is left out, in words
 @click.option("--tokenizer", metavar="MODULE:FUNCTION", help="Count tokens by it [OUTLAST_TOKENIZER, else estimated].")
 @click.option("--explain", is_flag=True, help="Why each was chosen, as a table.")
 @click.option("--prompt", is_flag=True, help="As a text for a model, and nothing else.")
-def recall(
-    call: Invocation,
-    goal: str,
-    budget: int,
-    kinds: tuple[str, ...],
-    task: str | None,
-    limit: int | None,
-    tokenizer: str | None,
-    explain: bool,
-    prompt: bool,
-) -> int:
+def recall(call: Invocation, goal: str, tokenizer: str | None, explain: bool, prompt: bool, **asked: Any) -> None:
     """Recall what matters for GOAL: records, artifacts and checkpoints of the scope, the best first.
 
     `-` reads the goal from standard input, @FILE from a file. Pinned records are always there.
@@ -257,7 +282,8 @@ def recall(
         raise click.UsageError("--explain and --prompt do not go together")
     words = _said(goal, "GOAL")
     with call.open() as outlast:
-        pack = outlast.workspace.recall(words, budget, kinds=kinds or None, task=task, limit=limit, tokens_of=tokenizer)
+        asked["kinds"] = asked["kinds"] or None
+        pack = outlast.workspace.recall(words, tokens_of=tokenizer, **asked)
     if call.json:
         call.tell(pack)
     elif prompt:
@@ -266,7 +292,6 @@ def recall(
         _explain(pack)
     else:
         _say_pack(call, pack)
-    return 0
 
 
 def _say_pack(call: Invocation, pack: ContextPack) -> None:

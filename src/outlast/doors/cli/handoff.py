@@ -1,4 +1,5 @@
-"""`outlast handoff recover`, `claim`, `renew`, `verify` and `settle`: going on from what somebody handed over.
+"""`outlast handoff`: the list of its commands; and `recover`, `claim`, `renew`, `verify` and `settle`: going on from
+what somebody handed over. `carry.py` and `store.py` have the others.
 
 What a handoff is called on the command line: ANCHOR, ANCHOR@REVISION, or an id.
 """
@@ -18,14 +19,9 @@ import click
 from outlast.clock import moment
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED, TERMINATED
+from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import (
-    absolute,
-    agree_option,
-    anchor_argument,
-    objects,
-    revision_of,
-)
+from outlast.doors.cli.options import absolute, agree_option, anchor_argument, objects, revision_of
 from outlast.doors.cli.outcomes import say_verdict, say_word
 from outlast.doors.cli.render import ago, at, brief, clean, counted, facts, fit, say, say_all, span
 from outlast.doors.cli.screen import Screen
@@ -46,6 +42,41 @@ if TYPE_CHECKING:
     )
 
 TOKENS = 1500
+SECTIONS: Sections = {
+    "Hand over": {
+        "store": ("store:store", "Store the next revision of a handoff."),
+        "lint": ("store:lint", "What would make a handoff better; nothing is stored."),
+    },
+    "Continue": {
+        "recover": ("handoff:recover", "A handoff with its verdict, here and now."),
+        "claim": ("handoff:claim", "The exclusive right to continue it, for 15 minutes."),
+        "renew": ("handoff:renew", "Begin the claim's time anew."),
+        "verify": ("handoff:verify", "Run its checks, and record what came of them."),
+        "settle": ("handoff:settle", "Say how the work ended, and give the claim back."),
+    },
+    "Look": {
+        "list": ("carry:list_", "The newest handoffs."),
+        "show": ("carry:show", "A revision exactly as it was stored."),
+        "history": ("carry:history", "Everything that happened under an anchor."),
+    },
+    "Carry": {
+        "diff": ("carry:diff", "What changed since it was stored, or between revisions."),
+        "apply": ("carry:apply", "Bring its work into this clone: all of it, or nothing."),
+        "export": ("carry:export", "A handoff with its history as one file."),
+        "import": ("carry:import_", "Bring in such a file."),
+    },
+}
+
+
+@click.group("handoff", cls=CommandGroup, sections=SECTIONS)
+def handoff() -> None:
+    """Hand work over to whoever continues it: another process, machine, agent
+    or person. What is stored is a contract under an ANCHOR, a name of your
+    choice; recovering it says with reasons how far it may be trusted.
+
+    ANCHOR@3 names its third revision. Claims belong to the terminal that made
+    them; elsewhere a claim is shown by --claim-id ID or OUTLAST_CLAIM=ID.
+    """
 
 
 @command("recover", of="handoff_recover", without=("revision",))
