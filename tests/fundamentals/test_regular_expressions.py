@@ -36,7 +36,7 @@ MADE_LATER = {
     "commands/transcript.py b'|'.join(map(re.escape, self._secrets))": "plain words",
     "commands/transcript.py '|'.join(map(re.escape, found))": "plain words",
     "doors/http/calls.py _pattern(path)": "plain words with one group between two of them, for paths of ours",
-    "files/patterns.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
+    "files/changes.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
     "values/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
     "values/schema.py schema['pattern']": "the same",
     "secrets/own.py pattern": "of a user's rule: refused when it could take long",

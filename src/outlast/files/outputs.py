@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from outlast.files.changes import SeenFile, from_facts, to_facts
-from outlast.files.patterns import never
+from outlast.files.changes import SeenFile, from_facts, never, to_facts
 from outlast.files.snapshot import GONE, look_at, stamp_of
 from outlast.values.codec import digest, text
 from outlast.values.frozen import NamedTuple

@@ -28,12 +28,12 @@ from outlast.files.changes import (
     SeenFile,
     changes,
     edited_since,
+    is_hidden,
     judge,
     last_lines,
     not_restorable,
     only_permissions,
 )
-from outlast.files.patterns import is_hidden
 from outlast.files.repository import top_of
 from outlast.files.snapshot import holds_secret, look, look_at
 from outlast.store.contract.blobs import Blobs

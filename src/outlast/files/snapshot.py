@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.files.changes import Mode, SeenFile
-from outlast.files.patterns import Patterns, never
+from outlast.files.changes import Mode, Patterns, SeenFile, never
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 

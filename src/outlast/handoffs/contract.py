@@ -18,7 +18,7 @@ import msgspec
 
 from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
-from outlast.files.patterns import never
+from outlast.files.changes import never
 from outlast.files.rules import RULES, Rule
 from outlast.handoffs.handoff import (
     MAX_BYTES,

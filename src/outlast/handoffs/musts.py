@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from outlast.errors import HandoffInvalid, NameInvalid
 from outlast.files.ask_git import real
+from outlast.files.changes import Patterns, one
 from outlast.files.git import FOLDER_FILES, members_of
-from outlast.files.patterns import Patterns, one
 from outlast.files.rules import FileRule, broken_rule
 from outlast.files.snapshot import ABSENT, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Form, Handoff, must_key, rule_of

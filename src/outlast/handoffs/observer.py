@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid, OtherPlace, RunsOnHost
 from outlast.files import git
 from outlast.files.ask_git import one_look, real
+from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
-from outlast.files.patterns import is_hidden
 from outlast.files.snapshot import ABSENT, FILE_BYTES, Binding, Bound, Relation, sight
 from outlast.handoffs import unfinished
 from outlast.handoffs.foreign import digest_of

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
-from outlast.files.patterns import Patterns, is_hidden
+from outlast.files.changes import Patterns, is_hidden
 from outlast.files.snapshot import Binding, Bound, Relation
 from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran, When, evidence_of
 from outlast.handoffs.handoff import Contract, Handoff, encode_handoff, must_key, rule_of
