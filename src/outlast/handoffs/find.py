@@ -20,7 +20,7 @@ from outlast.errors import Finished, HandoffAmbiguous, HandoffInvalid, HandoffNo
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import unfinished
+from outlast.handoffs import task_state as unfinished
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.claim import holder_of
 from outlast.handoffs.handoff import Handoff, HandoffEvent, Near, Standing, anchor_of, task_of

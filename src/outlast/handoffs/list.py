@@ -22,7 +22,7 @@ from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.ask_git import one_look
 from outlast.flows.loading import one_look_at_source
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import unfinished
+from outlast.handoffs import task_state as unfinished
 from outlast.handoffs.claim import holder_of, standing_reasons
 from outlast.handoffs.find import (
     _PAGE,

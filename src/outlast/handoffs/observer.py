@@ -27,10 +27,10 @@ from outlast.files.ask_git import one_look, real
 from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
 from outlast.files.snapshot import ABSENT, FILE_BYTES, Binding, Bound, Relation, sight
-from outlast.handoffs import unfinished
-from outlast.handoffs.foreign import digest_of
+from outlast.handoffs.checks import digest_of, run_checks
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.musts import broken_must, broken_musts, seen_musts
+from outlast.handoffs.task_state import place_of
 from outlast.handoffs.verdict import Observed, command
 from outlast.ledger.verdict import Reason
 from outlast.values.ambient import STOP
@@ -40,8 +40,8 @@ from outlast.values.late import late
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
     from outlast.files.snapshot import ContentKeeper
     from outlast.handoffs import binding
+    from outlast.handoffs.checks import Leave
     from outlast.handoffs.evidence import When
-    from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Contract, Evidence, Form
     from outlast.handoffs.sighting import FileObserver
     from outlast.home.caller import Caller
@@ -75,7 +75,7 @@ class LocalObserver:
         """
         here, bound = self.root(caller, given), handoff.binding
         if given is None and bound is None and handoff.source == "run" and self.knows_runs:
-            return unfinished.place_of(caller, handoff, here)
+            return place_of(caller, handoff, here)
         return here if given is not None or bound is None else Stand(here).place_of(bound)
 
     def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
@@ -115,8 +115,6 @@ class LocalObserver:
         between: Between = None,
     ) -> list[Evidence]:
         """What comes of each check. Nothing runs without leave for exactly these."""
-        from outlast.handoffs.checks import run_checks  # to look at files takes nothing of what runs commands
-
         if leave.digest != digest_of(about):
             raise AssertionError("the checks are not those for which there is leave")
         forms, stop = about.acceptance_checks, STOP.get()

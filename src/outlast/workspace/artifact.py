@@ -34,14 +34,18 @@ from outlast.values.codec import decode, encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.values.late import late
 from outlast.workspace.content import Given, StoredContent, check_media_type, may_shrink, media_type_of, pieces_of
-from outlast.workspace.entry import (
+from outlast.workspace.refs import (
+    PREFIX,
     SUMMARY_LENGTH,
+    ArtifactPlace,
     ArtifactSource,
     check_tags,
     check_text,
     newest_first,
+    parse_ref,
     proof_of,
     run_id_of,
+    version_of,
 )
 
 if TYPE_CHECKING:
@@ -52,38 +56,8 @@ else:
     search = late("outlast.workspace.recall.search")
 
 
-PREFIX = "artifact:"
 NAME_LENGTH = 500
-_VERSION = "[1-9][0-9]{0,17}"
-_REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
 _VERSIONED = re.compile(r"@[0-9]+\Z")
-
-
-class ArtifactPlace(NamedTuple):
-    """Where an artifact is: its scope, its name and its version."""
-
-    scope: str
-    name: str
-    version: int
-
-    @property
-    def ref(self) -> str:
-        scope = self.scope.replace("%", "%25").replace("/", "%2F")
-        return f"{PREFIX}{scope}/{self.name}@{self.version}"
-
-
-def parse_ref(ref: str) -> ArtifactPlace | None:
-    """What a ref names; None when it is no ref of an artifact."""
-    found = _REF.fullmatch(ref)
-    if found is None:
-        return None
-    return ArtifactPlace(found[1].replace("%2F", "/").replace("%25", "%"), found[2], int(found[3]))
-
-
-def version_of(scope: str, asked: str) -> ArtifactPlace | None:
-    """What `name@2` means; None when it ends in no version."""
-    name, _, version = asked.rpartition("@")
-    return ArtifactPlace(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
 
 
 class ArtifactContent(Protocol):

@@ -19,7 +19,7 @@ from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs as refs_of
-from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
+from outlast.workspace.refs import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -14,7 +14,7 @@ from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
+from outlast.workspace.refs import ArtifactSource, check_text, proof_of, without_secrets
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -22,7 +22,9 @@ from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.entry import (
+from outlast.workspace.recall.search import keep_up
+from outlast.workspace.refs import (
+    RECORD,
     SUMMARY_LENGTH,
     ArtifactSource,
     check_refs,
@@ -32,8 +34,6 @@ from outlast.workspace.entry import (
     proof_of,
     without_secrets,
 )
-from outlast.workspace.recall.search import keep_up
-from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
