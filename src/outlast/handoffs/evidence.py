@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from outlast.errors import HandoffInvalid, IntegrityBroken
 from outlast.files.snapshot import Binding, Bound
@@ -321,19 +321,9 @@ def _evidence_of_one(caller: Caller, ran: Ran, when: When, by: str, where: str) 
     if ran.output and not (DIGEST.fullmatch(ran.output) and _is_here(caller, ran.output)):
         remedy = f"send it first: PUT /v1/handoff/blobs/{ran.output[:64]}"
         raise HandoffInvalid("ran.output", f"the content {ran.output[:12]}… is not here", remedy)
-    return Evidence(
-        check=ran.check,
-        passed=ran.passed,
-        at=caller.home.clock.now(),
-        by=by,
-        where=ran.host or where,
-        runner="client" if _is_shown(ran) else "self",
-        when=when,
-        exit=ran.exit,
-        seconds=ran.seconds,
-        output=ran.output,
-        note=ran.note,
-    )
+    told = asdict(ran)
+    place, at, runner = told.pop("host") or where, caller.home.clock.now(), "client" if _is_shown(ran) else "self"
+    return Evidence(**told, at=at, by=by, where=place, runner=runner, when=when)
 
 
 def _is_shown(ran: Ran) -> bool:

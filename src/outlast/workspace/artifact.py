@@ -30,7 +30,7 @@ from outlast.store.contract import Reading, Writing
 from outlast.store.contract.blobs import Intake, Stored, TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
 from outlast.store.disk import write_whole
-from outlast.values.codec import decode, encode, value_of
+from outlast.values.codec import decode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.values.late import late
 from outlast.workspace.content import Given, StoredContent, check_media_type, may_shrink, media_type_of, pieces_of
@@ -41,6 +41,7 @@ from outlast.workspace.refs import (
     ArtifactSource,
     check_tags,
     check_text,
+    new_row,
     newest_first,
     parse_ref,
     proof_of,
@@ -387,23 +388,6 @@ def add(
 
 
 def _row(given: ArtifactDraft, taken: TakenContent, version: int, at: int, pending: int) -> ArtifactRow:
-    row = ArtifactRow(
-        key=0,
-        scope=given.scope,
-        name=given.name,
-        version=version,
-        digest=taken.digest,
-        size=taken.size,
-        media_type=given.media_type,
-        summary=given.summary,
-        tags=encode(given.tags).decode(),
-        source=encode(given.source).decode(),
-        run_id=given.source.run_id,
-        stored_at=at,
-        blob=taken.blob,
-        codec=taken.codec,
-        pending=pending,
-        proof=b"",
-        chunks=taken.chunks,
-    )
+    told = {"version": version, "run_id": given.source.run_id, "stored_at": at, "pending": pending}
+    row = new_row(ArtifactRow, given, taken, **told)
     return row._replace(proof=proof_of_row(row))

@@ -29,7 +29,7 @@ from outlast.errors import (
 )
 from outlast.home.home import run_row
 from outlast.store.contract import Reading, below, every_row
-from outlast.store.contract.workspace import NOTHING, ArtifactRow, RecordRow, WorkspaceKeys
+from outlast.store.contract.workspace import NOTHING, ArtifactRow, CheckpointRow, LinkRow, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -223,7 +223,7 @@ SUMMARY_LENGTH = 10_000
 TAGS, TAG_LENGTH = 100, 200
 PAGE = 200
 
-Row = TypeVar("Row", ArtifactRow, RecordRow)
+Row = TypeVar("Row", ArtifactRow, RecordRow, CheckpointRow, LinkRow)
 
 
 class ArtifactSource(Struct, frozen=True):
@@ -303,6 +303,16 @@ def newest_first(home: Home, page: Callable[[Reading, int, int], list[Row]], bef
     """Every row of a list, read as it is used: `page` gives so many of those before a key."""
     read = home.store.read
     return every_row(lambda last: read(lambda look: page(look, last, PAGE)), lambda row: below(row.key), before)
+
+
+def new_row(kind: type[Row], *said: Any, **more: Any) -> Row:
+    """A row without its key and its proof: each column as these values say it, as JSON where that is no plain value."""
+    known = {name: value for each in said for name, value in each._asdict().items()} | {"key": 0, "proof": b""} | more
+    return kind(**{name: _column(known[name]) for name in kind._fields})
+
+
+def _column(value: Any) -> Any:
+    return value if isinstance(value, str | int | bytes) else encode(value).decode()
 
 
 def proof_of(*facts: Any) -> bytes:
