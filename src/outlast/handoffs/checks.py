@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outlast.errors import CommandNotStarted, ForeignCommands, HandoffInvalid, Stopped
-from outlast.files.rules import broken_rule, inside
 from outlast.handoffs.anchor import written
 from outlast.handoffs.evidence import When, on_one_line
 from outlast.handoffs.handoff import (
@@ -33,6 +32,7 @@ from outlast.handoffs.handoff import (
     label_of,
     rule_of,
 )
+from outlast.handoffs.musts import broken_rule, inside
 from outlast.handoffs.verdict import command
 from outlast.home import ours
 from outlast.home.process import this_place

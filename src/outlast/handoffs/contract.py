@@ -20,20 +20,20 @@ import msgspec
 from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
 from outlast.files.changes import never
-from outlast.files.rules import RULES, Rule
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     MAX_CHECKS,
     MAX_FILES,
     MAX_REFS,
+    RULES,
     STALE_SECONDS,
     Contract,
     Form,
+    Rule,
     command_of,
 )
 from outlast.handoffs.musts import each_must, is_pattern, refuse_contradictions
-from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
-from outlast.values.json_text import depth_of, is_deeper
+from outlast.values.codec import ANNOTATE, INJECT, decode, depth_of, encode, is_deeper, pack_json
 from outlast.values.text import duration, nearest
 
 REQUIRED = ("anchor", "summary", "handoff_text")

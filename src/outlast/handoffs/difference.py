@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken
-from outlast.files.diff import unified
+from outlast.files.patch import unified
 from outlast.files.snapshot import ABSENT, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Handoff, label_of
 from outlast.handoffs.observer import observe
