@@ -99,6 +99,9 @@ class Binding(Struct, frozen=True, kw_only=True):
         return tuple(sorted((kept | {self.patch}) - {""}))
 
 
+UNBOUND = Binding(root="", host="")  # what stands for it where nobody looked
+
+
 # -- looking -----------------------------------------------------------------------------------------
 
 

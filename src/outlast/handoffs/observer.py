@@ -26,7 +26,7 @@ from outlast.files import git
 from outlast.files.ask_git import one_look, real
 from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
-from outlast.files.snapshot import ABSENT, FILE_BYTES, Binding, Bound, Relation, sight
+from outlast.files.snapshot import ABSENT, FILE_BYTES, UNBOUND, Binding, Bound, Relation, sight
 from outlast.handoffs.checks import digest_of, run_checks
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.musts import broken_must, broken_musts, seen_musts
@@ -138,7 +138,7 @@ def observe(handoff: Handoff, root: Path) -> Observed:
 
     A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
     """
-    root, bound = real(root), handoff.binding or Binding(root="", host="")
+    root, bound = real(root), handoff.binding or UNBOUND
     if handoff.binding is not None:  # else there is nothing to compare it with
         git.look_ahead(root)
     files = {path: _seen_now(root, path_of(path)) for path in bound.files}

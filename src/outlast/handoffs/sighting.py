@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
 from outlast.files.changes import Patterns, is_hidden
-from outlast.files.snapshot import Binding, Bound, Relation
+from outlast.files.snapshot import UNBOUND, Binding, Bound, Relation
 from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran, When, evidence_of
 from outlast.handoffs.handoff import Contract, Handoff, encode_handoff, must_key, rule_of
 from outlast.handoffs.musts import pattern_of, rule_of_must
@@ -189,7 +189,7 @@ def check_sighting(sighting: Sighting, handoff: Handoff) -> None:
     if sighting.binding is not None:
         refuse_odd(sighting.binding, f"{field}.binding")
         _refuse_unmeant(sighting.binding, handoff, f"{field}.binding")
-        was = handoff.binding or Binding(root="", host="")
+        was = handoff.binding or UNBOUND
         for path in sighting.binding.files:
             if path not in was.files and not any(path == each or _is_below(path, each) for each in was.folders):
                 raise _other(f"{field}.binding.files[{path!r:.200}]")
