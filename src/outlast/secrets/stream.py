@@ -325,7 +325,7 @@ class Sieve:
     def _large(self) -> _Reader:
         """Reads the text once, unless a colour stands within a word."""
         spelt = [(before + hint.text, hint, len(before)) for hint in self._short for before in _before_words()]
-        others = [_AtBegin(self._short), _escaped_ones(self._short), *self._near]
+        others: list[_ByPattern | _AtBegin] = [_AtBegin(self._short), _escaped_ones(self._short), *self._near]
         return _Reader([*self._spelt, *spelt], others, self._glue)
 
     def readers(self) -> Iterator[_Reader]:
