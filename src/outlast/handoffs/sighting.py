@@ -6,7 +6,7 @@ Only what the handoff names counts, and only content that is here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Literal
@@ -91,14 +91,12 @@ def _is_below(path: str, folder: str) -> bool:
     return folder in (".", "./") or path.startswith(f"{folder}/")
 
 
-def _refuse_missing(found: object, wanted: set[str], field: str) -> None:
-    assert isinstance(found, dict | set)
+def _refuse_missing(found: Iterable[str], wanted: set[str], field: str) -> None:
     if lacking := sorted(wanted - set(found)):
         raise HandoffInvalid(field, f"{lacking[0]!r} is missing", _ALL)
 
 
-def _refuse_others(found: object, wanted: set[str], field: str) -> None:
-    assert isinstance(found, dict | tuple)
+def _refuse_others(found: Iterable[str], wanted: set[str], field: str) -> None:
     if others := sorted(set(found) - wanted):
         raise _other(f"{field}[{others[0]!r}]")
 
@@ -234,9 +232,7 @@ class RequestObserver(Struct, frozen=True):
     sightings: Mapping[str, Sighting] = field(default_factory=dict)  # by the handoff they are of
     asks: bool = False
 
-    @property
-    def looks(self) -> bool:
-        return False
+    looks = False
 
     def root(self, caller: Caller, given: str | None) -> Path:
         return NOWHERE
