@@ -366,14 +366,13 @@ def _write(folder: int, name: str, before: SeenFile, content: bytes) -> None:
     os.replace(on_the_way, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
+# -- what a finished step left -----------------------------------------------------------------------
+
 HASH_BYTES = 64 << 20  # of a larger file only the size is compared, unless somebody will read it
 
 Found = Literal["same", "changed", "missing"]
 SAME: tuple[Found, str] = ("same", "")
 NOTHING: tuple[Found, str] = ("missing", "nothing")
-
-
-# -- in the journal ----------------------------------------------------------------------------------
 
 
 def digests_of(seen: Mapping[str, SeenFile]) -> dict[str, str]:
@@ -408,7 +407,7 @@ def is_inside(path: str) -> bool:
     return bool(path) and "\0" not in path and not any(part in ("", ".", "..") or never(part) for part in parts)
 
 
-# -- now ---------------------------------------------------------------------------------------------
+# -- what is there of it now -------------------------------------------------------------------------
 
 
 class Looker(NamedTuple):

@@ -245,11 +245,11 @@ def _until(over: threading.Event, asked: threading.Event, hurry: Callable[[], ob
     return raised
 
 
-# -- words -------------------------------------------------------------------------------------------
-
-
 def _processes(number: int) -> str:
     return f"{number} process{'es' if number > 1 else ''}"
+
+
+# -- commands of others ------------------------------------------------------------------------------
 
 
 class Leave(NamedTuple):

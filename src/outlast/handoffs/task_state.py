@@ -213,6 +213,8 @@ def completion(look: Reading, scope: str, task: str) -> Completion | None:
     return Completion(done.actor, done.at) if done else Completion(row.actor, row.updated_at)
 
 
+# -- unfinished runs that nobody handed over ---------------------------------------------------------
+
 PREFIX = "run:"  # of the id that what is composed from a run has
 _FIRST = 1 << 53  # no anchor has such a place: runs come before all of them
 

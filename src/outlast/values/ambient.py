@@ -76,6 +76,8 @@ def calls_user_code(function: F) -> F:
     return function
 
 
+# -- tracebacks --------------------------------------------------------------------------------------
+
 E = TypeVar("E", bound=BaseException)
 
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"

@@ -219,6 +219,8 @@ def record_ref(record_id: str) -> str:
     return f"{RECORD}{record_id}"
 
 
+# -- what every entry shares -------------------------------------------------------------------------
+
 SUMMARY_LENGTH = 10_000
 TAGS, TAG_LENGTH = 100, 200
 PAGE = 200

@@ -285,6 +285,8 @@ def _told(code: Code, sign: Sign) -> str:
     return f"{sign.what} at {code.place(sign.line)}"
 
 
+# -- signs in code -----------------------------------------------------------------------------------
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _WEB = ("requests", "httpx", "aiohttp")

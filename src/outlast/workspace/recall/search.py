@@ -298,6 +298,8 @@ def _behind(home: Home, scope: str, mark: int) -> int:
     return len(home.store.read(lambda look: look.shown_of_scope(scope, mark, WAITING)))
 
 
+# -- the index ---------------------------------------------------------------------------------------
+
 CLOSELY = 50  # passages found by their words that are looked at closely at least, each with its neighbours
 BEST = 10  # matches whose words are looked at for more of what the goal may mean
 COMMON = 0.1  # a word that more passages have than this share tells nothing of them
