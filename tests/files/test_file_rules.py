@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.files.rules import FileRule
 from outlast.handoffs.checks import broken_rule
+from outlast.handoffs.handoff import FileRule
 
 
 @pytest.fixture

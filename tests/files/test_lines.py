@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlast.files import diff as lines
-from outlast.files.diff import unified
+from outlast.files import patch as lines
+from outlast.files.patch import unified
 
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@\n")
 UNENDED = "\\ No newline at end of file\n"

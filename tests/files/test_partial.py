@@ -11,6 +11,7 @@ from outlast.errors import NameInvalid, ValueRefused
 from outlast.files.changes import (
     FileChange,
     LeftFiles,
+    Patterns,
     SeenFile,
     blobs_of,
     changes,
@@ -18,10 +19,10 @@ from outlast.files.changes import (
     from_facts,
     judge,
     last_lines,
+    matches,
     not_restorable,
     to_facts,
 )
-from outlast.files.patterns import Patterns, matches
 from outlast.values.codec import path_of, text
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import outlast
 from outlast.secrets.rules import RULES, TOKENS, more_tokens
-from outlast.secrets.sieve import _ByPattern, sieve_of
+from outlast.secrets.stream import _ByPattern, sieve_of
 from outlast.values.regular import slow_part
 
 from ..kit.cost import cpu, growth
@@ -36,13 +36,13 @@ MADE_LATER = {
     "commands/transcript.py b'|'.join(map(re.escape, self._secrets))": "plain words",
     "commands/transcript.py '|'.join(map(re.escape, found))": "plain words",
     "doors/http/calls.py _pattern(path)": "plain words with one group between two of them, for paths of ours",
-    "files/patterns.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
+    "files/changes.py translate(part)": "fnmatch makes atomic groups; it is matched with one file name",
     "values/schema.py pattern": "of a user's schema: refused when it could take long (`slow_part`)",
     "values/schema.py schema['pattern']": "the same",
     "secrets/own.py pattern": "of a user's rule: refused when it could take long",
-    "secrets/sieve.py b'(%s[%s])(?=[!-~]{16})' % (first, seconds)": "two letters and 16 signs: found below",
-    "secrets/sieve.py b'%%[0-9A-F][0-9A-F](%s)(?=[!-~]{16})' % ways": "the same",
-    "secrets/sieve.py pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
+    "secrets/stream.py b'(%s[%s])(?=[!-~]{16})' % (first, seconds)": "two letters and 16 signs: found below",
+    "secrets/stream.py b'%%[0-9A-F][0-9A-F](%s)(?=[!-~]{16})' % ways": "the same",
+    "secrets/stream.py pattern.encode()": "the tokens of `rules.py`, matched where one may begin",
     "secrets/rules.py pattern": "the tokens, and what `by_pattern` is given: each is found below",
 }
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.doors.cli.answer import document
-from outlast.values.codec import doubled
-from outlast.values.json_text import NotStrict, check, depth_of, is_deeper, read
+from outlast.values.codec import NotStrict, check_strict, depth_of, doubled, is_deeper, read_strict
 
 from ..kit.cost import growth
 from ..kit.hostile_json import SHAPES
@@ -21,7 +20,7 @@ MOST = 250
 def why_not(raw: bytes, most: int = MOST) -> str:
     """Why a text is refused; empty when it is taken."""
     try:
-        check(raw, most)
+        check_strict(raw, most)
     except NotStrict as error:
         return str(error)
     return ""
@@ -130,7 +129,7 @@ def test_a_text_that_was_damaged_is_taken_only_if_it_still_is_one(value: Any, pl
 
 def read_or_why(raw: bytes, most: int) -> Any:
     try:
-        return read(raw, most)
+        return read_strict(raw, most)
     except NotStrict as error:
         return str(error)
 
@@ -144,7 +143,7 @@ def test_a_text_that_is_read_gives_its_value_or_why_it_is_refused(value: Any, pl
 @pytest.mark.parametrize("raw", [rb'["\ud800"]', b"[1e999]", b"\xef\xbb\xbf{}", b'"\xff"', b"[NaN]", b'{"a": }', b""])
 def test_what_no_reader_agrees_on_is_never_read(raw: bytes) -> None:
     with pytest.raises(NotStrict):
-        read(raw, MOST)
+        read_strict(raw, MOST)
 
 
 @given(st.lists(st.sampled_from(list(rb'[]{}"\a')), max_size=60).map(bytes), st.integers(0, 4))

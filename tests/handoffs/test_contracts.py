@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
-from outlast.files.rules import FileRule
 from outlast.handoffs.contract import contract_of, draft_of, expiry
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     STALE_SECONDS,
     CommandCheck,
     Contract,
+    FileRule,
     Handoff,
     Lint,
     command_of,

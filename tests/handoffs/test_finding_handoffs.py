@@ -53,7 +53,7 @@ def counted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_handoffs_of_other_repositories_hide_none_and_git_is_asked_once_for_a_commit(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handoffs, "_PAGE", 2)
+    monkeypatch.setattr(handoffs, "PAGE", 2)
     desk.store()
     beside(desk, *(f"task:other-{number}" for number in range(7)))
     log = counted(desk, monkeypatch)
@@ -95,7 +95,7 @@ def test_a_limit_that_is_no_positive_number_is_refused(desk: Desk, limit: Any) -
 
 
 def test_lists_are_whole_over_many_pages(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handoffs, "_PAGE", 2)
+    monkeypatch.setattr(handoffs, "PAGE", 2)
     names = [f"task:{number}" for number in range(6)]
     for number, name in enumerate(names):
         desk.store(anchor=name, bind=False, expires="1h" if number % 2 else None)

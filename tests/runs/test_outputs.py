@@ -10,7 +10,7 @@ import pytest
 
 from outlast import AsyncRun, Outlast, Reason, Run, flow, flow_file, step
 from outlast.errors import Contested, NotRestorable, OutputNotFound, OutputNotKept, RunHeld
-from outlast.files import outputs as looking
+from outlast.files import partial as looking
 from outlast.files import snapshot
 from outlast.home.home import run_row
 

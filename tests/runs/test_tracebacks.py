@@ -10,7 +10,7 @@ import pytest
 import outlast
 from outlast import AsyncRun, Run, flow, step
 from outlast.errors import OutlastError, StepTimedOut
-from outlast.values.tracebacks import folded, is_ours, own_place, text_of
+from outlast.values.ambient import folded, is_ours, own_place, text_of
 
 from ..kit.place import KNOBS, Place
 

@@ -13,8 +13,7 @@ from outlast.secrets import rules as secret_rules
 from outlast.secrets import stream
 from outlast.secrets.find import RULES, SecretRule, by_pattern
 from outlast.secrets.rules import TOKENS, Token, by_token, more_tokens
-from outlast.secrets.sieve import sieve_of
-from outlast.secrets.stream import spans_in
+from outlast.secrets.stream import sieve_of, spans_in
 
 from .test_secret_kinds import KINDS
 

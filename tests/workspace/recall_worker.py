@@ -7,8 +7,8 @@ from pathlib import Path
 
 from outlast.store.contract.workspace import RecallIndex
 from outlast.store.sqlite.recall import with_index
-from outlast.workspace.recall import index as indexed
-from outlast.workspace.recall.index import SearchResult
+from outlast.workspace.recall import search as indexed
+from outlast.workspace.recall.search import SearchResult
 from outlast.workspace.recall.words import Document, query_of
 
 CHUNK = 20
@@ -28,7 +28,7 @@ def fill(index: RecallIndex, upto: int) -> None:
 
 def search(index: RecallIndex, goal: str) -> SearchResult:
     fill(index, 200)
-    return indexed.search(index, query_of(goal))
+    return indexed.look_for(index, query_of(goal))
 
 
 def main(path: Path, verb: str, goal: str = "") -> None:

@@ -39,9 +39,10 @@ from outlast.errors import (
     ValueRefused,
 )
 from outlast.store.nouns.workspace import WorkspaceWriter
-from outlast.workspace import artifact, entry
-from outlast.workspace.artifact import Artifact, ArtifactPlace, parse_ref
+from outlast.workspace import artifact, refs
+from outlast.workspace.artifact import Artifact
 from outlast.workspace.content import media_type_of
+from outlast.workspace.refs import ArtifactPlace, parse_ref
 
 from ..kit.place import KNOBS, reach
 from ..kit.place import Place as Home
@@ -328,7 +329,7 @@ def test_lists_are_narrowed_by_prefix_and_tag_and_come_newest_first(place: Home)
 
 
 def test_a_long_list_is_read_in_pages(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entry, "PAGE", 7)
+    monkeypatch.setattr(refs, "PAGE", 7)
     for number in range(40):
         place.outlast.workspace.save(f"{number:04}", b"same", tags=["t"])
     expected = [f"{number:04}" for number in reversed(range(40))]

@@ -16,7 +16,7 @@ from outlast import AsyncOutlast, Outlast, Run, current, flow, step
 from outlast.errors import BudgetTooSmall, ValueRefused
 from outlast.store.sqlite.recall import with_index
 from outlast.values.tokens import tokens_about as tokens_of
-from outlast.workspace.recall import index as indexed
+from outlast.workspace.recall import search as indexed
 from outlast.workspace.recall.pack import ContextPack
 from outlast.workspace.recall.words import Document
 

@@ -22,8 +22,8 @@ from outlast.store.contract.workspace import RecallIndex
 from outlast.store.nouns.rows import recall_statements
 from outlast.store.sqlite import recall as recall_file
 from outlast.store.sqlite.recall import FORMAT, index_path, with_index
-from outlast.workspace.recall import index as indexed
-from outlast.workspace.recall.index import SearchResult
+from outlast.workspace.recall import search as indexed
+from outlast.workspace.recall.search import SearchResult
 from outlast.workspace.recall.words import MAX_TERMS, Document, query_of
 
 WORKER = Path(__file__).with_name("recall_worker.py")
@@ -52,7 +52,7 @@ def put(path: Path, *documents: Document) -> None:
 
 
 def search(path: Path, goal: str, **options: Iterable[str]) -> SearchResult:
-    return with_index(path, lambda index: indexed.search(index, query_of(goal), **options))  # type: ignore[arg-type]
+    return with_index(path, lambda index: indexed.look_for(index, query_of(goal), **options))  # type: ignore[arg-type]
 
 
 def keys(path: Path, goal: str) -> list[int]:
@@ -150,7 +150,7 @@ def test_any_text_can_be_taken_in_and_asked_for(texts: list[str], goal: str) -> 
         added = indexed.add(
             index, "record", (record(key, text, actor=text, source=text) for key, text in enumerate(texts, 1)), 9
         )
-        return added, indexed.search(index, query_of(goal)), indexed.search(index, query_of(goal))
+        return added, indexed.look_for(index, query_of(goal)), indexed.look_for(index, query_of(goal))
 
     added, first, second = with_index(Path("/dev/null/none"), work)
     assert added == len(texts)
@@ -264,7 +264,7 @@ def test_a_kill_while_taking_in_leaves_an_index_that_is_whole(path: Path) -> Non
         while int(worker.stdout.readline()) < 400:
             pass
         os.kill(worker.pid, signal.SIGKILL)
-    found, mark = with_index(path, lambda index: (indexed.search(index, query_of("entry")), index.mark("record")))
+    found, mark = with_index(path, lambda index: (indexed.look_for(index, query_of("entry")), index.mark("record")))
     assert found.documents == mark >= 400
     with closing(apsw.Connection(str(path))) as connection:
         assert next(connection.execute("INSERT INTO found(found, rank) VALUES ('integrity-check', 1)"), None) is None
@@ -303,7 +303,7 @@ def test_a_file_that_is_not_as_we_left_it_is_built_anew(path: Path, harm: Callab
     def work(index: RecallIndex) -> tuple[bool, int, list[int]]:
         mark = index.mark("record")
         indexed.add(index, "record", [record(1, "serializer"), record(2, "unicorn")], upto=2)
-        return index.lasting, mark, [match.key for match in indexed.search(index, query_of("serializer")).matches]
+        return index.lasting, mark, [match.key for match in indexed.look_for(index, query_of("serializer")).matches]
 
     lasting, mark, found = with_index(path, work)
     assert (lasting, mark, found[0]) == (True, 0, 1)
@@ -337,7 +337,7 @@ def test_an_error_of_the_work_comes_out_and_nothing_of_it_stays(path: Path) -> N
     with pytest.raises(LookupError):
         with_index(path, lambda index: indexed.add(index, "record", documents(), upto=1))
     assert with_index(
-        path, lambda index: (index.mark("record"), indexed.search(index, query_of("serializer")).documents)
+        path, lambda index: (index.mark("record"), indexed.look_for(index, query_of("serializer")).documents)
     ) == (
         0,
         0,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 PAGE = 100
+Worked = ArtifactRow | CheckpointRow | RecordRow | LinkRow
 Keyed = TypeVar("Keyed", SessionRow, TaskRow, ArtifactRow, CheckpointRow, RecordRow, LinkRow)
 
 
@@ -187,21 +188,10 @@ def check_workspace(home: Home) -> CheckedWorkspace:
 
 
 def _of_artifact(look: Reading, row: ArtifactRow) -> Iterator[Break]:
-    ref = artifacts.ref_of(row)
-    yield from _unreadable(ref, row)
-    if artifacts.proof_of_row(row) != row.proof:
-        yield Break(ref, CHANGED)
-    elif sorted(decode(row.tags)) != look.tags_of_artifact(row.key, row.scope):
-        yield Break(ref, "the index of its tags was changed")
-    if not row.pending and not look.is_shown("artifact", row.key):
-        yield Break(ref, UNNUMBERED)
+    ref, tags = artifacts.ref_of(row), lambda: look.tags_of_artifact(row.key, row.scope)
+    yield from _of_row(look, "artifact", ref, row, artifacts.proof_of_row(row), tags=tags)
     if look.blobs_of_artifact(row.key) != sorted({row.blob, row.chunks} - {""}):
         yield Break(ref, "the reference that keeps its content is missing or was changed")
-
-
-def _unreadable(name: str, row: object) -> Iterator[Break]:
-    if why := damage_of(row):
-        yield Break(name, why)
 
 
 def _spoilt(home: Home, taken: TakenContent, ref: str) -> str:
@@ -217,33 +207,30 @@ def _spoilt(home: Home, taken: TakenContent, ref: str) -> str:
 
 
 def _of_checkpoint(look: Reading, row: CheckpointRow) -> Iterator[Break]:
-    name = f"checkpoint {row.id} ({row.name})"
-    yield from _unreadable(name, row)
-    if checkpoint.proof_of_row(row) != row.proof:
-        yield Break(name, CHANGED)
-    if not look.is_shown("checkpoint", row.key):
-        yield Break(name, UNNUMBERED)
+    return _of_row(look, "checkpoint", f"checkpoint {row.id} ({row.name})", row, checkpoint.proof_of_row(row))
 
 
 def _of_record(look: Reading, row: RecordRow) -> Iterator[Break]:
-    name = f"record:{row.id}"
-    yield from _unreadable(name, row)
-    if records.proof_of_row(row) != row.proof:
-        yield Break(name, CHANGED)
-    elif sorted(decode(row.tags)) != look.tags_of_record(row.key, row.scope):
-        yield Break(name, "the index of its tags was changed")
-    elif sorted(decode(row.refs)) != look.refs_of_record(row.key):
-        yield Break(name, "the index of its refs was changed")
-    if not row.pending and not look.is_shown("record", row.key):
-        yield Break(name, UNNUMBERED)
+    tags, refs = lambda: look.tags_of_record(row.key, row.scope), lambda: look.refs_of_record(row.key)
+    return _of_row(look, "record", f"record:{row.id}", row, records.proof_of_row(row), tags=tags, refs=refs)
 
 
 def _of_link(look: Reading, row: LinkRow) -> Iterator[Break]:
     name = f"link {row.id} ({row.source} {row.relation} {row.target})"
-    yield from _unreadable(name, row)
-    if link.proof_of_row(row) != row.proof:
+    return _of_row(look, "link", name, row, link.proof_of_row(row))
+
+
+def _of_row(
+    look: Reading, noun: str, name: str, row: Worked, proof: bytes, **indexed: Callable[[], list[str]]
+) -> Iterator[Break]:
+    """What is wrong with one of the workspace. `indexed`: what is found by these columns of it."""
+    if why := damage_of(row):
+        yield Break(name, why)
+    if proof != row.proof:
         yield Break(name, CHANGED)
-    if not row.pending and not look.is_shown("link", row.key):
+    elif wrong := next((each for each in indexed if sorted(decode(getattr(row, each))) != indexed[each]()), ""):
+        yield Break(name, f"the index of its {wrong} was changed")
+    if not getattr(row, "pending", 0) and not look.is_shown(noun, row.key):
         yield Break(name, UNNUMBERED)
 
 

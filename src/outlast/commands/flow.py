@@ -24,7 +24,7 @@ from outlast.commands.loops import labelled, raise_first, read_lines, side_by_si
 from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import LeaseLost, LimitReached, Paused
-from outlast.files.patterns import Patterns
+from outlast.files.changes import Patterns
 from outlast.files.snapshot import look
 from outlast.flows.yaml.flow import FlowFileSpec, below_top, demand_secrets, find_flow_file, given_inputs
 from outlast.flows.yaml.model import (

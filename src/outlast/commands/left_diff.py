@@ -15,7 +15,7 @@ from msgspec import Struct
 from outlast.commands.leftovers import facts_of, previous_of
 from outlast.errors import OutlastError
 from outlast.files.changes import FileChange, LeftFiles, SeenFile, from_facts
-from outlast.files.diff import unified
+from outlast.files.patch import unified
 from outlast.runs.call import labels
 from outlast.runs.found import find
 from outlast.secrets.find import mask

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from outlast.commands.transcript import tail
 from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
-from outlast.files import outputs, partial
+from outlast.files import partial
 from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, blobs_of, changes, from_facts, judge, to_facts
 from outlast.files.snapshot import look, look_and_keep
 from outlast.flows.loading import lasting
@@ -150,8 +150,8 @@ class DeclaredFiles:
                 _note_files(execution, attempt, "left", left.to_dict())
             elif attempt.asked.spec.writes:
                 now = _kept_files(execution, attempt)
-                _note_files(execution, attempt, "files", outputs.digests_of(now))
-                _note(execution, attempt, "outputs", outputs.details_of(now))
+                _note_files(execution, attempt, "files", partial.digests_of(now))
+                _note(execution, attempt, "outputs", partial.details_of(now))
         except Unavailable as error:
             execution.writer.sever(error)
         except OSError as error:  # the files cannot be looked at: what it did is not known

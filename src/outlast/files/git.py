@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from outlast.errors import HandoffInvalid
 from outlast.files.ask_git import ANSWER_BYTES, ask, ask_ahead, found, real
 from outlast.files.ask_git import top_of as top_of
-from outlast.files.patterns import is_hidden, never
+from outlast.files.changes import is_hidden, never
 from outlast.files.repository import spelled
 from outlast.files.snapshot import Binding, can_be_a_path
 from outlast.files.still_true import GitAnswer, Usable, rests_on_refs, rests_on_work_tree

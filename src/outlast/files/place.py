@@ -25,7 +25,7 @@ import msgspec
 
 from outlast import failpoints
 from outlast.errors import DiskFull, NotApplicable
-from outlast.files.patterns import never
+from outlast.files.changes import never
 from outlast.files.snapshot import ABSENT, Bound, can_be_a_path, sight
 from outlast.values.codec import digest, encode, identity, path_of, text
 

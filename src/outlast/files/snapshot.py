@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.files.changes import Mode, SeenFile
-from outlast.files.patterns import Patterns, never
+from outlast.files.changes import Mode, Patterns, SeenFile, never
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 
@@ -98,6 +97,9 @@ class Binding(Struct, frozen=True, kw_only=True):
         """Every blob that this refers to, each once."""
         kept = {bound.kept for bound in (*self.files.values(), *self.environment.values())}
         return tuple(sorted((kept | {self.patch}) - {""}))
+
+
+UNBOUND = Binding(root="", host="")  # what stands for it where nobody looked
 
 
 # -- looking -----------------------------------------------------------------------------------------

@@ -242,14 +242,21 @@ def _evidence_before(home: Home, found: FoundHandoff) -> tuple[Evidence, ...]:
 
 def _carried_on_since(look: Reading, found: FoundHandoff) -> Iterator[AnchorEntry]:
     """The entries before a revision, newest first, back to the one that somebody wrote, or to what cannot be read."""
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
+    for one in entries_before(look, found):
+        if one is None:
             return
         yield one
         if isinstance(one.said, Handoff) and one.said.source != "hook":
             return
+
+
+def entries_before(look: Reading, found: FoundHandoff) -> Iterator[AnchorEntry | None]:
+    """What was written before a revision, newest first; None for what cannot be read, which `verify` names."""
+    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
+        try:
+            yield told_in(found.anchor.anchor, row)
+        except IntegrityBroken:
+            yield None
 
 
 def _counting(found: FoundHandoff, one: AnchorEntry) -> Iterator[Evidence]:
@@ -267,10 +274,8 @@ def written(look: Reading, found: FoundHandoff) -> FoundHandoff | None:
     """The revision whose checks these are: a hook carries on those of the revision before. None: that is unreadable."""
     if not _is_carried_on(found):
         return found
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            one = told_in(found.anchor.anchor, row)
-        except IntegrityBroken:
+    for one in entries_before(look, found):
+        if one is None:
             return None
         if isinstance(one.said, Handoff):
             found = found._replace(handoff=one.said, seq=one.seq)

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid
 from outlast.files import git
 from outlast.files.ask_git import one_look, real
+from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, members_of, relative_to
-from outlast.files.patterns import is_hidden
 from outlast.files.repository import is_below
 from outlast.files.snapshot import Binding, Bound, ContentKeeper, Sight, sight
 from outlast.handoffs.handoff import Contract, Handoff, must_key

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from outlast.errors import IntegrityBroken, NotApplicable
 from outlast.files import ask_git, git
 from outlast.files import patch as patching
+from outlast.files.changes import never
 from outlast.files.partial import files_below
 from outlast.files.patch import NOTHING, GitEntry, Made, Section, has_marks, may_hold, merged, with_ends_of
-from outlast.files.patterns import never
 from outlast.files.place import MODES, Put, interrupted, is_folder, place, undo_interrupted
 from outlast.files.snapshot import Binding, Bound, Sight, can_be_a_path, sight
 from outlast.handoffs.difference import Action, Applied, PlacedFile, names_in_words, why_not_kept

@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, IntegrityBroken, RunFinished, RunNotFound
+from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunNotFound
 from outlast.handoffs import anchor as anchors
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.handoff import Evidence, HandoffClaim
-from outlast.handoffs.journal import Attached, Claimed, Released, Settled, told_in
+from outlast.handoffs.journal import Attached, Claimed, Released, Settled
 from outlast.handoffs.verdict import HandoffFacts, Holder, Observed
 from outlast.home import claimer
 from outlast.home.caller import Acceptance, Repeatable
@@ -132,14 +132,8 @@ def holder_of(
 def _claimer_before(look: Reading, found: FoundHandoff) -> str:
     """Who made the claim before the revision was stored: somebody else stored that one meanwhile."""
     held = print_of(found.lease.holder)
-    for row in reversed(look.journal_of(found.anchor.key)[: found.seq - 1]):
-        try:
-            said = told_in(found.anchor.anchor, row).said
-        except IntegrityBroken:
-            continue  # it lends nobody a claim; `verify` names it
-        if isinstance(said, Claimed) and said.claim == held:
-            return said.by
-    return ""
+    said = (one.said for one in anchors.entries_before(look, found) if one)  # what cannot be read lends nobody a claim
+    return next((each.by for each in said if isinstance(each, Claimed) and each.claim == held), "")
 
 
 def claimed_error(anchor: str, holder: Holder) -> HandoffClaimed:

@@ -46,7 +46,7 @@ from outlast.handoffs.handoff import (
     key_of,
 )
 from outlast.handoffs.lint import lint
-from outlast.handoffs.unfinished import command_of, told_at, unfinished_of
+from outlast.handoffs.task_state import command_of, told_at, unfinished_of
 from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, Row, decode_payload
 from outlast.ledger.verdict import Reason, judge

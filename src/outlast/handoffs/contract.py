@@ -12,27 +12,28 @@ import posixpath
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 
 from outlast.clock import micros, moment
 from outlast.errors import HandoffInvalid, ValueRefused
-from outlast.files.patterns import never
-from outlast.files.rules import RULES, Rule
+from outlast.files.changes import never
 from outlast.handoffs.handoff import (
     MAX_BYTES,
     MAX_CHECKS,
     MAX_FILES,
     MAX_REFS,
+    RULES,
     STALE_SECONDS,
     Contract,
     Form,
+    Rule,
     command_of,
 )
 from outlast.handoffs.musts import each_must, is_pattern, refuse_contradictions
-from outlast.values.codec import ANNOTATE, INJECT, decode, encode, pack_json
-from outlast.values.json_text import depth_of, is_deeper
+from outlast.values.codec import ANNOTATE, INJECT, decode, depth_of, encode, is_deeper, pack_json
 from outlast.values.text import duration, nearest
 
 REQUIRED = ("anchor", "summary", "handoff_text")
@@ -122,7 +123,7 @@ def _optional(read: Reader) -> Reader:
     return lambda value, path: None if value is None else read(value, path)
 
 
-def _read_line(value: Any, path: str, longest: int) -> str:
+def _read_line(value: Any, path: str, *, longest: int) -> str:
     """One printable line. Blanks around it are refused, not stripped: what is asked for is what was stored."""
     text = read_words(value, path)
     if len(text) > longest:
@@ -133,18 +134,6 @@ def _read_line(value: Any, path: str, longest: int) -> str:
         odd = next(place for place, each in enumerate(text) if not each.isprintable())
         refuse(path, f"has {text[odd]!r} at character {odd}", "use printable characters, in one line")
     return text
-
-
-def _read_anchor(value: Any, path: str) -> str:
-    return _read_line(value, path, LONGEST_ANCHOR)
-
-
-def _read_tag(value: Any, path: str) -> str:
-    return _read_line(value, path, LONGEST_TAG)
-
-
-def _read_ref(value: Any, path: str) -> str:
-    return _read_line(value, path, LONGEST_REF)
 
 
 # -- lists -------------------------------------------------------------------------------------------
@@ -487,6 +476,7 @@ def run_of(form: Form) -> str:
 
 
 _LEFT_OUT = {name: default for name, default in _DEFAULTS if default is not msgspec.NODEFAULT}
+_read_anchor, _read_tag = partial(_read_line, longest=LONGEST_ANCHOR), partial(_read_line, longest=LONGEST_TAG)
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)
 _READERS: dict[str, Reader] = {
     "anchor": _read_anchor,
@@ -510,7 +500,7 @@ _READERS: dict[str, Reader] = {
     "environment": _read_paths,
     "expires": _optional(_read_expires),
     "supersedes": _optional(_read_anchor),
-    "refs": _list_of(_read_ref, MAX_REFS),
+    "refs": _list_of(partial(_read_line, longest=LONGEST_REF), MAX_REFS),
     "creates": _read_paths,
 }
 

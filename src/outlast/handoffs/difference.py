@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken
-from outlast.files.diff import unified
-from outlast.files.snapshot import ABSENT, Binding, Bound, sight
+from outlast.files.patch import unified
+from outlast.files.snapshot import ABSENT, UNBOUND, Binding, Bound, sight
 from outlast.handoffs.handoff import Contract, Handoff, label_of
 from outlast.handoffs.observer import observe
 from outlast.handoffs.verdict import command
@@ -214,13 +214,10 @@ def field_diffs(before: Handoff, after: Handoff) -> tuple[FieldDiff, ...]:
     """Which fields of the contract, and which facts about the repository and the score, differ."""
     names = list(Contract.__struct_fields__)
     found = [_field_diff(name, getattr(before, name), getattr(after, name)) for name in names]
-    old, new = before.binding or _NOWHERE, after.binding or _NOWHERE
+    old, new = before.binding or UNBOUND, after.binding or UNBOUND
     found += [_field_diff(name, getattr(old, name), getattr(new, name)) for name in ("commit", "branch")]
     found += [_other_files(old, new), _field_diff("score", before.lint.score, after.lint.score)]
     return tuple(diff for diff in found if diff)
-
-
-_NOWHERE = Binding(root="", host="")
 
 
 def _other_files(old: Binding, new: Binding) -> FieldDiff | None:
@@ -357,7 +354,7 @@ def differing(
     home: Home, handoff: Handoff, root: Path, now: Binding, paths: Collection[str] | None = None
 ) -> tuple[FileDiff, ...]:
     """How the bound files, or those of them that are named, differ from what was found of them below a folder."""
-    was = handoff.binding or _UNBOUND
+    was = handoff.binding or UNBOUND
     found = [*_differing(was.files, now.files, False), *_differing(was.environment, now.environment, True)]
     wanted = [each for each in found if paths is None or (each[0] in paths and not each[3])]
     return tuple(_file_now(home.blobs, root, *each) for each in wanted)
@@ -400,7 +397,7 @@ def _kept(blobs: Blobs, bound: Bound) -> bytes | str:
 
 def diff_revisions(home: Home, before: Handoff, after: Handoff) -> Difference:
     """What changed between two revisions: fields, the commit, branch and score, and the files by their kept content."""
-    old, new = before.binding or _UNBOUND, after.binding or _UNBOUND
+    old, new = before.binding or UNBOUND, after.binding or UNBOUND
     found = [*_differing(old.files, new.files, False), *_differing(old.environment, new.environment, True)]
     files = [
         file_diff(path, was, now, _kept(home.blobs, was), _kept(home.blobs, now), environment=environment)
@@ -413,9 +410,6 @@ def diff_revisions(home: Home, before: Handoff, after: Handoff) -> Difference:
         files=tuple(files),
         fields=field_diffs(before, after),
     )
-
-
-_UNBOUND = Binding(root="", host="")
 
 
 def _revision(one: Handoff, other: Handoff) -> str:

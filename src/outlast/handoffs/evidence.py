@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from outlast.errors import HandoffInvalid, IntegrityBroken
 from outlast.files.snapshot import Binding, Bound
-from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, command_of, key_of, rule_of
+from outlast.handoffs.handoff import MAX_CHECKS, Contract, Evidence, Form, Runner, command_of, key_of, rule_of
 from outlast.values.codec import digest, encode, readable
 from outlast.values.late import late
 from outlast.values.text import nearest
@@ -321,19 +321,9 @@ def _evidence_of_one(caller: Caller, ran: Ran, when: When, by: str, where: str) 
     if ran.output and not (DIGEST.fullmatch(ran.output) and _is_here(caller, ran.output)):
         remedy = f"send it first: PUT /v1/handoff/blobs/{ran.output[:64]}"
         raise HandoffInvalid("ran.output", f"the content {ran.output[:12]}… is not here", remedy)
-    return Evidence(
-        check=ran.check,
-        passed=ran.passed,
-        at=caller.home.clock.now(),
-        by=by,
-        where=ran.host or where,
-        runner="client" if _is_shown(ran) else "self",
-        when=when,
-        exit=ran.exit,
-        seconds=ran.seconds,
-        output=ran.output,
-        note=ran.note,
-    )
+    runner: Runner = "client" if _is_shown(ran) else "self"
+    told, at = asdict(ran), caller.home.clock.now()
+    return Evidence(where=told.pop("host") or where, **told, at=at, by=by, runner=runner, when=when)
 
 
 def _is_shown(ran: Ran) -> bool:

@@ -20,7 +20,7 @@ from outlast.errors import Finished, HandoffAmbiguous, HandoffInvalid, HandoffNo
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import unfinished
+from outlast.handoffs import task_state as unfinished
 from outlast.handoffs.anchor import FoundHandoff
 from outlast.handoffs.claim import holder_of
 from outlast.handoffs.handoff import Handoff, HandoffEvent, Near, Standing, anchor_of, task_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _NEAREST, _ALIKE = 3, 0.5  # so many names that have at least so much in common
 _NAMES = 200  # so many anchors are compared with a name that nothing was stored under
-_PAGE = 100  # rows are read so many at a time, as they are needed
+PAGE = 100  # rows are read so many at a time, as they are needed
 
 
 class HandoffQuery(NamedTuple):
@@ -226,7 +226,7 @@ def _near(row: AnchorRow, bound: Binding | None = None, handoff_id: str = "") ->
 
 
 def _on_branch(scope: str, branch: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
-    return look.anchors_of_branch(scope, branch, _PAGE, last.newest if last else 0)
+    return look.anchors_of_branch(scope, branch, PAGE, last.newest if last else 0)
 
 
 def _here(caller: Caller, root: Path, rows: Iterable[AnchorRow]) -> Iterator[AnchorRow]:
@@ -335,7 +335,7 @@ def pass_over(home: Home, what: str, broken: IntegrityBroken) -> None:
 
 
 def of_status(scope: str, status: str, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
-    return look.newest_anchors(scope, status, _PAGE, last.newest if last else 0)
+    return look.newest_anchors(scope, status, PAGE, last.newest if last else 0)
 
 
 def standing_of(row: AnchorRow, *, claimed: bool, contested: bool, at: int) -> Standing:

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.files.rules import RULES, FileRule
 from outlast.files.snapshot import Binding as Binding
 from outlast.files.snapshot import Bound
 from outlast.files.snapshot import BoundMode as BoundMode
@@ -36,6 +35,8 @@ Packet = Any  # msgspec.Raw with the bytes as they came, or None; msgspec can de
 Runner = Literal["runner", "client", "self"]  # a process of ours there; who sent a request ran it; it is only said
 Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
+Rule = Literal["exists", "absent", "sha256", "contains"]
+RULES: tuple[Rule, ...] = ("exists", "absent", "sha256", "contains")
 
 
 TASK = "task:"  # what the anchor of a task begins with
@@ -69,6 +70,14 @@ def key_of(form: Form) -> str:
 def must_key(name: str, form: Form) -> str:
     """What makes two musts the same one: of a text also which of the three it is, for that is what it asks for."""
     return key_of({"must": name, "text": form} if isinstance(form, str) else form)
+
+
+class FileRule(Struct, frozen=True):
+    """What must hold of one file."""
+
+    file: str
+    rule: Rule
+    value: str = ""  # the digest in small letters, or the text it contains
 
 
 class CommandCheck(Struct, frozen=True):

@@ -22,20 +22,10 @@ from outlast.errors import HandoffInvalid, HandoffNotFound, IntegrityBroken
 from outlast.files.ask_git import one_look
 from outlast.flows.loading import one_look_at_source
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import unfinished
+from outlast.handoffs import find as finding
+from outlast.handoffs import task_state as unfinished
 from outlast.handoffs.claim import holder_of, standing_reasons
-from outlast.handoffs.find import (
-    _PAGE,
-    HandoffQuery,
-    by_id,
-    has_gone_on,
-    of_status,
-    paged,
-    pass_over,
-    read,
-    standing_of,
-    subject_of,
-)
+from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import STALE_SECONDS, Listed, Standing, anchor_of, task_of
 from outlast.handoffs.recover import judge_handoff, judge_run
 from outlast.home.home import run_row
@@ -86,10 +76,10 @@ def _lines(executor: Executor, scope: str, rows: Iterator[RunRow]) -> Iterator[R
     """Those whose task nobody handed over since. One that cannot be read is passed over, and told."""
     for row in rows:
         try:
-            if has_gone_on(executor, HandoffQuery(scope, anchor_of(row.task))):
+            if finding.has_gone_on(executor, HandoffQuery(scope, anchor_of(row.task))):
                 yield line_of(executor.caller, row)
         except IntegrityBroken as broken:
-            pass_over(executor.home, f"run {row.id}", broken)
+            finding.pass_over(executor.home, f"run {row.id}", broken)
 
 
 def line_of(caller: Caller, row: RunRow) -> RunLeft:
@@ -173,10 +163,10 @@ def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> 
         if place and row.key >= place:
             continue
         try:
-            composed = subject_of(executor, HandoffQuery(scope, anchor_of(row.task))).instead
+            composed = finding.subject_of(executor, HandoffQuery(scope, anchor_of(row.task))).instead
             listed = listed_run(executor.caller, composed, looking=looking) if composed is not None else None
         except IntegrityBroken as broken:
-            pass_over(executor.home, f"run {row.id}", broken)
+            finding.pass_over(executor.home, f"run {row.id}", broken)
             continue
         if listed is not None:
             yield listed
@@ -207,9 +197,9 @@ def _has_run(home: Home, row: AnchorRow) -> bool:
 def _has_gone_on(executor: Executor, scope: str, row: AnchorRow) -> bool:
     """Whether the task's run has gone on since it was handed over. One that cannot be read is passed over, and told."""
     try:
-        return has_gone_on(executor, HandoffQuery(scope, row.anchor))
+        return finding.has_gone_on(executor, HandoffQuery(scope, row.anchor))
     except IntegrityBroken as broken:
-        pass_over(executor.home, f"the run of {row.anchor!r}", broken)
+        finding.pass_over(executor.home, f"the run of {row.anchor!r}", broken)
         return False
 
 
@@ -217,7 +207,7 @@ def _last(home: Home, scope: str, handoff_id: str | None) -> AnchorRow | None:
     """Where a list ended: its last anchor as it was then, also if another revision was stored since."""
     if handoff_id is None:
         return None
-    anchor, revision = home.store.read(lambda look: by_id(look, HandoffQuery("", handoff_id=handoff_id)))
+    anchor, revision = home.store.read(lambda look: finding.by_id(look, HandoffQuery("", handoff_id=handoff_id)))
     if anchor.scope != scope:
         raise HandoffNotFound(f"id {handoff_id!r} in scope {scope!r}")
     if anchor.newest == revision.key:
@@ -229,23 +219,23 @@ def _last(home: Home, scope: str, handoff_id: str | None) -> AnchorRow | None:
 def _rows(home: Home, scope: str, standing: Standing | None, last: AnchorRow | None = None) -> Iterator[AnchorRow]:
     """The anchors that may stand so, after the last one seen, each read when it is needed."""
     if standing == "expired":
-        return paged(home, partial(_expired, scope, home.clock.now()), last)
+        return finding.paged(home, partial(_expired, scope, home.clock.now()), last)
     if standing == "claimed":
         claimed = home.store.read(lambda look: look.claimed_anchors(scope))
         return (row for row in claimed if last is None or row.newest < last.newest)
     statuses = {None: ("open", "finished"), "finished": ("finished",)}.get(standing, ("open",))
-    pages = [paged(home, partial(of_status, scope, status), last) for status in statuses]
+    pages = [finding.paged(home, partial(finding.of_status, scope, status), last) for status in statuses]
     return merge(*pages, key=lambda row: row.newest, reverse=True)
 
 
 def _expired(scope: str, now: int, last: AnchorRow | None, look: Reading) -> list[AnchorRow]:
     at, before = (last.expires_at, last.key) if last else (now, 0)
-    return look.expired_anchors(scope, at, _PAGE, before)
+    return look.expired_anchors(scope, at, finding.PAGE, before)
 
 
 def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
     try:
-        found = read(caller.home, row)
+        found = finding.read(caller.home, row)
     except IntegrityBroken as broken:
         return _unreadable(caller.home, row, broken)
     handoff = found.handoff
@@ -255,7 +245,7 @@ def _one(caller: Caller, row: AnchorRow, looking: bool) -> Listed:
     return value_of(
         Listed,
         row,
-        standing=standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
+        standing=finding.standing_of(row, claimed=holder is not None, contested=contested, at=caller.home.clock.now()),
         handoff_id=handoff.id,
         summary=handoff.summary,
         next_action=handoff.next_action,
@@ -269,7 +259,7 @@ def _unreadable(home: Home, row: AnchorRow, broken: IntegrityBroken) -> Listed:
     """What the anchor's row alone says, and that its record is broken."""
     reason = Reason("integrity_broken", broken.record, "what was stored", broken.why, broken.advice)
     revision = home.store.read(lambda look: look.handoff_at(row.key, row.revision))
-    standing = standing_of(row, claimed=False, contested=True, at=home.clock.now())
+    standing = finding.standing_of(row, claimed=False, contested=True, at=home.clock.now())
     unknown = {"summary": "", "next_action": None, "holder": "", "actor": ""}
     handoff_id = revision.id if revision else ""
     return value_of(Listed, row, standing=standing, handoff_id=handoff_id, verdict=judge([reason]), **unknown)

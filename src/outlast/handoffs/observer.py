@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from outlast.errors import HandoffInvalid, OtherPlace, RunsOnHost
 from outlast.files import git
 from outlast.files.ask_git import one_look, real
+from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
-from outlast.files.patterns import is_hidden
-from outlast.files.snapshot import ABSENT, FILE_BYTES, Binding, Bound, Relation, sight
-from outlast.handoffs import unfinished
-from outlast.handoffs.foreign import digest_of
+from outlast.files.snapshot import ABSENT, FILE_BYTES, UNBOUND, Binding, Bound, Relation, sight
+from outlast.handoffs.checks import digest_of, run_checks
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.musts import broken_must, broken_musts, seen_musts
+from outlast.handoffs.task_state import place_of
 from outlast.handoffs.verdict import Observed, command
 from outlast.ledger.verdict import Reason
 from outlast.values.ambient import STOP
@@ -40,8 +40,8 @@ from outlast.values.late import late
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
     from outlast.files.snapshot import ContentKeeper
     from outlast.handoffs import binding
+    from outlast.handoffs.checks import Leave
     from outlast.handoffs.evidence import When
-    from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Contract, Evidence, Form
     from outlast.handoffs.sighting import FileObserver
     from outlast.home.caller import Caller
@@ -75,7 +75,7 @@ class LocalObserver:
         """
         here, bound = self.root(caller, given), handoff.binding
         if given is None and bound is None and handoff.source == "run" and self.knows_runs:
-            return unfinished.place_of(caller, handoff, here)
+            return place_of(caller, handoff, here)
         return here if given is not None or bound is None else Stand(here).place_of(bound)
 
     def elsewhere(self, caller: Caller, handoff: Handoff) -> str:
@@ -115,8 +115,6 @@ class LocalObserver:
         between: Between = None,
     ) -> list[Evidence]:
         """What comes of each check. Nothing runs without leave for exactly these."""
-        from outlast.handoffs.checks import run_checks  # to look at files takes nothing of what runs commands
-
         if leave.digest != digest_of(about):
             raise AssertionError("the checks are not those for which there is leave")
         forms, stop = about.acceptance_checks, STOP.get()
@@ -140,7 +138,7 @@ def observe(handoff: Handoff, root: Path) -> Observed:
 
     A file that is not one any more, or that only a link out of the root would reach, is `special` and was not opened.
     """
-    root, bound = real(root), handoff.binding or Binding(root="", host="")
+    root, bound = real(root), handoff.binding or UNBOUND
     if handoff.binding is not None:  # else there is nothing to compare it with
         git.look_ahead(root)
     files = {path: _seen_now(root, path_of(path)) for path in bound.files}

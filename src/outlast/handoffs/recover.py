@@ -17,35 +17,15 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from outlast.files.ask_git import one_look
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import foreign
+from outlast.handoffs import checks as foreign
+from outlast.handoffs import claim as claims
 from outlast.handoffs import recover_run as runs
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, accept_rival, believed, note_read, was_looked_at
-from outlast.handoffs.claim import (
-    Asks,
-    Judged,
-    Moved,
-    Recovering,
-    Resume,
-    answer_of,
-    attached,
-    files_seen,
-    holder_for,
-    holder_of,
-    is_known_to_claimer,
-    lost_error,
-    operation_of,
-    refuse_lost,
-    refuse_unmatched,
-    refused_error,
-    remembered,
-    standing_reasons,
-    take,
-    unmoved,
-)
+from outlast.handoffs.checks import check_agree
+from outlast.handoffs.claim import Asks, Judged, Moved, Recovering, Resume
 from outlast.handoffs.evidence import content_during
 from outlast.handoffs.find import HandoffQuery, Subject, claimed_subject, finished, standing_of, subject_of
-from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Recovered
 from outlast.handoffs.observer import observer_of, other_place
 from outlast.handoffs.task_state import TaskEntry
@@ -71,7 +51,7 @@ def recover(executor: Executor, asked: HandoffQuery, how: Recovering) -> Recover
     Raises HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, ForeignCommands.
     """
     check(executor.home, how)
-    operation = operation_of(asked, how)
+    operation = claims.operation_of(asked, how)
     before = executor.home.store.read(operation.answered) if operation.id is not None else None
     if before is not None:
         return _again(executor, asked, how, before)
@@ -117,12 +97,12 @@ def _refuse_over(caller: Caller, found: FoundHandoff, how: Recovering) -> None:
     """Raises Finished, ClaimLost."""
     if found.anchor.status == "finished" and (how.claim or not how.include_finished):
         raise finished(found)
-    refuse_lost(caller, found, how.claim_id)
+    claims.refuse_lost(caller, found, how.claim_id)
 
 
 def _again(executor: Executor, asked: HandoffQuery, how: Recovering, answer: str) -> Recovered:
     """What the first of equal writes gave, with a verdict of now; nothing is done twice."""
-    claim, resume, evidence = remembered(answer)
+    claim, resume, evidence = claims.remembered(answer)
     if claim is not None:
         executor.caller.tokens.add(claim.id)
         if asked.anchor is None and not claim.run_id:
@@ -167,7 +147,7 @@ def judge_handoff(
     """The verdict on a handoff as it was found, looked at here and now."""
     home, handoff = caller.home, found.handoff
     root, seen = _look(caller, handoff, repo_root, ran)
-    holder = home.store.read(lambda look: holder_for(caller, look, found, how)) if found.lease.holder else None
+    holder = home.store.read(lambda look: claims.holder_for(caller, look, found, how)) if found.lease.holder else None
     known = replace(
         _with_refs(home, anchors.known_of(home, found, holder, _unreadable(home, found))),
         foreign=foreign_note(caller, found),
@@ -252,7 +232,7 @@ def held_by_us(caller: Caller, subject: Subject, how: Recovering) -> str | None:
         assert composed is not None
         beat = caller.home.store.read(lambda look: runs.our_claim(caller, look, composed, how))
         return beat.process.id if beat else None
-    holder = caller.home.store.read(lambda look: holder_for(caller, look, found, how))
+    holder = caller.home.store.read(lambda look: claims.holder_for(caller, look, found, how))
     return found.lease.holder if holder is not None and holder.mine else None
 
 
@@ -280,9 +260,9 @@ def _answer(
     composed: Composed | None,
 ) -> Recovered:
     """The answer, once what was asked for is on record: acceptances, evidence, the claim. Raises Moved."""
-    refuse_unmatched(now.verdict, how)
+    claims.refuse_unmatched(now.verdict, how)
     accepted = anchors.accepted_since(found)
-    contesting = standing_reasons(now.verdict, accepted)
+    contesting = claims.standing_reasons(now.verdict, accepted)
     asks = _asked_for(contesting, how, ran, composed)
     claim: HandoffClaim | None = None
     resume: Resume = "lost" if how.claim else ""
@@ -293,9 +273,9 @@ def _answer(
 
         def work(tx: Writing) -> tuple[tuple[HandoffClaim | None, Resume], str | None]:
             claim, resume = _write(caller, tx, found, now, asks, composed)
-            return (claim, resume), answer_of(claim, resume, ran)
+            return (claim, resume), claims.answer_of(claim, resume, ran)
 
-        claim, resume = operations.once(caller.home, operation, work, lambda answer: remembered(answer)[:2])
+        claim, resume = operations.once(caller.home, operation, work, lambda answer: claims.remembered(answer)[:2])
     if claim is not None:
         caller.tokens.add(claim.id)
     wrote = claim is not None or ran or asks.accepting  # that says who it was: he has read it
@@ -345,17 +325,17 @@ def _write(
 ) -> tuple[HandoffClaim | None, Resume]:
     """All of it in one transaction: the claim that this gave or used, and whether the one who asked for it got it."""
     how, anchor = asks.how, found.anchor
-    lease = unmoved(caller, tx, found, now.holder, how)
+    lease = claims.unmoved(caller, tx, found, now.holder, how)
     token = lease.holder if now.holder and now.holder.mine else None
     if token is not None:
         claimer.renew(caller.home, tx, token)
     entries, epoch = [*_taken_upon(caller, tx, found, now, asks)], lease.epoch
     if asks.claims and token is None:
         token, epoch = runs.our_word(caller, tx, composed, how) or caller.home.ids(), lease.epoch + 1
-        entries += take(caller, tx, found, now, lease, token, how)
-    elif asks.claims and token is not None and not is_known_to_claimer(found):
-        name, facts = attached(token, now, how)
-        entries.append((name, facts | {"files": files_seen(now)}))
+        entries += claims.take(caller, tx, found, now, lease, token, how)
+    elif asks.claims and token is not None and not claims.is_known_to_claimer(found):
+        name, facts = claims.attached(token, now, how)
+        entries.append((name, facts | {"files": claims.files_seen(now)}))
     elif how.claim and not asks.claims and how.tell_losses and any(one.code != "claimed" for one in asks.standing):
         entries.append(("lost", {"by": how.actor, "reasons": [one.to_dict() for one in asks.standing]}))
     if asks.claims and token is not None:
@@ -380,7 +360,7 @@ def _taken_upon(
         reasons = [{"fingerprint": one.fingerprint, **one.to_dict()} for one in asks.accepting]
         yield "accepted", {"by": by, "why": asks.how.why, "reasons": reasons}
     if asks.ran:
-        yield "checked", {"by": by, "evidence": jsonable(asks.ran), "files": files_seen(now)}
+        yield "checked", {"by": by, "evidence": jsonable(asks.ran), "files": claims.files_seen(now)}
 
 
 def _append(
@@ -416,8 +396,9 @@ def claim(executor: Executor, asked: HandoffQuery, how: Recovering) -> HandoffCl
     """The exclusive right to continue. Raises HandoffClaimed, HandoffContested, Finished."""
     how = replace(how, claim=True, tell_losses=False)
     check(executor.home, how)
-    before = executor.home.store.read(operation_of(asked, how).answered)
-    claim = remembered(before).claim if before is not None else None  # also when the work is over, and its run gone
+    before = executor.home.store.read(claims.operation_of(asked, how).answered)
+    # also when the work is over, and its run gone
+    claim = claims.remembered(before).claim if before is not None else None
     if claim is None:
         got = recover(executor, asked, how)
         if got.claim is None:
@@ -429,7 +410,7 @@ def claim(executor: Executor, asked: HandoffQuery, how: Recovering) -> HandoffCl
 
 def refusal(got: Recovered, how: Recovering) -> HandoffClaimed | HandoffContested:
     """Why a claim that was asked for was not given."""
-    standing = standing_reasons(got.verdict, got.accepted)
+    standing = claims.standing_reasons(got.verdict, got.accepted)
     held = [one for one in standing if one.code == "claimed"]
     others = [one for one in standing if one not in held]
     if held and not (how.take and others):
@@ -440,7 +421,7 @@ def refusal(got: Recovered, how: Recovering) -> HandoffClaimed | HandoffConteste
 
 def _unclaimed(caller: Caller, found: FoundHandoff, actor: str) -> ClaimLost | HandoffInvalid:
     """What who renews is told when nobody holds the claim."""
-    lost = lost_error(caller, found, claimer.asker(caller, actor))
+    lost = claims.lost_error(caller, found, claimer.asker(caller, actor))
     why, name = "nobody holds a claim on it now", found.anchor.anchor
     return lost or HandoffInvalid("anchor", why, f"claim it: claim({name!r}) (outlast handoff claim {quote(name)})")
 
@@ -457,10 +438,10 @@ def renew(executor: Executor, asked: HandoffQuery, claim_id: str | None, actor: 
         row = tx.handoff_at(anchor.key, revision)
         assert row is not None
         found = anchors.find(tx, anchor, row)
-        refuse_lost(executor.caller, found, claim_id)
-        holder = holder_of(executor.caller, tx, found, claimer.asker(executor.caller, actor), claim_id=claim_id)
+        claims.refuse_lost(executor.caller, found, claim_id)
+        holder = claims.holder_of(executor.caller, tx, found, claimer.asker(executor.caller, actor), claim_id=claim_id)
         if holder is not None and not holder.mine:
-            raise refused_error(executor.caller, found, holder, claimer.asker(executor.caller, actor))
+            raise claims.refused_error(executor.caller, found, holder, claimer.asker(executor.caller, actor))
         if holder is None:
             raise _unclaimed(executor.caller, found, actor)
         token = str(found.lease.holder)

@@ -8,26 +8,10 @@ from typing import TYPE_CHECKING, Any
 from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffInvalid, RunFinished, RunHeld, RunNotFound, RunSealed
 from outlast.handoffs import anchor as anchors
+from outlast.handoffs import claim as claims
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import believed, evidence_since
-from outlast.handoffs.claim import (
-    Asks,
-    Claiming,
-    Judged,
-    Moved,
-    Recovering,
-    Resume,
-    answer_of,
-    give_back,
-    holder_for,
-    note_checked,
-    operation_of,
-    refuse_unmatched,
-    remembered,
-    take,
-    take_run,
-    unmoved,
-)
+from outlast.handoffs.claim import Asks, Claiming, Judged, Moved, Recovering, Resume
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
 from outlast.home import caller as operations
@@ -76,7 +60,7 @@ def answer(
     `beside`: the verdict on the open handoff under the same anchor, whose claim goes with the run's.
     """
     verdict = now.verdict
-    refuse_unmatched(verdict, how)
+    claims.refuse_unmatched(verdict, how)
     if how.accept and not how.claim:
         why = "what is composed from a run is accepted on the run's record, by who claims it"
         raise HandoffInvalid("accept", why, "claim it as well: claim=True (--claim)")
@@ -166,11 +150,13 @@ def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable
         if renews and ours is not None:
             claim = _renewed(caller.home, tx, composed, ours, asks.how.actor)
         resume: Resume = ("attached" if asks.claims else "lost") if asks.how.claim else ""
-        return (claim, notes), answer_of(claim, resume, asks.ran)
+        return (claim, notes), claims.answer_of(claim, resume, asks.ran)
 
     refuse_stopped()
     try:
-        claim, notes = operations.once(caller.home, operation, work, lambda answer: (remembered(answer).claim, ()))
+        claim, notes = operations.once(
+            caller.home, operation, work, lambda answer: (claims.remembered(answer).claim, ())
+        )
     except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
         raise Moved from error
     if claim is not None:
@@ -182,7 +168,7 @@ def _keep(caller: Caller, tx: Writing, composed: Composed, asks: Asks) -> tuple[
     """Put what came of the checks on the run's record; what there is to say when that cannot be."""
     if not asks.ran:
         return ()
-    why = note_checked(caller, tx, composed.run.run_id, asks.how.actor, asks.ran)
+    why = claims.note_checked(caller, tx, composed.run.run_id, asks.how.actor, asks.ran)
     return (f"what came of the checks was not kept: {why}",) if why else ()
 
 
@@ -193,7 +179,7 @@ def _taken(caller: Caller, tx: Writing, composed: Composed, asks: Asks, ours: Be
     beat = claimer.beat_of(caller, ours.process.id if ours else caller.home.ids(), ours)
     _take_anchor(caller, tx, composed, asks, beat.process.id)
     claiming = Claiming(how.actor, how.why if asks.takes else "", asks.accepting, how.why)
-    epoch = take_run(caller, tx, run_id, beat, claiming)
+    epoch = claims.take_run(caller, tx, run_id, beat, claiming)
     entry = task_states.TaskEntry("resumed", how.actor, {"run_id": run_id})
     of = composed.handoff
     task_states.resumed(caller.home, tx, of.scope, of.anchor, entry, anew=ours is None, bridge=how.task)
@@ -205,12 +191,12 @@ def _take_anchor(caller: Caller, tx: Writing, composed: Composed, asks: Asks, to
     found, now, how = composed.beside, asks.beside, asks.how
     if found is None or now is None:
         return
-    lease = unmoved(caller, tx, found, now.holder, how)
+    lease = claims.unmoved(caller, tx, found, now.holder, how)
     if lease.holder == token:
         return
     if now.holder is not None and not now.holder.mine and not asks.takes:
         raise Moved  # the run was told to be held, and is free by now
-    told = take(caller, tx, found, now, lease, token, how)
+    told = claims.take(caller, tx, found, now, lease, token, how)
     hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), caller.home.clock.now()
     tx.append(hold, [anchors.told(name, facts | caller.whence, at=at, epoch=hold.epoch) for name, facts in told])
 
@@ -246,7 +232,7 @@ def take_too(
         raise Moved  # another actor of this process was quicker
     claiming = Claiming(how.actor, how.why if takes else "")
     try:
-        take_run(caller, tx, composed.run.run_id, claimer.renew(caller.home, tx, token), claiming)
+        claims.take_run(caller, tx, composed.run.run_id, claimer.renew(caller.home, tx, token), claiming)
     except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
         raise Moved from error
 
@@ -259,7 +245,7 @@ def our_claim(caller: Caller, look: Reading, composed: Composed, how: Recovering
     lease = look.lease_of_anchor(beside.anchor.id) if beside else None
     if beside is None or lease is None or lease.holder is None:
         return None
-    holder = holder_for(caller, look, beside._replace(lease=lease), how)
+    holder = claims.holder_for(caller, look, beside._replace(lease=lease), how)
     return look.beat_of(lease.holder) if holder is not None and holder.mine else None
 
 
@@ -291,7 +277,7 @@ def renew(caller: Caller, composed: Composed, asked: HandoffQuery, claim_id: str
     """The claim on what is composed from a run, its time begun anew. Raises ClaimLost, HandoffClaimed."""
     how = Recovering(actor=actor, claim_id=claim_id)
     our_claim_on(caller, composed, how)
-    claim, _ = _write(caller, composed, Asks(how), operation_of(asked, how))
+    claim, _ = _write(caller, composed, Asks(how), claims.operation_of(asked, how))
     if claim is None:
         raise ClaimLost("of yours", composed.handoff.anchor, "you hold no claim on its run now")
     return claim
@@ -299,7 +285,7 @@ def renew(caller: Caller, composed: Composed, asked: HandoffQuery, claim_id: str
 
 def release(home: Home, tx: Writing, composed: Composed, claim: Beat, facts: dict[str, Any]) -> None:
     """Give the claim on a run back. Raises ClaimLost when it is over."""
-    if not give_back(home, tx, composed.run.run_id, claim.process.id, facts):
+    if not claims.give_back(home, tx, composed.run.run_id, claim.process.id, facts):
         raise ClaimLost(claimer.named(claim.process.id), composed.handoff.anchor, "nobody holds a claim on it now")
 
 

@@ -15,18 +15,11 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
 from outlast.files.snapshot import Bound
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import foreign
+from outlast.handoffs import checks as foreign
+from outlast.handoffs import claim as claims
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, believed, was_looked_at
-from outlast.handoffs.claim import (
-    Moved,
-    Recovering,
-    give_back,
-    holder_of,
-    is_known_to_claimer,
-    refuse_lost,
-    refused_error,
-)
+from outlast.handoffs.claim import Moved, Recovering
 from outlast.handoffs.contract import passes_always
 from outlast.handoffs.evidence import CountedCheck, content_of, reported, shows_nothing
 from outlast.handoffs.find import HandoffQuery, claimed_subject, finished
@@ -208,17 +201,7 @@ def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Re
 
     def work(tx: Writing) -> tuple[Settlement, str]:
         release(caller.home, tx, composed, claim, facts)
-        done = Settlement(
-            anchor=handoff.anchor,
-            handoff_id=handoff.id,
-            revision=0,
-            outcome="released",
-            by=how.actor,
-            at=moment(caller.home.clock.now()),
-            score=handoff.lint.score,
-            missing=how.missing,
-            note=how.note,
-        )
+        done = _settlement(handoff, how, caller.home.clock.now())
         return done, encode(done).decode()
 
     settled = operations.once(caller.home, operation, work, _again)
@@ -226,19 +209,24 @@ def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Re
     return settled
 
 
+def _settlement(handoff: Handoff, how: Settling, at: int) -> Settlement:
+    about = (handoff.anchor, handoff.id, handoff.revision, how.outcome, how.actor, moment(at), handoff.lint.score)
+    return Settlement(*about, missing=how.missing, note=how.note)
+
+
 def _refuse(caller: Caller, found: FoundHandoff, how: Settling) -> bool:
     """Whether who settles holds the claim. Raises Finished, ClaimLost, HandoffClaimed."""
     if found.anchor.status == "finished":
         raise finished(found)
-    refuse_lost(caller, found, how.claim_id)
+    claims.refuse_lost(caller, found, how.claim_id)
     holder = caller.home.store.read(lambda look: _holder(caller, look, found, how))
     if holder is not None and not holder.mine:
-        raise refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
+        raise claims.refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
     return holder is not None
 
 
 def _holder(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -> Holder | None:
-    return holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
+    return claims.holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
 
 
 # -- what shows it -----------------------------------------------------------------------------------
@@ -325,7 +313,7 @@ def _rival(home: Home, found: FoundHandoff, mine: bool) -> str:
         return f"{unread.subject} is a rival, {unread.found}: {unread.advice}"
     if rival is not None and rival.fingerprint not in anchors.accepted_since(found):
         return f"{rival.subject} is a rival, {rival.found}: {rival.advice}"
-    if mine and not is_known_to_claimer(found):
+    if mine and not claims.is_known_to_claimer(found):
         again = "read it and take it upon you: recover it with claim=True (--claim)"
         return f"revision {handoff.revision} was stored by {handoff.actor} after your claim: {again}"
     return ""
@@ -381,19 +369,11 @@ def _write(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown, how:
     lease = _still_open(caller, tx, found, shown, how)
     _finish_runs(caller, tx, found, how)
     at = caller.home.clock.now()
-    settled = Settlement(
-        anchor=found.anchor.anchor,
-        handoff_id=found.handoff.id,
-        revision=found.handoff.revision,
-        outcome=how.outcome,
-        by=how.actor,
-        at=moment(at),
-        score=found.handoff.lint.score,
+    settled = replace(
+        _settlement(found.handoff, how, at),
         evidence=shown.evidence,
         acknowledged=how.acknowledged,
-        missing=how.missing,
         override=how.override if shown.lacking else "",
-        note=how.note,
     )
     facts = _facts(settled, shown, lease) | caller.whence
     blobs = [each.output for each in shown.evidence if each.output]
@@ -418,7 +398,7 @@ def _finish_runs(caller: Caller, tx: Writing, found: FoundHandoff, how: Settling
     facts = {"by": how.actor, "missing": list(how.missing), "note": how.note}
     for row in task_states.unfinished(tx, found.anchor.scope, task):
         if token is not None:
-            give_back(caller.home, tx, row.id, token, facts)
+            claims.give_back(caller.home, tx, row.id, token, facts)
     task_states.give_back_runs(caller, tx, found.anchor.scope, task)
 
 
@@ -445,10 +425,10 @@ def _still_open(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown,
     if anchor.revision != found.anchor.revision:
         why = f"revision {anchor.revision} was stored meanwhile"
         raise HandoffInvalid("anchor", why, "recover it, then settle what is there now")
-    refuse_lost(caller, now, how.claim_id)
+    claims.refuse_lost(caller, now, how.claim_id)
     holder = _holder(caller, tx, now, how)
     if holder is not None and not holder.mine:
-        raise refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
+        raise claims.refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
     if shown.mine and lease.epoch != found.lease.epoch:
         raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
     if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):

@@ -6,7 +6,7 @@ Only what the handoff names counts, and only content that is here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.errors import HandoffInvalid, LookFirst, RunsOnHost
-from outlast.files.patterns import Patterns, is_hidden
-from outlast.files.snapshot import Binding, Bound, Relation
+from outlast.files.changes import Patterns, is_hidden
+from outlast.files.snapshot import UNBOUND, Binding, Bound, Relation
 from outlast.handoffs.evidence import DIGEST, LONGEST, NOTE, Ran, When, evidence_of
 from outlast.handoffs.handoff import Contract, Handoff, encode_handoff, must_key, rule_of
 from outlast.handoffs.musts import pattern_of, rule_of_must
@@ -26,7 +26,7 @@ from outlast.values.codec import decode, path_of, text
 
 if TYPE_CHECKING:
     from outlast.files.snapshot import ContentKeeper
-    from outlast.handoffs.foreign import Leave
+    from outlast.handoffs.checks import Leave
     from outlast.handoffs.handoff import Evidence, Form
     from outlast.home.caller import Caller
     from outlast.home.home import Home
@@ -91,14 +91,12 @@ def _is_below(path: str, folder: str) -> bool:
     return folder in (".", "./") or path.startswith(f"{folder}/")
 
 
-def _refuse_missing(found: object, wanted: set[str], field: str) -> None:
-    assert isinstance(found, dict | set)
+def _refuse_missing(found: Iterable[str], wanted: set[str], field: str) -> None:
     if lacking := sorted(wanted - set(found)):
         raise HandoffInvalid(field, f"{lacking[0]!r} is missing", _ALL)
 
 
-def _refuse_others(found: object, wanted: set[str], field: str) -> None:
-    assert isinstance(found, dict | tuple)
+def _refuse_others(found: Iterable[str], wanted: set[str], field: str) -> None:
     if others := sorted(set(found) - wanted):
         raise _other(f"{field}[{others[0]!r}]")
 
@@ -189,7 +187,7 @@ def check_sighting(sighting: Sighting, handoff: Handoff) -> None:
     if sighting.binding is not None:
         refuse_odd(sighting.binding, f"{field}.binding")
         _refuse_unmeant(sighting.binding, handoff, f"{field}.binding")
-        was = handoff.binding or Binding(root="", host="")
+        was = handoff.binding or UNBOUND
         for path in sighting.binding.files:
             if path not in was.files and not any(path == each or _is_below(path, each) for each in was.folders):
                 raise _other(f"{field}.binding.files[{path!r:.200}]")
@@ -234,9 +232,7 @@ class RequestObserver(Struct, frozen=True):
     sightings: Mapping[str, Sighting] = field(default_factory=dict)  # by the handoff they are of
     asks: bool = False
 
-    @property
-    def looks(self) -> bool:
-        return False
+    looks = False
 
     def root(self, caller: Caller, given: str | None) -> Path:
         return NOWHERE

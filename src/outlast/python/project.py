@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from outlast.errors import FlowInvalid, FlowNotFound, HandoffInvalid, InputsInvalid, NoFlows, ValueRefused
 from outlast.files import git, repository
-from outlast.files.patterns import never
+from outlast.files.changes import never
 from outlast.files.place import folder_at
 from outlast.flows.loading import here, is_flow_file, lasting, load, load_module
 from outlast.home.place import FoundHome as FoundHome

@@ -102,7 +102,7 @@ def content_of(root: str, path: str, most_bytes: int) -> list[str]:
 
 def can_be_handed_over(path: str) -> bool:
     """Whether a handoff can name it: text, and no file of git's or ours."""
-    from outlast.files.patterns import is_hidden
+    from outlast.files.changes import is_hidden
 
     return path.encode("utf-8", "replace").decode() == path and not is_hidden(path)
 

@@ -13,10 +13,10 @@ from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, Re
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import settle as settling
+from outlast.handoffs.checks import check_agree
 from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
-from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import (
     CONTRACT_FIELDS,
     Contract,
@@ -29,7 +29,7 @@ from outlast.handoffs.handoff import (
 )
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover import check
-from outlast.handoffs.unfinished import meant
+from outlast.handoffs.task_state import meant
 from outlast.operations.table import OPERATIONS
 from outlast.python.handoffs import Handoffs, _claim, _limit, _number, _refuse_both, _reports, _standing, _words
 from outlast.remote.calls import (

@@ -41,7 +41,7 @@ from outlast.errors import (
     ReplyInvalid,
     ReplyRefused,
 )
-from outlast.handoffs import foreign
+from outlast.handoffs import checks as foreign
 from outlast.handoffs.contract import read_check, read_must
 from outlast.handoffs.difference import edits
 from outlast.handoffs.find import HandoffQuery

@@ -42,10 +42,10 @@ from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
 from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Ending, InterruptRow, Writing
+from outlast.values.ambient import folded
 from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
-from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     import asyncio

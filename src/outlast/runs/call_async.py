@@ -44,8 +44,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.journal_writer import Entries
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import listen
-from outlast.values.ambient import begin, calls_user_code
-from outlast.values.tracebacks import folded
+from outlast.values.ambient import begin, calls_user_code, folded
 
 
 def call_async(

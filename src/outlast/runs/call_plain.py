@@ -53,9 +53,8 @@ from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
 from outlast.runs.step import ReadyWork, StepSpec
 from outlast.runs.stops import listen
-from outlast.values.ambient import begin, calls_user_code
+from outlast.values.ambient import begin, calls_user_code, folded
 from outlast.values.late import late
-from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.runs import call_async

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import OutlastError, StepFailed, StepTimedOut
 from outlast.flows.loading import script_named, type_name
+from outlast.values.ambient import text_of
 from outlast.values.codec import decode, encode
 from outlast.values.late import late
-from outlast.values.tracebacks import text_of
 
 if TYPE_CHECKING:
     import logging

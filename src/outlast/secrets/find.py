@@ -18,23 +18,12 @@ from msgspec import Struct
 
 from outlast.errors import SecretFound
 from outlast.secrets.placed import LOOKED_AT, is_login, looks_real
-from outlast.secrets.rules import RULES, WORD, SecretRule, by_pattern, has_secret_word, is_password, name_kind
+from outlast.secrets.rules import RULES as RULES
+from outlast.secrets.rules import WORD, has_secret_word, is_password, name_kind
+from outlast.secrets.rules import SecretRule as SecretRule
+from outlast.secrets.rules import by_pattern as by_pattern
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
-
-__all__ = [
-    "MASK",
-    "RULES",
-    "FoundSecret",
-    "SecretRule",
-    "by_pattern",
-    "check",
-    "counted",
-    "find",
-    "is_secret_file",
-    "mask",
-    "masked",
-]
 
 MASK = "***"
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")

@@ -169,7 +169,8 @@ def window_of(
     kept = memo if need and filling.take(need) else None
     first = filling.each(system)
     floor = kept.upto if kept else 0
-    rest = filling.unbroken(message for message in _above(floor, newest) if message.role != SYSTEM)
+    others = (message for message in _above(floor, newest) if message.role != SYSTEM)
+    rest = filling.each(others, unbroken=True)
     covered = floor - sum(message.seq <= floor for message in first)
     return Window(
         session_id=session_id,
@@ -210,26 +211,15 @@ class _Filling:
         self.room -= need
         return True
 
-    def each(self, messages: Iterable[Message]) -> list[Message]:
-        """Each of them that fits."""
-        taken: list[Message] = []
-        for message in messages:
-            need = self.need(message.role, message.text)
-            if self.take(need):
-                taken.append(message)
-            elif not self._skip(message, need, SKIPPED):
-                break
-        return taken
-
-    def unbroken(self, messages: Iterable[Message]) -> list[Message]:
-        """As many as fit one after the other, over those that would not fit even alone."""
+    def each(self, messages: Iterable[Message], *, unbroken: bool = False) -> list[Message]:
+        """Each of them that fits; or as many as fit one after the other, over those that would not fit even alone."""
         taken: list[Message] = []
         alone, limit = self.room, len(self.skipped) + SKIPPED
         for message in messages:
             need = self.need(message.role, message.text)
             if self.take(need):
                 taken.append(message)
-            elif need <= alone or not self._skip(message, need, limit):
+            elif (unbroken and need <= alone) or not self._skip(message, need, limit):
                 break
         return taken
 

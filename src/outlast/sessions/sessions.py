@@ -6,7 +6,7 @@ writes at once. Nothing here is read by a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -197,22 +197,16 @@ def window(home: Home, asked: SessionCall, limit: int, tokens_of: TokensOf | Non
 
 def _system(home: Home, asked: SessionCall, session: SessionRow) -> Iterator[Message]:
     """The system messages, oldest first. What was appended meanwhile is not among them."""
-    rows = every_row(lambda seq: home.store.read(_system_page(session.key, seq)), lambda row: row.seq)
+    read, key = home.store.read, session.key
+    rows = every_row(lambda seq: read(lambda look: look.system_messages_after(key, seq, PAGE)), lambda row: row.seq)
     return (_message(asked, row) for row in rows if row.seq <= session.head)
 
 
 def _newest(home: Home, asked: SessionCall, session: SessionRow) -> Iterator[Message]:
     """All messages, newest first. Each page is a look of its own: no caller's code runs while the store is held."""
-    rows = every_row(lambda seq: home.store.read(_page(session.key, seq)), lambda row: row.seq, session.head + 1)
+    read, key, first = home.store.read, session.key, session.head + 1
+    rows = every_row(lambda seq: read(lambda look: look.messages_before(key, seq, PAGE)), lambda row: row.seq, first)
     return (_message(asked, row) for row in rows)
-
-
-def _system_page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
-    return lambda look: look.system_messages_after(session_key, seq, PAGE)
-
-
-def _page(session_key: int, seq: int) -> Callable[[Reading], list[MessageRow]]:
-    return lambda look: look.messages_before(session_key, seq, PAGE)
 
 
 # -- rows as values ----------------------------------------------------------------------------------

@@ -37,9 +37,8 @@ from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import TaskRun, anchor_of
 from outlast.handoffs.settle import Settling
 from outlast.handoffs.store import Storing
-from outlast.handoffs.task_state import FIRST, State, TaskEntry, refuse_completed, unfinished
-from outlast.handoffs.unfinished import command_of
-from outlast.handoffs.unfinished import of_scope as runs_of_tasks
+from outlast.handoffs.task_state import FIRST, State, TaskEntry, command_of, refuse_completed, unfinished
+from outlast.handoffs.task_state import of_scope as runs_of_tasks
 from outlast.home import caller as operations
 from outlast.home.caller import DoneBefore, Repeatable, check_id
 from outlast.home.claimer import named

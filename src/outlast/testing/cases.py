@@ -42,7 +42,7 @@ from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow
 from outlast.values.codec import decode, digest, encode
-from outlast.workspace.artifact import PREFIX, parse_ref
+from outlast.workspace.refs import PREFIX, parse_ref
 from outlast.workspace.refs import RECORD as RECORD
 
 T = TypeVar("T")

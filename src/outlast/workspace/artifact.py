@@ -30,18 +30,23 @@ from outlast.store.contract import Reading, Writing
 from outlast.store.contract.blobs import Intake, Stored, TakenContent
 from outlast.store.contract.workspace import ArtifactRow, RemovedRow
 from outlast.store.disk import write_whole
-from outlast.values.codec import decode, encode, value_of
+from outlast.values.codec import decode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.values.late import late
 from outlast.workspace.content import Given, StoredContent, check_media_type, may_shrink, media_type_of, pieces_of
-from outlast.workspace.entry import (
+from outlast.workspace.refs import (
+    PREFIX,
     SUMMARY_LENGTH,
+    ArtifactPlace,
     ArtifactSource,
     check_tags,
     check_text,
+    new_row,
     newest_first,
+    parse_ref,
     proof_of,
     run_id_of,
+    version_of,
 )
 
 if TYPE_CHECKING:
@@ -52,38 +57,8 @@ else:
     search = late("outlast.workspace.recall.search")
 
 
-PREFIX = "artifact:"
 NAME_LENGTH = 500
-_VERSION = "[1-9][0-9]{0,17}"
-_REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
 _VERSIONED = re.compile(r"@[0-9]+\Z")
-
-
-class ArtifactPlace(NamedTuple):
-    """Where an artifact is: its scope, its name and its version."""
-
-    scope: str
-    name: str
-    version: int
-
-    @property
-    def ref(self) -> str:
-        scope = self.scope.replace("%", "%25").replace("/", "%2F")
-        return f"{PREFIX}{scope}/{self.name}@{self.version}"
-
-
-def parse_ref(ref: str) -> ArtifactPlace | None:
-    """What a ref names; None when it is no ref of an artifact."""
-    found = _REF.fullmatch(ref)
-    if found is None:
-        return None
-    return ArtifactPlace(found[1].replace("%2F", "/").replace("%25", "%"), found[2], int(found[3]))
-
-
-def version_of(scope: str, asked: str) -> ArtifactPlace | None:
-    """What `name@2` means; None when it ends in no version."""
-    name, _, version = asked.rpartition("@")
-    return ArtifactPlace(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
 
 
 class ArtifactContent(Protocol):
@@ -413,23 +388,6 @@ def add(
 
 
 def _row(given: ArtifactDraft, taken: TakenContent, version: int, at: int, pending: int) -> ArtifactRow:
-    row = ArtifactRow(
-        key=0,
-        scope=given.scope,
-        name=given.name,
-        version=version,
-        digest=taken.digest,
-        size=taken.size,
-        media_type=given.media_type,
-        summary=given.summary,
-        tags=encode(given.tags).decode(),
-        source=encode(given.source).decode(),
-        run_id=given.source.run_id,
-        stored_at=at,
-        blob=taken.blob,
-        codec=taken.codec,
-        pending=pending,
-        proof=b"",
-        chunks=taken.chunks,
-    )
+    told = {"version": version, "run_id": given.source.run_id, "stored_at": at, "pending": pending}
+    row = new_row(ArtifactRow, given, taken, **told)
     return row._replace(proof=proof_of_row(row))

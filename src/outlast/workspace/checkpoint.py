@@ -16,10 +16,10 @@ from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
-from outlast.values.codec import encode, value_of
+from outlast.values.codec import value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs as refs_of
-from outlast.workspace.entry import SUMMARY_LENGTH, check_refs, check_text, proof_of, run_id_of
+from outlast.workspace.refs import SUMMARY_LENGTH, check_refs, check_text, new_row, proof_of, run_id_of
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -132,22 +132,7 @@ def whole(look: Reading, given: CheckpointDraft) -> CheckpointDraft:
 
 
 def add(home: Home, tx: Writing, given: CheckpointDraft, at: TaskPlace) -> CheckpointRow:
-    row = CheckpointRow(
-        key=0,
-        id=home.ids(),
-        scope=given.scope,
-        task=given.task,
-        run_id=at.run_id,
-        name=given.name,
-        summary=given.summary,
-        refs=encode(given.refs).decode(),
-        state=at.state,
-        phase=at.phase,
-        position=at.position,
-        actor=given.actor,
-        at=home.clock.now(),
-        proof=b"",
-    )
+    row = new_row(CheckpointRow, given, at, id=home.ids(), at=home.clock.now())
     row = row._replace(proof=proof_of_row(row))
     tx.add_checkpoint(row)
     return row

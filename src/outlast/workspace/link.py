@@ -11,10 +11,10 @@ from outlast.home import caller as operations
 from outlast.home.caller import Repeatable
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
-from outlast.values.codec import encode, value_of
+from outlast.values.codec import value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.entry import ArtifactSource, check_text, proof_of, without_secrets
+from outlast.workspace.refs import ArtifactSource, check_text, new_row, proof_of, without_secrets
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -120,21 +120,8 @@ def add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: Works
     before = tx.link_between(given.source, given.relation, given.target) or _own(tx, given, kept)
     if before is not None:
         return AddedLink(before, is_new=False)
-    row = LinkRow(
-        key=0,
-        id=home.ids(),
-        scope=given.scope,
-        source=given.source,
-        relation=given.relation,
-        target=given.target,
-        note=given.note,
-        by=encode(given.by).decode(),
-        run_id=given.by.run_id,
-        stored_at=home.clock.now(),
-        masked=encode(given.masked).decode(),
-        pending=pending,
-        proof=b"",
-    )
+    told = {"run_id": given.by.run_id, "stored_at": home.clock.now(), "pending": pending}
+    row = new_row(LinkRow, given, id=home.ids(), **told)
     row = row._replace(proof=proof_of_row(row))
     return AddedLink(row._replace(key=tx.add_link(row)), is_new=True)
 

@@ -22,18 +22,19 @@ from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
 from outlast.values.codec import decode, encode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.entry import (
+from outlast.workspace.recall.search import keep_up
+from outlast.workspace.refs import (
+    RECORD,
     SUMMARY_LENGTH,
     ArtifactSource,
     check_refs,
     check_tags,
     check_text,
+    new_row,
     newest_first,
     proof_of,
     without_secrets,
 )
-from outlast.workspace.recall.search import keep_up
-from outlast.workspace.refs import RECORD
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -176,25 +177,9 @@ def record(home: Home, given: RecordDraft, operation_id: str | None) -> Record:
 def add(home: Home, tx: Writing, given: RecordDraft, pending: int = 0, kept: WorkspaceKeys = NOTHING) -> RecordRow:
     named = refs.all_whole(tx, given.refs, given.scope, kept)
     at = home.clock.now()
-    row = RecordRow(
-        key=0,
-        id=home.ids(),
-        scope=given.scope,
-        kind=given.kind,
-        text=given.text,
-        refs=encode(named).decode(),
-        tags=encode(given.tags).decode(),
-        source=encode(given.source).decode(),
-        run_id=given.source.run_id,
-        task=given.task,
-        at=given.at or at,
-        stored_at=at,
-        masked=encode(given.masked).decode(),
-        pending=pending,
-        pinned=int(given.pinned),
-        pinned_by=given.source.actor if given.pinned else "",
-        proof=b"",
-    )
+    pin = {"pinned": int(given.pinned), "pinned_by": given.source.actor if given.pinned else ""}
+    told = {"run_id": given.source.run_id, "at": given.at or at, "stored_at": at, "pending": pending}
+    row = new_row(RecordRow, given, id=home.ids(), refs=named, **told, **pin)
     row = row._replace(proof=proof_of_row(row))
     return row._replace(key=tx.add_record(row, given.tags, named))
 

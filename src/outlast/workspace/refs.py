@@ -2,12 +2,19 @@
 
 `artifact:SCOPE/NAME@VERSION`, `record:ID`, `checkpoint:ID`, `handoff:ID`, `run:ID`. An id may be given by a unique
 prefix; it is kept whole.
+
+And what every entry of the workspace shares: who made it, what can be said of it, which is checked here before anything
+is written, and the proof of its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from outlast.errors import (
     AmbiguousPrefix,
@@ -17,17 +24,56 @@ from outlast.errors import (
     OutlastError,
     RecordNotFound,
     RunNotFound,
+    RunRemoved,
     ValueRefused,
 )
-from outlast.store.contract import Reading
-from outlast.store.contract.workspace import NOTHING, RecordRow, WorkspaceKeys
-from outlast.values.codec import decode
+from outlast.home.home import run_row
+from outlast.store.contract import Reading, below, every_row
+from outlast.store.contract.workspace import NOTHING, ArtifactRow, CheckpointRow, LinkRow, RecordRow, WorkspaceKeys
+from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace import artifact
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.home.home import Home
+    from outlast.secrets import find as secrets
+else:
+    secrets = late("outlast.secrets.find")
+
 
 FORMS = "artifact:SCOPE/NAME@1, record:ID, checkpoint:ID, handoff:ID or run:ID"
 LINE = 200
 RECORD = "record:"
+PREFIX = "artifact:"
+_VERSION = "[1-9][0-9]{0,17}"
+_REF = re.compile(f"artifact:([^/]+)/(.+)@({_VERSION})", re.DOTALL)
+
+
+class ArtifactPlace(NamedTuple):
+    """Where an artifact is: its scope, its name and its version."""
+
+    scope: str
+    name: str
+    version: int
+
+    @property
+    def ref(self) -> str:
+        scope = self.scope.replace("%", "%25").replace("/", "%2F")
+        return f"{PREFIX}{scope}/{self.name}@{self.version}"
+
+
+def parse_ref(ref: str) -> ArtifactPlace | None:
+    """What a ref names; None when it is no ref of an artifact."""
+    found = _REF.fullmatch(ref)
+    if found is None:
+        return None
+    return ArtifactPlace(found[1].replace("%2F", "/").replace("%25", "%"), found[2], int(found[3]))
+
+
+def version_of(scope: str, asked: str) -> ArtifactPlace | None:
+    """What `name@2` means; None when it ends in no version."""
+    name, _, version = asked.rpartition("@")
+    return ArtifactPlace(scope, name, int(version)) if name and re.fullmatch(_VERSION, version) else None
 
 
 class Named(NamedTuple):
@@ -56,7 +102,7 @@ def all_whole(look: Reading, refs: Sequence[str], scope: str, kept: WorkspaceKey
 
 
 def _artifact(look: Reading, ref: str, scope: str, kept: WorkspaceKeys) -> str:
-    place = artifact.parse_ref(ref)
+    place = parse_ref(ref)
     row = look.artifact_at(*place) if place else None
     if place is None or row is None or (row.pending and row.key not in kept.artifacts):
         raise ArtifactNotFound(ref, scope)
@@ -115,7 +161,7 @@ def named(look: Reading, ref: str) -> Named:
 
 
 def _named_artifact(look: Reading, name: str) -> Named | None:
-    place = artifact.parse_ref(f"{artifact.PREFIX}{name}")
+    place = parse_ref(f"{PREFIX}{name}")
     row = look.artifact_at(*place) if place else None
     if row is None:
         return None
@@ -171,3 +217,106 @@ def line(text: str) -> str:
 
 def record_ref(record_id: str) -> str:
     return f"{RECORD}{record_id}"
+
+
+# -- what every entry shares -------------------------------------------------------------------------
+
+SUMMARY_LENGTH = 10_000
+TAGS, TAG_LENGTH = 100, 200
+PAGE = 200
+
+Row = TypeVar("Row", ArtifactRow, RecordRow, CheckpointRow, LinkRow)
+
+
+class ArtifactSource(Struct, frozen=True):
+    """Who saved an artifact, and where: outside of any run, in the body of one, or in a step."""
+
+    actor: str
+    run_id: str = ""
+    step: str = ""
+    attempt: int = 0
+    origin: str = ""  # where the content came from, in the saver's words
+
+
+def check_text(path: str, text: Any, limit: int) -> str:
+    """A text that can be stored as it is."""
+    if not isinstance(text, str):
+        raise ValueRefused(path, f"{type(text).__qualname__} is no text", "give text")
+    if len(text) > limit:
+        why = f"it has {len(text):,} characters; the limit is {limit:,}"
+        raise ValueRefused(path, why, "make it shorter, or save the long form as an artifact")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueRefused(
+            path, f"it cannot be stored as UTF-8: {error.reason}", "give text without surrogates"
+        ) from error
+    return text
+
+
+def check_tags(tags: Any) -> tuple[str, ...]:
+    """Tags: short printable texts, each once, in order."""
+    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
+        raise ValueRefused("tags", f"{type(tags).__qualname__} is no list of texts", 'give a list: tags=["draft"]')
+    found = tuple(tags)
+    for place, tag in enumerate(found):
+        if not isinstance(tag, str) or not tag.strip() or len(tag) > TAG_LENGTH or not tag.isprintable():
+            remedy = f"give printable text of 1 to {TAG_LENGTH} characters"
+            raise ValueRefused(f"tags[{place}]", f"{tag!r:.100} is no tag", remedy)
+    if len(found) > TAGS:
+        raise ValueRefused("tags", f"they are {len(found)}; the limit is {TAGS}", "give fewer")
+    return tuple(sorted(set(found)))
+
+
+def check_refs(refs: Any, limit: int) -> tuple[str, ...]:
+    """Refs as they were given, each once. Raises ValueRefused for what is none."""
+    if isinstance(refs, str) or not hasattr(refs, "__iter__"):
+        raise ValueRefused("refs", f"{type(refs).__qualname__} is no list of refs", "give a list: refs=[draft.ref]")
+    given = list(refs)
+    for place, ref in enumerate(given):
+        if not isinstance(ref, str):
+            raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
+    found = tuple(dict.fromkeys(given))
+    if len(found) > limit:
+        raise ValueRefused(
+            "refs", f"they are {len(found):,}; the limit is {limit:,}", "save a list of them as an artifact"
+        )
+    return found
+
+
+def without_secrets(home: Home, said: dict[str, Any], redact: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is said with its secrets masked, and where they were. Raises SecretFound by path unless asked to mask."""
+    if not redact:
+        secrets.check(said, "", home.secrets.rules)
+        return said, ()
+    plain, masked = secrets.masked(said, "", home.secrets.rules)
+    return plain, tuple(masked)
+
+
+def run_id_of(home: Home, run: str) -> str:
+    """A run's id by a prefix of it; a removed run is known by its whole id: what it made stays."""
+    try:
+        return run_row(home, run).id
+    except RunRemoved:
+        return run
+
+
+def newest_first(home: Home, page: Callable[[Reading, int, int], list[Row]], before: int = 0) -> Iterator[Row]:
+    """Every row of a list, read as it is used: `page` gives so many of those before a key."""
+    read = home.store.read
+    return every_row(lambda last: read(lambda look: page(look, last, PAGE)), lambda row: below(row.key), before)
+
+
+def new_row(kind: type[Row], *said: Any, **more: Any) -> Row:
+    """A row without its key and its proof: each column as these values say it, as JSON where that is no plain value."""
+    known = {name: value for each in said for name, value in each._asdict().items()} | {"key": 0, "proof": b""} | more
+    return kind(**{name: _column(known[name]) for name in kind._fields})
+
+
+def _column(value: Any) -> Any:
+    return value if isinstance(value, str | int | bytes) else encode(value).decode()
+
+
+def proof_of(*facts: Any) -> bytes:
+    """What proves a row: a hash of everything that it says."""
+    return sha256(b"outlast workspace\n" + encode(list(facts))).digest()

@@ -31,9 +31,9 @@ from outlast.store.contract.workspace import ArtifactRow, LinkRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
 from outlast.workspace import refs
-from outlast.workspace.artifact import parse_ref, ref_of, taken_of
+from outlast.workspace.artifact import ref_of, taken_of
 from outlast.workspace.link import into, out_of
-from outlast.workspace.refs import whole
+from outlast.workspace.refs import parse_ref, whole
 
 if TYPE_CHECKING:
     from outlast.home.home import Home

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct, field
 
 from outlast.care.audit.audit import unit_of
-from outlast.care.audit.code_signs import names_in, unrepeatable
 from outlast.care.audit.flow import AuditAnswer, AuditFinding
+from outlast.care.audit.python import names_in, unrepeatable
 from outlast.care.verify import DamagedRecord, verify
 from outlast.errors import FlowNotFound, OutlastError
 from outlast.flows.loading import function_in, is_flow_file, parse, why_missing

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from outlast.errors import OutlastError
-from outlast.files.patterns import matches
+from outlast.files.changes import matches
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import lists_in
 

@@ -41,7 +41,8 @@ from outlast.store.contract.blobs import BlobFile, Trash
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
-from outlast.workspace.artifact import PREFIX, ref_of
+from outlast.workspace.artifact import ref_of
+from outlast.workspace.refs import PREFIX
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller

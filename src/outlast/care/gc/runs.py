@@ -16,6 +16,7 @@ A run whose waits do not fit in one transaction loses them before 1: nothing rea
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
 
+T = TypeVar("T")
 SLICE_ROWS = 2000  # of one transaction; with the bytes, this keeps it well under 50 ms
 SLICE_BYTES = 4 << 20
 NAMED = 10  # runs that the record of a removal names
@@ -51,7 +53,8 @@ def remove_runs(
 ) -> tuple[set[str], list[str]]:
     """Remove runs in this order. Gives the ids that went, and what could not be removed of their folders."""
     going, gone, troubles = {run.id for run in runs}, set[str](), list[str]()
-    for some in _batches(runs, weights, batch):
+    weighed = ((run, weights[run.key].waits, weights[run.key].row_bytes) for run in runs)
+    for some in _portions(weighed, batch):
         for run in some:
             _trim_waits(caller, run, weights[run.key].waits)
         buried = caller.home.store.write(partial(_bury, caller=caller, runs=some, going=going))
@@ -61,17 +64,16 @@ def remove_runs(
     return gone, troubles
 
 
-def _batches(runs: Iterable[Kin], weights: Mapping[int, Weight], most: int) -> Iterator[list[Kin]]:
-    """Runs that are buried together: at most so many, and no more rows and bytes than a transaction may have."""
-    some: list[Kin] = []
+def _portions(weighed: Iterable[tuple[T, int, int]], most: float = math.inf) -> Iterator[list[T]]:
+    """What goes in one transaction: at most so many, and no more rows and bytes than one may have."""
+    some: list[T] = []
     rows = size = 0
-    for run in runs:
-        weight = weights[run.key]
-        if some and (len(some) >= most or rows + weight.waits > SLICE_ROWS or size + weight.row_bytes > SLICE_BYTES):
+    for each, more_rows, more_bytes in weighed:
+        if some and (len(some) >= most or rows + more_rows > SLICE_ROWS or size + more_bytes > SLICE_BYTES):
             yield some
             some, rows, size = [], 0, 0
-        some.append(run)
-        rows, size = rows + weight.waits, size + weight.row_bytes
+        some.append(each)
+        rows, size = rows + more_rows, size + more_bytes
     if some:
         yield some
 
@@ -128,7 +130,7 @@ def finish(home: Home, buried: Sequence[tuple[int, str]]) -> list[str]:
     """Remove everything that is left of buried runs; what could not be removed, in words."""
     troubles = [remove_folder(folder) for _, run_id in buried for folder in folders_of(home, run_id)]
     failpoints.reached("sweep.folders")
-    for pieces in _together(_slices(home, [key for key, _ in buried])):
+    for pieces in _portions(_slices(home, [key for key, _ in buried])):  # small ones of several runs share one
         home.store.write(partial(_remove_slices, pieces=pieces))
     return [trouble for trouble in troubles if trouble]
 
@@ -163,20 +165,6 @@ def _fitting(sizes: Sequence[int]) -> tuple[int, int]:
             return rows, total
         total += size
     return len(sizes), total
-
-
-def _together(slices: Iterable[tuple[Slice, int, int]]) -> Iterator[list[Slice]]:
-    """Small slices of several runs share a transaction."""
-    some: list[Slice] = []
-    rows = size = 0
-    for piece, more_rows, more_bytes in slices:
-        if some and (rows + more_rows > SLICE_ROWS or size + more_bytes > SLICE_BYTES):
-            yield some
-            some, rows, size = [], 0, 0
-        some.append(piece)
-        rows, size = rows + more_rows, size + more_bytes
-    if some:
-        yield some
 
 
 # -- folders -----------------------------------------------------------------------------------------

@@ -126,6 +126,8 @@ _NOT_A_ZIP = (
 
 Request = tuple[str, str, str, int]  # what the run has been asked: kind, body, actor, when
 Ref = tuple[int, str]  # an entry and a blob that it refers to
+# A wait without the keys that only its home knows: from its id to its reason, as the columns of its row are.
+Waited = tuple[str, str, str, str, str, str, str | None, str, int, int | None, str, str]
 Started = tuple[str, str, int]  # the operation_id of a call that started it, a print of what was asked, when
 
 
@@ -231,28 +233,12 @@ BACKUP = Format(
 FORMATS: tuple[Format[Manifest] | Format[Bundle] | Format[Backup], ...] = (RUN, HANDOFF, BACKUP)
 
 
-class ArchivedInterrupt(NamedTuple):
-    """An interrupt without the keys that only its home knows."""
+def archived_wait(row: InterruptRow) -> Waited:
+    return (row.id, *row[3:14])
 
-    id: str
-    type: str
-    call: str
-    step: str
-    payload: str
-    status: str
-    answer: str | None
-    answered_by: str
-    opened_at: int
-    due_at: int | None
-    form: str
-    reason: str
 
-    @classmethod
-    def of(cls, row: InterruptRow) -> ArchivedInterrupt:
-        return cls(row.id, *row[3:14])
-
-    def as_row(self, run_id: str) -> InterruptRow:
-        return InterruptRow(0, self.id, 0, *self[1:], run_id)
+def row_of_wait(wait: Waited, run_id: str) -> InterruptRow:
+    return InterruptRow(0, wait[0], 0, *wait[1:], run_id)
 
 
 def part(run_id: str, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from msgspec import Struct
 
 from outlast.care.travel import archive
-from outlast.care.travel.archive import ArchivedInterrupt, Manifest, Packer, Ref, Request, Started
+from outlast.care.travel.archive import Manifest, Packer, Ref, Request, Started, Waited, archived_wait
 from outlast.errors import ArchiveInvalid, IntegrityBroken, Invalid, Refused, RunNotFound
 from outlast.home.home import run_row
 from outlast.ledger.journal import Row, check, genesis
@@ -52,7 +52,7 @@ class RunSnapshot(NamedTuple):
 
     run: RunRow
     lease: LeaseRow
-    waits: list[ArchivedInterrupt]
+    waits: list[Waited]
     requests: list[Request]
     operations: list[Started]
 
@@ -168,7 +168,7 @@ def _seal_one(caller: Caller, tx: Writing, run: RunRow) -> None:
 
 def _digest(look: Reading, run: RunRow) -> str:
     """All that leaves beside the chain, so that nobody can change an answer on the way."""
-    waits = map(ArchivedInterrupt.of, look.interrupts_of(run.key))
+    waits = map(archived_wait, look.interrupts_of(run.key))
     return standing_digest(run, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 
@@ -191,7 +191,7 @@ def _standing(caller: Caller, look: Reading, run: RunRow) -> RunSnapshot:
     lease = _lease(look, run)
     if run.status == "running" and not holder_of(caller, look, run.id, lease):
         run = run._replace(status="crashed")  # only here can it be told
-    waits = [ArchivedInterrupt.of(row) for row in look.interrupts_of(run.key)]
+    waits = [archived_wait(row) for row in look.interrupts_of(run.key)]
     return RunSnapshot(run, lease, waits, look.requests_of(run.key), look.operations_of(run.id))
 
 

@@ -16,7 +16,17 @@ import msgspec
 from msgspec import Struct
 
 from outlast.care.travel import archive
-from outlast.care.travel.archive import Archive, ArchivedInterrupt, Manifest, Packed, Ref, Request, Started
+from outlast.care.travel.archive import (
+    Archive,
+    Manifest,
+    Packed,
+    Ref,
+    Request,
+    Started,
+    Waited,
+    archived_wait,
+    row_of_wait,
+)
 from outlast.errors import IntegrityBroken, Invalid, RunExists
 from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
@@ -207,7 +217,7 @@ def _refuse_changed(
     if run.seal != "moved" or run.status in FINISHED:
         return
     last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
-    left = standing_digest(run, map(ArchivedInterrupt.of, waits), requests, operations)
+    left = standing_digest(run, map(archived_wait, waits), requests, operations)
     if not isinstance(last, dict) or last.get("standing") != left:
         what = "its status, its waits, their answers, its requests or its operation ids"
         raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
@@ -218,10 +228,10 @@ class _Waits:
 
     def __init__(self, run: RunRow) -> None:
         self.run_id = run.id
-        self.decode = msgspec.json.Decoder(ArchivedInterrupt).decode
+        self.decode = msgspec.json.Decoder(Waited).decode
 
     def __call__(self, line: bytes) -> InterruptRow:
-        row = self.decode(line).as_row(self.run_id)
+        row = row_of_wait(self.decode(line), self.run_id)
         for number in (row.opened_at, row.due_at or 0):
             _whole(number)
         if not row.id or row.status not in ("open", "answered", "used", "cancelled"):

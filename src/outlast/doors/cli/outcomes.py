@@ -39,7 +39,7 @@ from outlast.doors.cli.render import (
 )
 from outlast.doors.cli.waits import died_in, files_ways, say_waits, say_ways, step_ways
 from outlast.errors import CommandFailed, EmbeddedOnly, HomeNotFound, OutlastError, RunSealed, StepTimedOut
-from outlast.values.tracebacks import own_place
+from outlast.values.ambient import own_place
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, Plan, PlanStep, Reason, RunRecord, Verdict

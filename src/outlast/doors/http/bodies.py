@@ -16,7 +16,7 @@ import msgspec
 
 from outlast.errors import BodyTooLarge, BodyTooSlow, MediaTypeRefused, OutlastError, RequestInvalid, RequestMalformed
 from outlast.operations.operation import choices_of
-from outlast.values import json_text
+from outlast.values import codec
 
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -168,8 +168,8 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 def decode(raw: bytes, kind: Any) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
     try:
-        said = json_text.read(raw or b"{}", MAX_DEPTH)
-    except json_text.NotStrict as error:
+        said = codec.read_strict(raw or b"{}", MAX_DEPTH)
+    except codec.NotStrict as error:
         raise RequestMalformed(str(error)) from error
     if isinstance(said, dict):
         said = _with_packets(_in_our_spelling(said, kind), raw, kind)
@@ -209,8 +209,8 @@ def _packets(kind: type[Any]) -> tuple[str, ...]:
 def check_json(raw: bytes) -> None:
     """Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
     try:
-        json_text.read(raw, MAX_DEPTH)
-    except json_text.NotStrict as error:
+        codec.read_strict(raw, MAX_DEPTH)
+    except codec.NotStrict as error:
         raise RequestMalformed(str(error)) from error
 
 

@@ -27,7 +27,7 @@ from outlast.doors.mcp.server import make_server
 from outlast.errors import EmbeddedOnly
 from outlast.python import rooms
 from outlast.python.project import Project
-from outlast.values import json_text
+from outlast.values import codec
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Wire:
 
     async def _take(self, line: bytes, incoming: Any) -> None:
         try:
-            json_text.check(line, MAX_DEPTH)
+            codec.check_strict(line, MAX_DEPTH)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             _refuse_odd_id(message, line)
         except ValueError as error:
@@ -208,7 +208,7 @@ class Wire:
         with suppress(ValueError, RecursionError):
             known = json.loads(line)
             code, says = types.INVALID_REQUEST, "the line is no JSON-RPC message"
-        if isinstance(error, json_text.NotStrict) and known is not None:
+        if isinstance(error, codec.NotStrict) and known is not None:
             code, says = types.PARSE_ERROR, f"the line is refused: {error}"
         name = known.get("id") if isinstance(known, dict) else None
         name = None if isinstance(name, bool) else name

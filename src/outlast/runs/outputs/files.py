@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import OutlastError
-from outlast.files.changes import SeenFile, from_facts
-from outlast.files.outputs import HASH_BYTES, Found, Looker, looker, seen_in
-from outlast.files.patterns import Patterns
+from outlast.files.changes import Patterns, SeenFile, from_facts
+from outlast.files.partial import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.flows.loading import is_flow_file, lasting, path_of
 from outlast.flows.yaml.flow import find_flow_file
 from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
     from outlast.workspace import artifact as artifacts
-    from outlast.workspace import entry
+    from outlast.workspace import refs
     from outlast.workspace.artifact import AddedArtifact, Artifact, ArtifactDraft
     from outlast.workspace.content import Given
-    from outlast.workspace.entry import ArtifactSource
     from outlast.workspace.recall import search
+    from outlast.workspace.refs import ArtifactSource
 else:
     artifacts = late("outlast.workspace.artifact")
-    entry = late("outlast.workspace.entry")
+    refs = late("outlast.workspace.refs")
     search = late("outlast.workspace.recall.search")
     replay_execution = late("outlast.runs.replay.execution")
 
@@ -102,7 +102,7 @@ def kept_by(attempt: Attempt | None) -> WorkspaceKeys:
 def source_in(execution: Execution, attempt: Attempt, source: ArtifactSource) -> ArtifactSource:
     """Who it is from, with the run, the step and the attempt."""
     call = attempt.asked.call
-    return entry.ArtifactSource(source.actor, execution.id, call.path, attempt.number, source.origin)
+    return refs.ArtifactSource(source.actor, execution.id, call.path, attempt.number, source.origin)
 
 
 def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
@@ -211,9 +211,7 @@ def refs_saved(rows: Iterable[Row]) -> list[str]:
         if row.payload is None or (b'"artifacts"' not in row.payload and b'"artifact:' not in row.payload):
             continue
         payload = decode_payload(row.payload)
-        found += [
-            ref for ref in payload.artifacts if ref.startswith(artifacts.PREFIX)
-        ]  # a flow file's step may name files
+        found += [ref for ref in payload.artifacts if ref.startswith(refs.PREFIX)]  # a flow file's step may name files
         if decode_header(row.header).name == SAVE and payload.facts:
             found.append(payload.facts["ref"])
     return list(dict.fromkeys(found))
@@ -293,7 +291,7 @@ def save_from_command(
     _refuse_over(place, draft.name)
     taken = artifacts.stage(caller.home, draft, content)
     operation = artifacts.operation_of(draft, taken, operation_id)
-    source = entry.ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
+    source = refs.ArtifactSource(draft.source.actor, place.run, place.step, place.attempt, draft.source.origin)
     own = [*_noted(Path(place.file))]
 
     def work(tx: Writing) -> AddedArtifact:

@@ -22,11 +22,10 @@ from outlast.values.tokens import TokensOf
 from outlast.workspace import link
 from outlast.workspace import why as evidence
 from outlast.workspace.link import RELATIONS
-from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.pack import ContextPack, Ranked, fill
 from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
 from outlast.workspace.recall.rank import ScoredDocument as Placed
-from outlast.workspace.recall.search import KINDS, Doc, Row, document_of, ref_of, row_of, search
+from outlast.workspace.recall.search import KINDS, Doc, Row, SearchResult, document_of, ref_of, row_of, search
 from outlast.workspace.recall.words import Query, Span, query_of
 from outlast.workspace.record import Record, record_of
 from outlast.workspace.refs import RECORD
