@@ -26,7 +26,7 @@ from outlast.runs import holder as holders
 from outlast.runs.found import find_run
 from outlast.runs.outputs.files import Output, RecordedOutput, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
-from outlast.runs.waits.notes import append_notes
+from outlast.runs.waits.stored import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.codec import text
 

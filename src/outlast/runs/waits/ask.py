@@ -19,7 +19,7 @@ from outlast.errors import AnswerInvalid, DeadlinePassed, NameInvalid, Paused, R
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
 from outlast.runs.call import Call, Past
 from outlast.runs.waits.interrupt import NO_DEFAULT, RESERVED, digest_of, is_told
-from outlast.runs.waits.notes import Notes
+from outlast.runs.waits.stored import Notes
 from outlast.store.contract import Hold, InterruptRow, NewWait, Writing
 from outlast.values.codec import decode, decoder, pack_small
 from outlast.values.frozen import NamedTuple

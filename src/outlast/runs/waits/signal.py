@@ -23,7 +23,7 @@ from outlast.runs.holder import refuse_sealed
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.ask import signal as question
 from outlast.runs.waits.interrupt import NO_DEFAULT
-from outlast.runs.waits.notes import note_closed
+from outlast.runs.waits.stored import note_closed
 from outlast.store.contract import InterruptRow, NewSignal, RunRow, Writing
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 
