@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
     from outlast.runs.os_signals import OsSignals
     from outlast.runs.receipt import Event
-    from outlast.runs.replay.divergence import RunReplay
+    from outlast.runs.replay.replay import RunReplay
     from outlast.runs.run import CallOptions
     from outlast.runs.waits.interrupt import Interrupt
 else:

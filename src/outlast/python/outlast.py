@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something
     from outlast.runs.home_events import HomeEvent
     from outlast.runs.live import Executor
     from outlast.runs.receipt import Event
-    from outlast.runs.replay.divergence import RunReplay
+    from outlast.runs.replay.replay import RunReplay
 
 P = ParamSpec("P")
 T = TypeVar("T")
