@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import restore as restore
     from outlast.runs.outputs import workspace as workspace
     from outlast.runs.queues import engine as engine
-    from outlast.runs.queues import expiry as expiry
     from outlast.runs.queues import limit as limit
     from outlast.runs.queues import queue as queue
     from outlast.runs.queues import workers as workers
@@ -81,7 +80,7 @@ _PLACES = {
         outcomes outlook same_flow start timeline
     """,
     "outlast.runs.outputs": "files restore workspace",
-    "outlast.runs.queues": "engine expiry limit queue workers",
+    "outlast.runs.queues": "engine limit queue workers",
     "outlast.runs.replay": "replay",
     "outlast.runs.waits": "ask signal",
     "outlast.sessions": "session",

@@ -25,7 +25,7 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
 from outlast.runs import journal
 from outlast.runs.look import PAGE, ListedRun, each_run, held_rows, listed
-from outlast.runs.queues.reason import is_of_its_own, reason_of
+from outlast.runs.queues.workers import is_of_its_own, reason_of
 from outlast.runs.run import STATUSES, RunRecord
 from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
 from outlast.store.contract.runs import damage_of

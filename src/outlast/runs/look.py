@@ -21,8 +21,7 @@ from outlast.home.home import interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
-from outlast.runs.queues.reason import NOWHERE, RunPlace, place_of_run
-from outlast.runs.queues.workers import AtWork
+from outlast.runs.queues.workers import NOWHERE, AtWork, RunPlace, place_of_run
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.runs.waits.stored import DAMAGED, SEE, interrupt_of, waits_now

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     import shlex
 
     from outlast.flows.yaml.flow import FlowFileSpec
-    from outlast.flows.yaml.model import Command, FlowDefinition, Node
+    from outlast.flows.yaml.model import FlowDefinition, Node
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.found import FoundRun as FoundRun
+    from outlast.runs.found import FoundRun
     from outlast.store.contract import RunRow
 else:
     shlex = late("shlex")

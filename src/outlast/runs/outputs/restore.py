@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.found import FoundRun
-    from outlast.store.contract import RunRow
-
 
 _NAMED = 20  # that many files are spelled out in an error
 
