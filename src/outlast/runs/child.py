@@ -27,11 +27,9 @@ from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
 from outlast.values.codec import encode, identity
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.runs import branches, call_async, start
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
@@ -41,7 +39,6 @@ else:
     call_async = late("outlast.runs.call_async")
     start = late("outlast.runs.start")
     replays = late("outlast.runs.replay.execution")
-    asyncio = late("asyncio")
 
 T = TypeVar("T")
 

@@ -20,14 +20,10 @@ from outlast.runs.receipt import Event, events_of
 from outlast.store.contract import Reading
 from outlast.store.contract.runs import EntryRow
 from outlast.values.ambient import notice
-from outlast.values.late import late
+from outlast.values.late import asyncio
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.home.home import Home
-else:
-    asyncio = late("asyncio")
 
 INBOX = ("interrupt.*", "run.failed")  # what a person who is asked for something wants to hear
 SCANNED = 20_000  # entries that are looked at for one page

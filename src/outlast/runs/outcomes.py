@@ -36,11 +36,9 @@ from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged
 from outlast.values.codec import decode
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import look as looks
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from outlast.runs.queues import queue, workers
     from outlast.runs.run import Options
 else:
-    asyncio = late("asyncio")
     looks = late("outlast.runs.look")
     queue, workers = late("outlast.runs.queues.queue"), late("outlast.runs.queues.workers")
     recovery = late("outlast.runs.recovery")

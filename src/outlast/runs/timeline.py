@@ -30,15 +30,11 @@ from outlast.runs.receipt import Event, events_of
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Reading, RunRow
-from outlast.values.late import late
+from outlast.values.late import asyncio
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-else:
-    asyncio = late("asyncio")
 
 
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
