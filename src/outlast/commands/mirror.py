@@ -23,7 +23,7 @@ from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.journal import Labels
-from outlast.runs.receipt import Attempts, Receipt, receipts_of
+from outlast.runs.receipt import Attempts, Receipt
 from outlast.values.codec import encode, identity, jsonable
 from outlast.values.private import make_folder, write_file
 
@@ -99,7 +99,7 @@ class Mirror:
         self.since = rows[-1].seq
         names = self._labels.among(rows) if self._labels is not None else None
         blobs = self._home.blobs
-        self._folder.write(receipts_of(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names))
+        self._folder.write([*Attempts(self._run_id, self._flow, rows, blobs.get, flaws=flaws, names=names)])
         self._folder.forget_finished()
         return found
 
