@@ -212,16 +212,7 @@ class Replaying(Execution):
         if call not in self.ledger.calls:
             self._lack(call, "emit")
 
-    def open_wait(
-        self,
-        call: Call,
-        kind: str,
-        payload: dict[str, Any],
-        due: int | None = None,
-        form: Mapping[str, Any] | None = None,
-        signal: str | None = None,
-        item: int = 0,
-    ) -> tuple[str, str, str] | None:
+    def open_wait(self, call: Call, kind: str, *_: Any, **__: Any) -> tuple[str, str, str] | None:
         """The call waits for what is not recorded. Nobody is asked."""
         self.waits[call] = kind
         self._lack(call, kind)
