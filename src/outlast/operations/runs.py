@@ -48,11 +48,11 @@ from outlast.operations import answers
 from outlast.operations import fields as f
 from outlast.operations.handoffs import BYTES
 from outlast.operations.operation import GATES_OF_RESUME, ApiKey, Change, Gated, Paged, Pages, Request, operation
+from outlast.runs.events import EventQuery as EventQuery
+from outlast.runs.events import HomeEvent as HomeEvent
+from outlast.runs.events import HomeEvents
+from outlast.runs.events import event_query as event_query
 from outlast.runs.find import Due
-from outlast.runs.home_events import EventQuery as EventQuery
-from outlast.runs.home_events import HomeEvent as HomeEvent
-from outlast.runs.home_events import HomeEvents
-from outlast.runs.home_events import event_query as event_query
 from outlast.runs.outputs.files import Output
 from outlast.runs.outputs.restore import RestoredOutputs
 from outlast.runs.receipt import Event, Receipt

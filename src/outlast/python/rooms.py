@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from outlast.runs import call_plain as call_plain
     from outlast.runs import decisions as decisions
     from outlast.runs import effect as effect
+    from outlast.runs import events as events
     from outlast.runs import find as find
     from outlast.runs import fork as fork
-    from outlast.runs import home_events as home_events
     from outlast.runs import journal as journal
     from outlast.runs import look as look
     from outlast.runs import os_signals as os_signals
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from outlast.runs import outlook as outlook
     from outlast.runs import same_flow as same_flow
     from outlast.runs import start as start
-    from outlast.runs import timeline as timeline
     from outlast.runs.live import Commands
     from outlast.runs.outputs import files as files
     from outlast.runs.outputs import restore as restore
@@ -76,8 +75,8 @@ _PLACES = {
     "outlast.home": "act caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """
-        begin body branches call_async call_plain decisions effect find fork home_events journal look os_signals
-        outcomes outlook same_flow start timeline
+        begin body branches call_async call_plain decisions effect events find fork journal look os_signals
+        outcomes outlook same_flow start
     """,
     "outlast.runs.outputs": "files restore workspace",
     "outlast.runs.queues": "engine limit queue workers",

@@ -41,26 +41,18 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
 
 
-CODES = (
-    "no_receipt",
-    "inputs_changed",
-    "unasked",
-    "code_changed",
-    "end_differs",
-    "state_differs",
-    "phase_differs",
-    "stuck",
-    "resource_used",
-    "effects_differ",  # of a case
-)
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
 
 
 class Divergence(Struct, frozen=True):
-    """One thing that the body does otherwise than it is recorded."""
+    """One thing that the body does otherwise than it is recorded.
 
-    code: str  # one of CODES
+    Its code: no_receipt, inputs_changed, unasked, code_changed, end_differs, state_differs, phase_differs, stuck,
+    resource_used; of a case also effects_differ.
+    """
+
+    code: str
     subject: str  # the call, the name in the state, …
     expected: str  # what is recorded
     found: str  # what the body does
