@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.run import STATUSES, Outcome, RunError, RunRecord, RunStatus
+    from outlast.runs.waits.ask import Signal
     from outlast.runs.waits.interrupt import INTERRUPT_TYPES, Interrupt
-    from outlast.runs.waits.signal import Signal
     from outlast.sessions.session import Memo, Message, Session, Window
     from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
     from outlast.workspace.artifact import Artifact
@@ -186,7 +186,7 @@ _PLACES = {
     "runs.receipt": "Event Receipt",
     "runs.run": "STATUSES Outcome RunError RunRecord RunStatus",
     "runs.waits.interrupt": "INTERRUPT_TYPES Interrupt",
-    "runs.waits.signal": "Signal",
+    "runs.waits.ask": "Signal",
     "sessions.session": "Memo Message Session Window",
     "tasks.task": "Task TaskCompleted TaskContext TaskEvent TaskPaused TaskResumed",
     "workspace.artifact": "Artifact",

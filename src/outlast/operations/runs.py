@@ -58,7 +58,7 @@ from outlast.runs.outputs.restore import RestoredOutputs
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import FINISHED as FINISHED
 from outlast.runs.run import RunRecord as RunRecord
-from outlast.runs.waits.signal import Signal
+from outlast.runs.waits.ask import Signal
 
 STREAM = "text/event-stream"
 MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)

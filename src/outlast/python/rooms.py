@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from outlast.runs.queues import workers as workers
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
-    from outlast.runs.waits import signal as signal
     from outlast.sessions import session as session
 
 _PLACES = {
@@ -81,7 +80,7 @@ _PLACES = {
     "outlast.runs.outputs": "files restore workspace",
     "outlast.runs.queues": "engine limit queue workers",
     "outlast.runs.replay": "replay",
-    "outlast.runs.waits": "ask signal",
+    "outlast.runs.waits": "ask",
     "outlast.sessions": "session",
 }
 _load = modules_in(globals(), _PLACES)

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from outlast.runs.queues.workers import WorkerRecord as WorkerRecord
     from outlast.runs.receipt import Attempts, Event, Receipt
     from outlast.runs.run import CallOptions
+    from outlast.runs.waits.ask import Signal
     from outlast.runs.waits.interrupt import Interrupt
-    from outlast.runs.waits.signal import Signal
     from outlast.store.contract import NewRun, RunRow
 
 T = TypeVar("T")
@@ -252,7 +252,7 @@ class Shared:
         operation_id: str | None = None,
     ) -> Signal:
         """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
-        return rooms.signal.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
+        return rooms.ask.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
         self,
