@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from outlast.python.outlast import Outlast
     from outlast.python.run import AsyncRun, Run, current
     from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened
+    from outlast.runs.events import HomeEvent, HomeEvents, TimelineItem
     from outlast.runs.find import Due
-    from outlast.runs.home_events import HomeEvent, HomeEvents
     from outlast.runs.look import Displaced, InboxItem
     from outlast.runs.map import Failed, Ok, unwrap_all
     from outlast.runs.outputs.files import Output
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from outlast.runs.plan import Plan, PlanStep
     from outlast.runs.receipt import Event, Receipt
     from outlast.runs.run import STATUSES, Outcome, RunError, RunRecord, RunStatus
-    from outlast.runs.timeline import TimelineItem
+    from outlast.runs.waits.ask import Signal
     from outlast.runs.waits.interrupt import INTERRUPT_TYPES, Interrupt
-    from outlast.runs.waits.signal import Signal
     from outlast.sessions.session import Memo, Message, Session, Window
     from outlast.tasks.task import Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
     from outlast.workspace.artifact import Artifact
@@ -178,7 +177,7 @@ _PLACES = {
     "python.run": "AsyncRun Run current",
     "runs.find": "Due",
     "runs.effect": "NOT_DONE UNKNOWN Happened",
-    "runs.home_events": "HomeEvent HomeEvents",
+    "runs.events": "HomeEvent HomeEvents TimelineItem",
     "runs.look": "Displaced InboxItem",
     "runs.map": "Failed Ok unwrap_all",
     "runs.outputs.files": "Output",
@@ -186,9 +185,8 @@ _PLACES = {
     "runs.plan": "Plan PlanStep",
     "runs.receipt": "Event Receipt",
     "runs.run": "STATUSES Outcome RunError RunRecord RunStatus",
-    "runs.timeline": "TimelineItem",
     "runs.waits.interrupt": "INTERRUPT_TYPES Interrupt",
-    "runs.waits.signal": "Signal",
+    "runs.waits.ask": "Signal",
     "sessions.session": "Memo Message Session Window",
     "tasks.task": "Task TaskCompleted TaskContext TaskEvent TaskPaused TaskResumed",
     "workspace.artifact": "Artifact",

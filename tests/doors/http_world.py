@@ -18,7 +18,7 @@ from outlast import Outlast
 from outlast.doors.http.app import CALLS
 from outlast.operations.operation import Operation
 from outlast.runs.claim import run_fact
-from outlast.runs.waits.notes import append_notes
+from outlast.runs.waits.stored import append_notes
 from outlast.store.contract import Writing
 
 from .server import Reply, Served

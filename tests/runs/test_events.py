@@ -13,7 +13,7 @@ from outlast import AsyncOutlast, AsyncRun, Event, Interrupt, Outlast, Receipt, 
 from outlast.clock import moment
 from outlast.errors import RunNotFound
 from outlast.ledger.journal import Header, Payload, Row, entry
-from outlast.runs.receipt import events_of, receipts_of
+from outlast.runs.receipt import Attempts, events_of
 
 from ..kit.place import KNOBS, Place, reach
 
@@ -244,7 +244,7 @@ def test_the_artifacts_of_a_receipt_are_in_its_event() -> None:
     header = Header("step", "save", inputs="d", attempt=1, status="succeeded", delivered=True, started_at=1, ended_at=2)
     made = entry(header, Payload(artifacts=["report.md", "plan.md"]))
     rows = [Row(1, made.header, b"", made.payload)]
-    (event,), (receipt,) = events_of("r", rows, "t"), receipts_of("r", "f", rows, trace_id="t")
+    (event,), (receipt,) = events_of("r", rows, "t"), Attempts("r", "f", rows, trace_id="t")
     assert event.artifacts == receipt.artifacts == ("report.md", "plan.md")
     assert (event.call, event.trace_id) == (receipt.call, receipt.trace_id)
     assert (event.trace_id, len(event.call)) == ("t", 16)

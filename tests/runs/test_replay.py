@@ -9,8 +9,7 @@ import pytest
 
 from outlast import NOT_DONE, AsyncOutlast, AsyncRun, Run, effect, flow, inject, step
 from outlast.errors import FlowNotFound, IntegrityBroken, RunNotFound, SyncInLoop
-from outlast.runs.replay.divergence import Divergence, RunReplay, lane_of
-from outlast.runs.replay.replay import replay_run
+from outlast.runs.replay.replay import Divergence, RunReplay, lane_of, replay_run
 
 from ..crash.command_folder import Folder
 from ..kit.place import KNOBS, Place, ran, reach

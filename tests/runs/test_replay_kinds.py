@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from outlast.errors import Finished, FlowNotFound
-from outlast.runs.replay.divergence import RunReplay
+from outlast.runs.replay.replay import RunReplay
 from outlast.testing import case_from_run
 
 from ..crash.command_folder import Folder

@@ -18,7 +18,7 @@ from outlast.clock import moment
 from outlast.errors import OutlastError, ValueRefused
 from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, Header, decode_header
-from outlast.runs import home_events
+from outlast.runs import events
 from outlast.runs.find import time_of
 from outlast.values.ambient import notice
 from outlast.values.codec import decode, digest, encode
@@ -125,7 +125,7 @@ def read(home: Home, asked: ActQuery, limit: int, cursor: str = "") -> Acts:
     if type(limit) is not int or limit < 1:
         raise ValueRefused("limit", f"{limit!r:.100} is no number of acts", "give a whole number from 1 on")
     begins = _place(cursor) if cursor else Place(END)
-    settled = home_events.read(home, home_events.EventQuery(), None, 0).upto + 1  # below it nothing comes in any more
+    settled = events.read_home(home, events.EventQuery(), None, 0).upto + 1  # below it nothing comes in any more
     return home.store.read(lambda look: _Page(look, asked, limit).read(begins, settled))
 
 

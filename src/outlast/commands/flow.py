@@ -7,7 +7,7 @@ flow itself writes are no part of that: a step is not done again because a later
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
@@ -210,10 +210,12 @@ class Performance:
         """One for all calls of a command; but a probe is told its item, and by nobody but its own."""
         if node.confirm and lane.setting.has_item:
             return command_spec(node, lane.setting)
-        spec = self._specs.get(node.id)
-        if spec is None:
-            spec = self._specs[node.id] = command_spec(node, self.setting)
-        return spec
+        return self._made_once(node.id, partial(command_spec, node, self.setting))
+
+    def _made_once(self, place: str, make: Callable[[], StepSpec]) -> StepSpec:
+        if place not in self._specs:
+            self._specs[place] = make()
+        return self._specs[place]
 
     def _read(self, node: Command) -> dict[str, str]:
         """The digests of the files that a step reads and the flow does not write."""
@@ -261,17 +263,13 @@ class Performance:
 
     def _when(self, node: Node, lane: Lane) -> bool:
         place, shell = f"{node.id}/when", node.shell if isinstance(node, Command) else ""
-        spec = self._specs.get(place)
-        if spec is None:
-            spec = self._specs[place] = condition_spec(place, node.when, self.setting, node.when_timeout, shell)
-        return self._holds(lane.frame.within(node.id), lane, spec)[1]
+        make = partial(condition_spec, place, node.when, self.setting, node.when_timeout, shell)
+        return self._holds(lane.frame.within(node.id), lane, self._made_once(place, make))[1]
 
     def _until(self, node: Repeat, lane: Lane) -> tuple[Call, bool]:
         place = f"{node.id}/until"
-        spec = self._specs.get(place)
-        if spec is None:
-            spec = self._specs[place] = condition_spec(place, node.until, self.setting, node.until_timeout, "")
-        return self._holds(lane.frame, lane, spec)
+        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
+        return self._holds(lane.frame, lane, self._made_once(place, make))
 
     def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
@@ -304,10 +302,7 @@ class Performance:
         self.execution.writer.write(self.execution.close(attempt, status, packed[1], delivered=True, mark=BY_THE_FLOW))
 
     def _remark_spec(self, name: str) -> StepSpec:
-        spec = self._specs.get(f"={name}")
-        if spec is None:
-            spec = self._specs[f"={name}"] = remark_spec(name, self.setting)
-        return spec
+        return self._made_once(f"={name}", partial(remark_spec, name, self.setting))
 
     # -- loops -----------------------------------------------------------------------------------
 
@@ -363,9 +358,12 @@ class Performance:
         self.mirror.catch_up()  # it is there before several threads ask for it
         lanes = self._branches(node, lane)
         works = [partial(self._in_branch, each, (step,)) for each, step in zip(lanes, node.branches, strict=True)]
-        with self.execution.side_by_side():
-            raise_first(f"branches of {node.id}", side_by_side(works, node.limit))
+        self._together(f"branches of {node.id}", works, node.limit)
         lane.before = lanes[-1].before
+
+    def _together(self, what: str, works: Sequence[Callable[[], None]], limit: int) -> None:
+        with self.execution.side_by_side():
+            raise_first(what, side_by_side(works, limit))
 
     def _branches(self, node: Parallel, lane: Lane) -> list[Lane]:
         """A lane for each branch, which knows what the others declare if they are done at once."""
@@ -382,7 +380,7 @@ class Performance:
 
     def _foreach(self, node: Foreach, lane: Lane) -> None:
         """Do the nodes for every item. One that fails or waits keeps no other from being done."""
-        items = self._labelled_items(node, lane)
+        items = list(labelled(self._items(node, lane)))  # each with the name that its scope bears
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
@@ -394,8 +392,7 @@ class Performance:
             given[at] = inner.result
 
         works = [partial(work, at, *each) for at, each in enumerate(items)]
-        with self.execution.side_by_side():
-            raise_first(f"items of {node.id}", side_by_side(works, node.limit))
+        self._together(f"items of {node.id}", works, node.limit)
         result = given if any(each is not None for each in given) else None
         self._over(node, lane, {"items": len(items)}, result)
 
@@ -405,10 +402,6 @@ class Performance:
         hand_over(asked, result)
         lane.before = asked
         self._give(node, lane, result)
-
-    def _labelled_items(self, node: Foreach, lane: Lane) -> list[tuple[str, Any]]:
-        """The items, each with the name that its scope bears."""
-        return list(labelled(self._items(node, lane)))
 
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items as they are now. Lines are on the record: when the file is gone, they are what they were."""

@@ -368,41 +368,23 @@ def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
     if past is None or past.finished:
         return None
     facts = facts_of(home, past.payload)
-    if past.last.status in (*GOOD, DAMAGED):
-        return _done(home, past, facts)
+    if past.last.status in (*GOOD, DAMAGED):  # it was set aside since, or its receipt is not what was stored
+        printed, exit = _printed(home, facts.get("transcript") or {}), facts.get("exit")
+        return _judged(home, past, facts_of(home, past.begun), past.last.status, tail=printed, exit=exit)
     if past.last.status != "started" or "declared" not in facts:
         return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(home, run_id, past.call, past.attempts)
-    before = from_facts(facts.get("before") or {})
-    tail = _tail(folder / TAIL)
-    left = partial.judged(
-        (home.project or Path.cwd()) / facts["declared"]["folder"],
-        facts["declared"]["writes"],
-        before,
-        attempt=past.attempts,
-        status="crashed",
-        tail=tail,
-        exit=None,
-        error="it crashed",
-    )
-    told = _as_told(left, said_done=(folder / "result.json").is_file())
-    return replace(told, shared=str(facts["declared"].get("shared", "")))
+    left = _judged(home, past, facts, "crashed", tail=_tail(folder / TAIL), exit=None, error="it crashed")
+    return _as_told(left, said_done=(folder / "result.json").is_file()) if left is not None else None
 
 
-def _done(home: Home, past: Past, facts: dict[str, Any]) -> LeftFiles | None:
-    """What an attempt made that succeeded and was set aside since; or one whose receipt is not what was stored."""
-    begun = facts_of(home, past.begun)
+def _judged(home: Home, past: Past, begun: dict[str, Any], status: str, **told: Any) -> LeftFiles | None:
+    """What an attempt made of the files that it declared, by what its start says of them."""
     if "declared" not in begun:
         return None
-    left = partial.judged(
-        (home.project or Path.cwd()) / begun["declared"]["folder"],
-        begun["declared"]["writes"],
-        from_facts(begun.get("before") or {}),
-        attempt=past.attempts,
-        status=past.last.status,
-        tail=_printed(home, facts.get("transcript") or {}),
-        exit=facts.get("exit"),
-    )
+    root, writes = (home.project or Path.cwd()) / begun["declared"]["folder"], begun["declared"]["writes"]
+    before = from_facts(begun.get("before") or {})
+    left = partial.judged(root, writes, before, attempt=past.attempts, status=status, **told)
     return replace(left, shared=str(begun["declared"].get("shared", "")))
 
 

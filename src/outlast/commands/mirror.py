@@ -23,7 +23,7 @@ from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
 from outlast.runs.journal import Labels
-from outlast.runs.receipt import Attempts, Receipt, receipts_of
+from outlast.runs.receipt import Attempts, Receipt
 from outlast.values.codec import encode, identity, jsonable
 from outlast.values.private import make_folder, write_file
 
@@ -97,8 +97,8 @@ class Mirror:
             rows, flaws = self._read(0)  # each attempt before keeps a file of its own
             self._folder = self._new_folder(self._folder.path)
         self.since = rows[-1].seq
-        blob = self._home.blobs.get
-        self._folder.write(receipts_of(self._run_id, self._flow, rows, blob, flaws=flaws, labels=self._labels))
+        attempts = Attempts(self._run_id, self._flow, rows, self._home.blobs.get, flaws=flaws, labels=self._labels)
+        self._folder.write([*attempts])
         self._folder.forget_finished()
         return found
 

@@ -7,8 +7,9 @@ said, and one that was never asked, or whose no has ended the run, to hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from outlast.commands.flow import Lane, Performance
@@ -16,7 +17,7 @@ from outlast.commands.leftovers import previous, why_asked
 from outlast.commands.step import CommandSpec, Setting
 from outlast.errors import OutlastError, Paused
 from outlast.flows.yaml.flow import FlowFileSpec, bind_inputs
-from outlast.flows.yaml.model import Foreach, Node, Parallel, Pause, SubFlow
+from outlast.flows.yaml.model import Foreach, Pause, SubFlow
 from outlast.home.home import run_row
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_payload
 from outlast.runs import journal
@@ -113,20 +114,13 @@ class Rehearsing(Replaying):
     def ask(self, frame: Frame, spec: StepSpec, args: tuple[Any, ...], kwargs: Any, call_id: str | None) -> StepCall:
         return Execution.ask(self, frame, spec, args, kwargs, call_id)
 
-    def open_wait(
-        self,
-        call: Call,
-        kind: str,
-        payload: dict[str, Any],
-        due: int | None = None,
-        form: Mapping[str, Any] | None = None,
-        signal: str | None = None,
-        item: int = 0,
-    ) -> tuple[str, str, str] | None:
+    def open_wait(self, call: Call, kind: str, *asked: Any, **__: Any) -> tuple[str, str, str] | None:
         """The call waits, unless the signal that it waits for came before."""
-        super().open_wait(call, kind, payload, due, form, signal, item)
-        came = self.executor.home.store.read(lambda look: look.untaken_signals(self.found.run)) if signal else []
-        return ("", "null", "") if signal in came else None
+        super().open_wait(call, kind)
+        if kind != "signal":
+            return None
+        came = self.executor.home.store.read(lambda look: look.untaken_signals(self.found.run))
+        return ("", "null", "") if asked[0]["name"] in came else None
 
     def go_back(self, rewound: JournalEntry) -> None:
         known, rows, flaws = self.ledger.calls, self.found.rows, self.found.flaws
@@ -252,22 +246,6 @@ class Rehearsal(OnReceipts):
         if before is not None and isinstance(node, SubFlow) and self.actions.get(before.call) != Action("reuse"):
             self._acts(before, Action("reuse", KEPT))
 
-    def _parallel(self, node: Parallel, lane: Lane) -> None:
-        lanes = self._branches(node, lane)
-        self._each([partial(self._do, branch, own) for branch, own in zip(node.branches, lanes, strict=True)])
-        lane.before = lanes[-1].before
-
-    def _foreach(self, node: Foreach, lane: Lane) -> None:
-        name, items = self._pass_of(node, lane), self._labelled_items(node, lane)
-        others = lane.others_of(node, len(items))
-        lanes = [lane.for_item(f"{name}[{label}]", item, others) for label, item in items]
-        self._each([partial(self._in_order, node.steps, own) for own in lanes])
-        self._over(node, lane, {}, None)
-
-    def _in_order(self, steps: Sequence[Node], lane: Lane) -> None:
-        for step in steps:
-            self._do(step, lane)
-
     def _items(self, node: Foreach, lane: Lane) -> Sequence[Any]:
         """The items; and whether their lines are those on the record."""
         place = lane.frame.scope or "", f"{node.id}{LINES}"
@@ -278,12 +256,12 @@ class Rehearsal(OnReceipts):
             self._acts(before, is_same if before.asked or not before.finished else Action("redo", OTHER_LINES))
         return items
 
-    def _each(self, works: Sequence[Callable[[], object]]) -> None:
+    def _together(self, what: str, works: Sequence[Callable[[], None]], limit: int) -> None:
         """One after another what a resume does side by side: each goes as far as it gets."""
         stopped = False
         for work in works:
             try:
-                work()
+                copy_context().run(work)
             except STOPS:
                 stopped = True
         if stopped:

@@ -58,7 +58,7 @@ from outlast.runs.look import record_now
 from outlast.runs.outlook import plan
 from outlast.runs.outputs.files import recorded
 from outlast.runs.plan import Plan
-from outlast.runs.receipt import receipts_of
+from outlast.runs.receipt import Attempts
 from outlast.runs.rewind import REWOUND
 from outlast.runs.run import RunRecord
 from outlast.runs.same_flow import flow_if_known
@@ -311,7 +311,7 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
 
     call, rows = home.store.read(look)
     label = labels(rows).get(call)
-    found = [one for one in receipts_of(row.id, row.flow, rows) if one.label == label]
+    found = [one for one in Attempts(row.id, row.flow, rows) if one.label == label]
     if not found:  # it only waits: nothing of it has begun
         raise StepNotFound(row.id, step, ", ".join([*labels(rows).values()][-8:]) or "none yet")
     last, envelope = found[-1], found[-1].envelope

@@ -19,10 +19,10 @@ from outlast.handoffs.verdict import rivals_of as rivals_of
 from outlast.ledger.verdict import Reason
 from outlast.operations import shown
 from outlast.operations.operation import Answer
+from outlast.runs.events import TimelineItem
 from outlast.runs.look import Displaced, InboxItem
 from outlast.runs.plan import Plan
 from outlast.runs.run import Outcome, RunRecord
-from outlast.runs.timeline import TimelineItem
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.secrets.find import mask as mask
 from outlast.tasks.task import TaskContext, TaskPaused, TaskResumed

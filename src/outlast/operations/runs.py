@@ -48,17 +48,17 @@ from outlast.operations import answers
 from outlast.operations import fields as f
 from outlast.operations.handoffs import BYTES
 from outlast.operations.operation import GATES_OF_RESUME, ApiKey, Change, Gated, Paged, Pages, Request, operation
+from outlast.runs.events import EventQuery as EventQuery
+from outlast.runs.events import HomeEvent as HomeEvent
+from outlast.runs.events import HomeEvents
+from outlast.runs.events import event_query as event_query
 from outlast.runs.find import Due
-from outlast.runs.home_events import EventQuery as EventQuery
-from outlast.runs.home_events import HomeEvent as HomeEvent
-from outlast.runs.home_events import HomeEvents
-from outlast.runs.home_events import event_query as event_query
 from outlast.runs.outputs.files import Output
 from outlast.runs.outputs.restore import RestoredOutputs
 from outlast.runs.receipt import Event, Receipt
 from outlast.runs.run import FINISHED as FINISHED
 from outlast.runs.run import RunRecord as RunRecord
-from outlast.runs.waits.signal import Signal
+from outlast.runs.waits.ask import Signal
 
 STREAM = "text/event-stream"
 MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)

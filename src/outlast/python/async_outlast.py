@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from outlast.python.tasks import AsyncTasks
     from outlast.python.workspace import AsyncWorkspace
     from outlast.runs.claim import RunClaim
-    from outlast.runs.home_events import HomeEvent
+    from outlast.runs.events import HomeEvent
     from outlast.runs.live import Executor
     from outlast.runs.os_signals import OsSignals
     from outlast.runs.receipt import Event
-    from outlast.runs.replay.divergence import RunReplay
+    from outlast.runs.replay.replay import RunReplay
     from outlast.runs.run import CallOptions
     from outlast.runs.waits.interrupt import Interrupt
 else:
@@ -344,7 +344,7 @@ class AsyncOutlast:
 
     def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
-        return rooms.timeline.follow_async(rooms.timeline.Following(self._caller, run_id, after))
+        return rooms.events.follow_async(rooms.events.Following(self._caller, run_id, after))
 
     def follow_all_events(
         self,
@@ -358,8 +358,8 @@ class AsyncOutlast:
         inbox: bool = False,
     ) -> AsyncIterator[HomeEvent]:
         """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
-        asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
-        return rooms.home_events.follow_async(rooms.home_events.HomeFollowing(self._caller.home, asked, after))
+        asked = rooms.events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return rooms.events.follow_async(rooms.events.HomeFollowing(self._caller.home, asked, after))
 
     async def follow_logs(
         self, run_id: str, step: str | None = None, *, attempt: int | None = None

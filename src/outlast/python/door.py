@@ -161,7 +161,7 @@ def end_overdue(outlast: Shared, scope: str | None, *, dry_run: bool = False) ->
     """End the queued runs that nobody took in time: their ids. Those of a server are ended there."""
     if not isinstance(outlast, Outlast) or found_home(outlast) is None:
         return []
-    return (rooms.expiry.overdue if dry_run else rooms.expiry.expire)(outlast._caller, scope)
+    return (rooms.queue.overdue if dry_run else rooms.queue.expire)(outlast._caller, scope)
 
 
 def leave_runs(outlast: Shared) -> None:

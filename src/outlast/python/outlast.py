@@ -31,10 +31,10 @@ if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something
     from outlast.python.tasks import Tasks
     from outlast.python.workspace import Workspace
     from outlast.runs.claim import RunClaim
-    from outlast.runs.home_events import HomeEvent
+    from outlast.runs.events import HomeEvent
     from outlast.runs.live import Executor
     from outlast.runs.receipt import Event
-    from outlast.runs.replay.divergence import RunReplay
+    from outlast.runs.replay.replay import RunReplay
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -324,7 +324,7 @@ class Outlast(Shared):
 
     def follow_events(self, run_id: str, *, after: int = 0) -> Iterator[Event]:
         """The events of a run as they come, until nobody runs it any more and there are no further ones."""
-        return rooms.timeline.follow(rooms.timeline.Following(self._caller, run_id, after))
+        return rooms.events.follow(rooms.events.Following(self._caller, run_id, after))
 
     def follow_all_events(
         self,
@@ -338,8 +338,8 @@ class Outlast(Shared):
         inbox: bool = False,
     ) -> Iterator[HomeEvent]:
         """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
-        asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
-        return rooms.home_events.follow(rooms.home_events.HomeFollowing(self._home, asked, after))
+        asked = rooms.events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return rooms.events.follow(rooms.events.HomeFollowing(self._home, asked, after))
 
     def worker(
         self,

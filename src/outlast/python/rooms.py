@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from outlast.runs import call_plain as call_plain
     from outlast.runs import decisions as decisions
     from outlast.runs import effect as effect
+    from outlast.runs import events as events
     from outlast.runs import find as find
     from outlast.runs import fork as fork
-    from outlast.runs import home_events as home_events
     from outlast.runs import journal as journal
     from outlast.runs import look as look
     from outlast.runs import os_signals as os_signals
@@ -51,19 +51,16 @@ if TYPE_CHECKING:
     from outlast.runs import outlook as outlook
     from outlast.runs import same_flow as same_flow
     from outlast.runs import start as start
-    from outlast.runs import timeline as timeline
     from outlast.runs.live import Commands
     from outlast.runs.outputs import files as files
     from outlast.runs.outputs import restore as restore
     from outlast.runs.outputs import workspace as workspace
     from outlast.runs.queues import engine as engine
-    from outlast.runs.queues import expiry as expiry
     from outlast.runs.queues import limit as limit
     from outlast.runs.queues import queue as queue
     from outlast.runs.queues import workers as workers
     from outlast.runs.replay import replay as replay
     from outlast.runs.waits import ask as ask
-    from outlast.runs.waits import signal as signal
     from outlast.sessions import session as session
 
 _PLACES = {
@@ -77,13 +74,13 @@ _PLACES = {
     "outlast.home": "act caller claimer home place",
     "outlast.python": "named_flows",
     "outlast.runs": """
-        begin body branches call_async call_plain decisions effect find fork home_events journal look os_signals
-        outcomes outlook same_flow start timeline
+        begin body branches call_async call_plain decisions effect events find fork journal look os_signals
+        outcomes outlook same_flow start
     """,
     "outlast.runs.outputs": "files restore workspace",
-    "outlast.runs.queues": "engine expiry limit queue workers",
+    "outlast.runs.queues": "engine limit queue workers",
     "outlast.runs.replay": "replay",
-    "outlast.runs.waits": "ask signal",
+    "outlast.runs.waits": "ask",
     "outlast.sessions": "session",
 }
 _load = modules_in(globals(), _PLACES)

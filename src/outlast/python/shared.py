@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from outlast.runs.begin import DryRun
     from outlast.runs.claim import RunClaim
     from outlast.runs.effect import DoneEffect as DoneEffect
+    from outlast.runs.events import HomeEvents, TimelineItem
     from outlast.runs.execution import Execution
     from outlast.runs.find import Due, RunQuery, Time
     from outlast.runs.find import RunsSoFar as RunsSoFar
     from outlast.runs.fork import ForkView as ForkView
-    from outlast.runs.home_events import HomeEvents
     from outlast.runs.look import Displaced
     from outlast.runs.os_signals import OsSignals
     from outlast.runs.outcomes import Awaited
@@ -63,9 +63,8 @@ if TYPE_CHECKING:
     from outlast.runs.queues.workers import WorkerRecord as WorkerRecord
     from outlast.runs.receipt import Attempts, Event, Receipt
     from outlast.runs.run import CallOptions
-    from outlast.runs.timeline import TimelineItem
+    from outlast.runs.waits.ask import Signal
     from outlast.runs.waits.interrupt import Interrupt
-    from outlast.runs.waits.signal import Signal
     from outlast.store.contract import NewRun, RunRow
 
 T = TypeVar("T")
@@ -253,7 +252,7 @@ class Shared:
         operation_id: str | None = None,
     ) -> Signal:
         """Send a named message to a task, or to one run. It is kept until a `wait_for` takes it, once."""
-        return rooms.signal.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
+        return rooms.ask.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
         self,
@@ -353,7 +352,7 @@ class Shared:
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        return rooms.timeline.read(
+        return rooms.events.read_run(
             self._home,
             self._row(run_id),
             rooms.session.number("after", after),
@@ -378,8 +377,8 @@ class Shared:
         failed. The answer's `upto` is the number to go on after: nothing comes in below it any more. Without `after`
         there is only that number: what happens from now on comes after it. Raises ValueRefused, NameInvalid.
         """
-        asked = rooms.home_events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
-        return rooms.home_events.read(self._home, asked, after, limit)
+        asked = rooms.events.event_query(inbox, scope=scope, flow=flow, task=task, tag=tag, name=name)
+        return rooms.events.read_home(self._home, asked, after, limit)
 
     def acts(
         self,
@@ -417,7 +416,7 @@ class Shared:
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
-        return rooms.timeline.timeline(self._caller, run_id)
+        return rooms.events.timeline(self._caller, run_id)
 
     def outputs(self, run_id: str) -> list[Output]:
         """The files that finished steps left (`writes`), and what is there now. Of several writers the last counts."""

@@ -42,7 +42,7 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     from outlast.care.audit.flow import Audit
     from outlast.commands.logs import CommandLog
-    from outlast.runs.home_events import HomeEvent
+    from outlast.runs.events import HomeEvent
     from outlast.runs.look import Displaced
     from outlast.runs.plan import Plan
     from outlast.runs.receipt import Event

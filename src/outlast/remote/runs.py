@@ -24,7 +24,7 @@ from outlast.python.outlast import acceptance_of, taken_because
 from outlast.python.queues import Schedules
 from outlast.remote.calls import Given, from_operations, outcome_of, reading, value_of
 from outlast.remote.line import Broken, error_of, in_path
-from outlast.runs.home_events import HomeEvent
+from outlast.runs.events import HomeEvent
 from outlast.runs.look import Displaced
 from outlast.runs.receipt import Attempts, Event, Receipt
 from outlast.runs.run import Options, Outcome

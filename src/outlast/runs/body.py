@@ -40,7 +40,7 @@ from outlast.runs.run import Outcome, RecordStatus, RunError
 from outlast.runs.stops import PERSON
 from outlast.runs.under_way import unrecorded
 from outlast.runs.waits.interrupt import DEADLINE, RETRY, is_for_people, is_told
-from outlast.runs.waits.stored import waits_now
+from outlast.runs.waits.stored import notes_of, waits_now
 from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.ambient import folded
 from outlast.values.codec import Decode, decode, digest, encode, pack
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
     from outlast.runs.queues import queue
-    from outlast.runs.waits import notes as wait_notes
     from outlast.workspace.recall import search
 else:
     branches = late("outlast.runs.branches")
@@ -66,7 +65,6 @@ else:
     children = late("outlast.runs.child")
     planning = late("outlast.runs.outlook")
     queue = late("outlast.runs.queues.queue")
-    wait_notes = late("outlast.runs.waits.notes")
     search = late("outlast.workspace.recall.search")
     asyncio = late("asyncio")
 
@@ -495,7 +493,7 @@ def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[Journ
     if wait.status != "open":
         return []
     why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
-    return wait_notes.notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
+    return notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
 
 
 def _kept(stored: str | None) -> Payload:

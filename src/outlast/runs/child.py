@@ -27,21 +27,18 @@ from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Options, Outcome
 from outlast.values.ambient import begin
 from outlast.values.codec import encode, identity
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.runs import branches, call_async, start
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
-    from outlast.runs.replay import known_child
+    from outlast.runs.replay import execution as replays
 else:
     branches = late("outlast.runs.branches")
     call_async = late("outlast.runs.call_async")
     start = late("outlast.runs.start")
-    known_child = late("outlast.runs.replay.known_child")
-    asyncio = late("asyncio")
+    replays = late("outlast.runs.replay.execution")
 
 T = TypeVar("T")
 
@@ -318,7 +315,7 @@ def spawn(frame: Frame, spec: FlowSpec, args: tuple[Any, ...], kwargs: Mapping[s
     call = execution.numbered(frame, "run.spawn", identity(encode([spec.identity]) + raw))
     past = execution.ledger.calls.get(call)
     if execution.on_receipts_only:
-        return known_child.known_child(execution, spec, call, past)
+        return known_child(execution, spec, call, past)
     claimed: RunClaim | None = None
     run_id = _known(execution, spec, call, past)
     if past is not None:
@@ -379,3 +376,35 @@ def _create(execution: Execution, spec: FlowSpec, raw: bytes, call: Call) -> Run
     known = writer.fact("spawn", "run.spawn", about, call)
     claimed: RunClaim = writer.commit_work(lambda tx: claims.add(executor.home, tx, new, start, facts), known)
     return claimed
+
+
+# -- on receipts alone -------------------------------------------------------------------------------
+
+
+class KnownChild(Child[Any]):
+    """A child run as its parent's journal knows it. It is never run."""
+
+    def take(self, *, park: bool) -> Any:
+        self._execution.gate()
+        if self._kept is None:
+            self._open_wait()
+            self._execution.paused = self._execution.paused or park
+            raise Paused
+        return self._deliver()
+
+    async def _join(self) -> None:
+        self._open_wait()
+        if self._execution.branches is not None:
+            await self._execution.branches.park()
+        self._execution.paused = True
+        raise Paused
+
+
+def known_child(execution: Execution, spec: FlowSpec, call: Call, past: Past | None) -> Child[Any]:
+    """The child that this call spawned. A call that spawned none ends the body."""
+    assert isinstance(execution, replays.Replaying)
+    if past is None or not past.payload:
+        execution.end_at(call, "spawn")
+    past.asked = True
+    run_id = str(decode_payload(past.payload).facts["child"])
+    return KnownChild(execution, spec, run_id, call, past)

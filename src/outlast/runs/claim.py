@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from outlast.runs import under_way
     from outlast.runs.under_way import StepNote
     from outlast.runs.waits import ask as questions
-    from outlast.runs.waits import notes as wait_notes
+    from outlast.runs.waits import stored as wait_notes
 else:
     questions = late("outlast.runs.waits.ask")
-    wait_notes = late("outlast.runs.waits.notes")
+    wait_notes = late("outlast.runs.waits.stored")
     under_way = late("outlast.runs.under_way")
 
 

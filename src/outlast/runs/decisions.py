@@ -38,8 +38,7 @@ from outlast.runs.rewind import BEHIND, inside, place_of
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.under_way import rows_of_starts, starts_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt, check_answer, in_time, is_late, is_told
-from outlast.runs.waits.notes import append_notes, note_closed, notes_of
-from outlast.runs.waits.stored import interrupt_of
+from outlast.runs.waits.stored import append_notes, interrupt_of, note_closed, notes_of
 from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading, RunRow, Writing
 from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small

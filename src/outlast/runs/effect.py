@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import RepeatsEffects
@@ -23,7 +24,6 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.runs.run import Options
     from outlast.store.contract import FinishedRow
-from msgspec import Struct
 
 
 class Happened(Struct, frozen=True):

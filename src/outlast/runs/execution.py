@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from outlast.runs.live import Executor
     from outlast.runs.under_way import StepNotes
     from outlast.runs.waits import ask as saved_waits
-    from outlast.runs.waits import notes as wait_notes
+    from outlast.runs.waits import stored as wait_notes
     from outlast.secrets.rules import SecretRule
 else:
     saved_waits = late("outlast.runs.waits.ask")
-    wait_notes = late("outlast.runs.waits.notes")
+    wait_notes = late("outlast.runs.waits.stored")
 
 SHOWN_BYTES = 4096
 KNOWN = (Replay, Doubtful)  # what a call does that the journal has something of

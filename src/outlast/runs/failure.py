@@ -158,32 +158,29 @@ OF_WAITS = {"in_doubt": IN_DOUBT, "crash_loop": CRASH_LOOP}
 
 def say_failed(execution: Execution, kept: dict[str, Any]) -> None:
     """A run has failed: with what is recorded of the error, trace and all."""
-    fields = {**_of(execution), "step": "", "attempt": 0}
     said = f"the run failed: {_told(kept['type'], kept['message'])}"
-    _say(execution.executor.home, "ERROR", said, fields, str(kept.get("trace", "")).rstrip())
+    _say_of(execution, "ERROR", said, trace=str(kept.get("trace", "")).rstrip())
 
 
 def say_retried(execution: Execution, attempt: Attempt, error: BaseException) -> None:
     """An attempt has failed, and there will be another one."""
     spec = attempt.asked.spec
     said = f"attempt {attempt.number} of {spec.kind} {spec.name} failed and is retried"
-    fields = {**_of(execution), "step": spec.name, "attempt": attempt.number}
-    _say(execution.executor.home, "WARNING", f"{said}: {_told(type(error).__name__, _message(error))}", fields)
+    said += f": {_told(type(error).__name__, str(record(error)['message']))}"
+    _say_of(execution, "WARNING", said, spec.name, attempt.number)
 
 
 def say_tried_again(execution: Execution, kept: dict[str, Any], number: int, of: int) -> None:
     """A run has failed and will go on by itself, as its flow says."""
-    fields = {**_of(execution), "step": "", "attempt": number}
     said = f"the run failed and is tried again ({number} of {of}): {_told(kept['type'], kept['message'])}"
-    _say(execution.executor.home, "WARNING", said, fields)
+    _say_of(execution, "WARNING", said, attempt=number)
 
 
 def say_waits(execution: Execution, asked: StepCall, kind: str, attempt: int) -> None:
     """A call has come to wait for a person who knows, if it is of a kind that one should hear of."""
     if kind in OF_WAITS:
         said = OF_WAITS[kind].format(step=asked.spec.name)
-        fields = {**_of(execution), "step": asked.spec.name, "attempt": attempt}
-        _say(execution.executor.home, "WARNING", said, fields)
+        _say_of(execution, "WARNING", said, asked.spec.name, attempt)
 
 
 def say_taken(home: Home, run: RunRow, holder: str, why: str) -> None:
@@ -194,17 +191,14 @@ def say_taken(home: Home, run: RunRow, holder: str, why: str) -> None:
     _say(home, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
 
 
-def _of(execution: Execution) -> dict[str, Any]:
-    return {"run": execution.id, "task": execution.task, "flow": execution.flow}
+def _say_of(execution: Execution, level: str, said: str, step: str = "", attempt: int = 0, trace: str = "") -> None:
+    of = {"run": execution.id, "task": execution.task, "flow": execution.flow}
+    _say(execution.executor.home, level, said, {**of, "step": step, "attempt": attempt}, trace)
 
 
 def _told(kind: str, message: str) -> str:
     short = kind.rpartition(":")[2]
     return f"{short}: {message}" if message else short
-
-
-def _message(error: BaseException) -> str:
-    return str(record(error)["message"])
 
 
 @functools.cache

@@ -25,7 +25,7 @@ from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
 from outlast.runs import journal
 from outlast.runs.look import PAGE, ListedRun, each_run, held_rows, listed
-from outlast.runs.queues.reason import is_of_its_own, reason_of
+from outlast.runs.queues.workers import is_of_its_own, reason_of
 from outlast.runs.run import STATUSES, RunRecord
 from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
 from outlast.store.contract.runs import damage_of
@@ -79,13 +79,7 @@ def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = 
     """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
     if type(limit) is not int or limit < 0:
         raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
-    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    for met in _met(caller, asked, limit, cursor):
-        if met.record is not None and is_so(met.record, asked):
-            found[met.id] = met.record
-        if len(found) >= limit:  # before the next one, which may need another page
-            break
-    return list(found.values())
+    return find_some(caller, asked, limit, FOREVER, cursor, results=True).runs
 
 
 class RunsSoFar(NamedTuple):
@@ -96,13 +90,15 @@ class RunsSoFar(NamedTuple):
     last: str = ""
 
 
-def find_some(caller: Caller, asked: RunQuery, limit: int, most: int, cursor: str | None = None) -> RunsSoFar:
+def find_some(
+    caller: Caller, asked: RunQuery, limit: int, most: int, cursor: str | None = None, *, results: bool = False
+) -> RunsSoFar:
     """The same of the next so many runs at most, without their results, for who cannot wait until all were compared."""
-    found: dict[str, RunRecord] = {}
-    for looked_at, met in enumerate(_met(caller, asked, limit, cursor, results=False), 1):
+    found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
+    for looked_at, met in enumerate(_met(caller, asked, limit, cursor, results=results), 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
-        if len(found) >= limit or looked_at >= most:
+        if len(found) >= limit or looked_at >= most:  # before the next one, which may need another page
             return RunsSoFar(list(found.values()), looked_at, met.id)
     return RunsSoFar(list(found.values()), 0)
 

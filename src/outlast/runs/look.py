@@ -21,8 +21,7 @@ from outlast.home.home import interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
-from outlast.runs.queues.reason import NOWHERE, RunPlace, place_of_run
-from outlast.runs.queues.workers import AtWork
+from outlast.runs.queues.workers import NOWHERE, AtWork, RunPlace, place_of_run
 from outlast.runs.run import FORK, Outcome, RecordStatus, RunError, RunRecord
 from outlast.runs.waits.interrupt import Interrupt, is_for_people
 from outlast.runs.waits.stored import DAMAGED, SEE, interrupt_of, waits_now
@@ -82,9 +81,7 @@ def record_in(caller: Caller, look: Reading, run_id: str) -> RunRecord:
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if row is None or lease is None:
         raise RunNotFound(run_id)
-    holder, tags = holder_of(caller, look, run_id, lease), tuple(look.tags_of(row.key))
-    place = place_of_run(look, row, AtWork(caller, look))
-    return run_record(row, lease, holder, result_of(caller.home, row), origin_of(look, row), tags, place)
+    return run_record(_beside(caller, look, row, lease, AtWork(caller, look)), result_of(caller.home, row))
 
 
 def outcome_now(caller: Caller, row: RunRow) -> Outcome[Any]:
@@ -168,11 +165,15 @@ def held_rows(caller: Caller, look: Reading, rows: list[RunRow]) -> list[ListedR
 
 def _held(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None, at_work: AtWork) -> ListedRun:
     try:
-        holder = holder_of(caller, look, row.id, lease) if lease else ""
-        place = place_of_run(look, row, at_work)
-        return ListedRun(row, lease, holder, origin_of(look, row), tuple(look.tags_of(row.key)), place)
+        return _beside(caller, look, row, lease, at_work)
     except journal.UNREADABLE:
         return ListedRun(row, None)
+
+
+def _beside(caller: Caller, look: Reading, row: RunRow, lease: LeaseRow | None, at_work: AtWork) -> ListedRun:
+    holder = holder_of(caller, look, row.id, lease) if lease else ""
+    place = place_of_run(look, row, at_work)
+    return ListedRun(row, lease, holder, origin_of(look, row), tuple(look.tags_of(row.key)), place)
 
 
 def listed(caller: Caller, held: ListedRun, *, results: bool = True) -> RunRecord | None:
@@ -180,13 +181,12 @@ def listed(caller: Caller, held: ListedRun, *, results: bool = True) -> RunRecor
 
     `results`: with what it gave, which may be large.
     """
-    row, lease, holder, origin, tags, place = held
+    row = held.row
     if damage_of(row):
         return damaged(row, damage_of(row))
     try:
-        if lease is not None:
-            result = result_of(caller.home, row) if results else None
-            return run_record(row, lease, holder, result, origin, tags, place)
+        if held.lease is not None:
+            return run_record(held, result_of(caller.home, row) if results else None)
     except journal.UNREADABLE:
         pass  # it may have been removed since
     return caller.home.store.read(lambda look: _looked_at_again(caller, look, row.id))
@@ -205,45 +205,38 @@ def _looked_at_again(caller: Caller, look: Reading, run_id: str) -> RunRecord | 
 def damaged(row: RunRow, why: str) -> RunRecord:
     """What is left of a run that is not what was stored."""
     kept = row._replace(result=None, error=None, inputs="{}", meta="{}")
-    found = run_record(kept, LeaseRow(0, 0, 0, b"", None), "", None)
+    found = run_record(ListedRun(kept, None))
     return replace(found, status=DAMAGED, error={"type": DAMAGED, "message": f"{why}; {SEE}"})
 
 
-def run_record(
-    row: RunRow,
-    lease: LeaseRow,
-    holder: str,
-    result: Any,
-    origin: tuple[str, str] = ("", ""),
-    tags: tuple[str, ...] = (),
-    place: RunPlace = NOWHERE,
-) -> RunRecord:
+def run_record(held: ListedRun, result: Any = None) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
+    row, lease, holder, origin, tags, place = held
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
     return RunRecord(
         id=row.id,
         flow=row.flow,
         task=row.task,
         scope=row.scope,
-        status=cast(RecordStatus, status),
         phase=row.phase,
-        inputs=decode(row.inputs),
-        result=result,
-        error=decode(row.error) if row.error else None,
         parent=row.parent,
         session=row.session,
         trace_id=row.trace_id,
-        meta=decode(row.meta),
         actor=row.actor,
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
-        epoch=lease.epoch,
-        head=lease.head,
-        holder=holder,
         seal=row.seal,
         identity=row.identity,
         source=row.source,
         worktree=row.worktree,
+        status=cast(RecordStatus, status),
+        inputs=decode(row.inputs),
+        result=result,
+        error=decode(row.error) if row.error else None,
+        meta=decode(row.meta),
+        created_at=moment(row.created_at),
+        updated_at=moment(row.updated_at),
+        epoch=lease.epoch if lease is not None else 0,
+        head=lease.head if lease is not None else 0,
+        holder=holder,
         origin=origin[0],
         origin_step=origin[1],
         tags=tags,

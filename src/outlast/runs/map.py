@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,12 +22,7 @@ from outlast.runs.execution import Execution
 from outlast.runs.step import StepSpec
 from outlast.values.ambient import begin
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import asyncio
-else:
-    asyncio = late("asyncio")
+from outlast.values.late import asyncio
 
 T = TypeVar("T")
 KEY_LENGTH = 200

@@ -23,17 +23,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.ambient import CALLERS, begin
-from outlast.values.late import late
+from outlast.values.late import asyncio
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
-    import asyncio
     from signal import getsignal as handler_of
     from signal import signal as set_handler
 
     from outlast.runs.live import Executor
 else:
-    asyncio = late("asyncio")
     from _signal import (
         getsignal as handler_of,
     )  # those of `signal` look for an enum each time, a third of a run's begin

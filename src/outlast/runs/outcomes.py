@@ -36,25 +36,18 @@ from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged
 from outlast.values.codec import decode
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import look as looks
     from outlast.runs import recovery
-    from outlast.runs.queues import expiry
-    from outlast.runs.queues import reason as reasons
-    from outlast.runs.run import Options, Outcome
-    from outlast.store.contract import RunRow
+    from outlast.runs.queues import queue, workers
+    from outlast.runs.run import Options
 else:
-    asyncio = late("asyncio")
-    expiry = late("outlast.runs.queues.expiry")
     looks = late("outlast.runs.look")
-    reasons = late("outlast.runs.queues.reason")
+    queue, workers = late("outlast.runs.queues.queue"), late("outlast.runs.queues.workers")
     recovery = late("outlast.runs.recovery")
 
 
@@ -192,7 +185,7 @@ class Awaited:
         if found.status == "crashed":
             return self._taken() if self._takes else None
         if found.status == "queued":
-            expiry.expire(self._caller)
+            queue.expire(self._caller)
             self._say_unserved(row)
         return None if found.status in ("queued", "running") else found
 
@@ -201,7 +194,7 @@ class Awaited:
         if self._told or time.monotonic() - self._began < UNSERVED_SECONDS:
             return
         self._told = True
-        if looks.record_now(self._caller, row).held_up == reasons.NO_WORKER:
+        if looks.record_now(self._caller, row).held_up == workers.NO_WORKER:
             flow = row.source or row.flow
             waits = f"run {row.id} waits in its queue, and no worker has its flow (no_worker)"
             self._caller.home.warn(f"{waits}; start one: outlast work {flow}")

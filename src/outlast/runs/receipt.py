@@ -26,7 +26,7 @@ from outlast.ledger.journal import (
     decode_payload,
 )
 from outlast.runs.call import GOOD, Call, id_of, known_scope
-from outlast.runs.heard import AnyHeard, Heard, attempts_of, heard_quickly
+from outlast.runs.heard import AnyHeard, attempts_of, heard_quickly
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
 
@@ -102,25 +102,12 @@ class Event(Struct, frozen=True):
 ReadBlob = Callable[[str], bytes]
 
 
-def receipts_of(
-    run_id: str,
-    flow: str,
-    rows: Sequence[Row],
-    blob: ReadBlob | None = None,
-    trace_id: str = "",
-    flaws: Flaws = UNDAMAGED,
-    labels: Labels | None = None,
-) -> list[Receipt]:
-    """One receipt per attempt, in the order in which the attempts were last heard of; and each damaged one.
-
-    `trace_id` is the run's: what people decided was written without it. `labels`: of the calls, if not all rows are
-    here.
-    """
-    return list(Attempts(run_id, flow, rows, blob, trace_id, flaws, labels))
-
-
 class Attempts:
-    """The attempts of a run in the order in which they were last heard of, each a receipt once it is asked for."""
+    """The attempts of a run in the order in which they were last heard of, each a receipt once it is asked for.
+
+    Each damaged one too. `trace_id` is the run's: what people decided was written without it. `labels`: of the calls,
+    if not all rows are here.
+    """
 
     def __init__(
         self,
@@ -151,8 +138,50 @@ class Attempts:
 
     def receipt(self, heard: AnyHeard) -> Receipt:
         """All that is on record of an attempt."""
-        why = self._flaws.get(heard.row.seq, SOUND).why
-        return _receipt(self._run_id, self._flow, heard.whole, self._blob, self._trace_id, self._label_of, why)
+        run_id, blob = self._run_id, self._blob
+        whole = heard.whole
+        label, header, row, before = whole.label, whole.header, whole.row, whole.before
+        payload = _payload(run_id, row)
+        artifacts = tuple(payload.artifacts)
+        if header.kind == TESTIMONY and not payload.blob and payload.facts:
+            payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
+        result, broken = _result(payload, blob)
+        facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
+        if before is not None and header.kind != TESTIMONY:
+            payload, facts = _settled(header, payload, facts, _payload(run_id, before), blob)
+        return Receipt(
+            kind=header.kind,
+            scope=header.scope,
+            occurrence=header.occurrence,
+            agent=header.agent,
+            attempt=header.attempt,
+            status=header.status,
+            delivered=header.delivered,
+            mark=header.mark,
+            key=header.key,
+            epoch=header.epoch,
+            run_id=run_id,
+            flow=self._flow,
+            step=header.name,
+            label=label,
+            seq=row.seq,
+            started_at=moment(header.started_at),
+            ended_at=moment(header.ended_at) if header.ended_at else None,
+            input_digest=header.seen_inputs or header.inputs,
+            result=result,
+            blob=payload.blob,
+            error=payload.error,
+            artifacts=artifacts,
+            code_digest=header.code,
+            trace_id=header.trace_id or self._trace_id,
+            envelope=Envelope(payload.done or f"{label} {header.status}", payload.next, artifacts, _state(payload)),
+            hash=row.hash.hex(),
+            broken=self._flaws.get(row.seq, SOUND).why or broken or unread,
+            facts=facts,
+            call=id_of(whole.call),
+            interrupt=_interrupt(None, payload),
+            inputs=shown_inputs(payload, self._label_of, blob),
+        )
 
 
 def _labels_by_ref(known: Sequence[AnyHeard]) -> LabelOf:
@@ -165,64 +194,6 @@ def _labels_by_ref(known: Sequence[AnyHeard]) -> LabelOf:
         return by_ref.get(ref, (ref, ""))
 
     return label_of
-
-
-def _receipt(
-    run_id: str,
-    flow: str,
-    heard: Heard,
-    blob: ReadBlob | None,
-    trace_id: str,
-    label_of: LabelOf,
-    damage: str = "",
-) -> Receipt:
-    call, label, header, row, before = heard.call, heard.label, heard.header, heard.row, heard.before
-    payload = _payload(run_id, row)
-    artifacts = tuple(payload.artifacts)
-    if header.kind == TESTIMONY and not payload.blob and payload.facts:
-        payload = msgspec.structs.replace(payload, result=msgspec.Raw(payload.facts["text"].encode()))
-    result, broken = _result(payload, blob)
-    facts, unread = ({}, "") if header.kind == TESTIMONY else facts_in(payload, blob)
-    if before is not None and header.kind != TESTIMONY:
-        payload, facts = _settled(header, payload, facts, _payload(run_id, before), blob)
-    return Receipt(
-        run_id=run_id,
-        flow=flow,
-        step=header.name,
-        label=label,
-        kind=header.kind,
-        scope=header.scope,
-        occurrence=header.occurrence,
-        seq=row.seq,
-        agent=header.agent,
-        attempt=header.attempt,
-        status=header.status,
-        delivered=header.delivered,
-        mark=header.mark,
-        started_at=moment(header.started_at),
-        ended_at=moment(header.ended_at) if header.ended_at else None,
-        input_digest=header.seen_inputs or header.inputs,
-        result=result,
-        blob=payload.blob,
-        error=payload.error,
-        artifacts=artifacts,
-        key=header.key,
-        code_digest=header.code,
-        epoch=header.epoch,
-        trace_id=header.trace_id or trace_id,
-        envelope=Envelope(
-            done=payload.done or f"{label} {header.status}",
-            next=payload.next,
-            artifacts=artifacts,
-            state=_state(payload),
-        ),
-        hash=row.hash.hex(),
-        broken=damage or broken or unread,
-        facts=facts,
-        call=id_of(call),
-        interrupt=_interrupt(None, payload),
-        inputs=shown_inputs(payload, label_of, blob),
-    )
 
 
 def _settled(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.live import Executor
     from outlast.runs.outputs import files
-    from outlast.store.contract import Reading, RunRow
     from outlast.workspace import why
 else:
     needs = late("outlast.flows.needs")  # of resources

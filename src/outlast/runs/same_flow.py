@@ -37,18 +37,15 @@ from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
 from outlast.values.codec import decode, identity
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
+from outlast.values.late import late, shlex
 
 if TYPE_CHECKING:
-    import shlex
-
     from outlast.flows.yaml import flow as flow_files
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
 else:
     flow_files = late("outlast.flows.yaml.flow")
-    shlex = late("shlex")
 
 Answer = Literal["same", "other", "other_code", "other_worktree"]
 WHY = {

@@ -11,16 +11,11 @@ from inspect import CO_COROUTINE
 from pathlib import Path
 from sys import _getframe, getrefcount
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast.errors import NeverAwaited
 from outlast.flows.loading import lasting
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import asyncio
-else:
-    asyncio = late("asyncio")
+from outlast.values.late import asyncio
 
 _OURS_ALONE = 3  # references to a coroutine that nobody but us can await: the note, a local name, a call's argument
 QUESTION = "run.pause_for"

@@ -35,8 +35,7 @@ from outlast.python.outlast import Outlast
 from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.plan import state_of
-from outlast.runs.replay.divergence import Divergence, differences
-from outlast.runs.replay.replay import Came, RecordedRun, come_to, compared, recorded_run
+from outlast.runs.replay.replay import Came, Divergence, RecordedRun, come_to, compared, differences, recorded_run
 from outlast.runs.run import Options, Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.store.contract import NewRun, Reading, RunRow, Writing

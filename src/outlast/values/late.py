@@ -1,11 +1,13 @@
 """Modules that only some calls need, imported when something of them is first asked for.
 
-A plain flow never needs `asyncio`, and most runs never log. Such a module stands at the top of a file like any other:
+Most runs never log. Such a module stands at the top of a file like any other:
 
     if TYPE_CHECKING:
-        import asyncio
+        import logging
     else:
-        asyncio = late("asyncio")
+        logging = late("logging")
+
+What many files need so is imported from here: a plain flow never needs `asyncio`.
 
 And a module that stands for many, each loaded when it is first asked for: its `__getattr__` is made by `modules_in`.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class late:
@@ -27,6 +29,13 @@ class late:
     def __getattr__(self, name: str) -> Any:
         found = self.__dict__[name] = getattr(import_module(self._module), name)
         return found
+
+
+if TYPE_CHECKING:
+    import asyncio as asyncio
+    import shlex as shlex
+else:
+    asyncio, shlex = late("asyncio"), late("shlex")
 
 
 def modules_in(namespace: dict[str, Any], places: Mapping[str, str]) -> Callable[[str], ModuleType]:

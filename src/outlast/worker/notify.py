@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outlast.python.outlast import Outlast
-    from outlast.runs.home_events import HomeEvent, HomeEvents
+    from outlast.runs.events import HomeEvent, HomeEvents
     from outlast.store.contract import ToldRow, Writing
 
 LOOK_SECONDS = 1.0

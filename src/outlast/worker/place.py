@@ -19,7 +19,7 @@ from outlast.python.named_flows import find_flow
 from outlast.runs import find, same_flow
 from outlast.runs.live import Executor
 from outlast.runs.queues import queue, schedule, workers
-from outlast.runs.queues.expiry import expire
+from outlast.runs.queues.queue import expire
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec

@@ -32,7 +32,7 @@ from outlast.ledger.journal import Row, check, decode_payload, genesis
 from outlast.runs.call import Call, fold
 from outlast.runs.found import is_mark
 from outlast.runs.journal import differences, standing_digest, tags_of
-from outlast.runs.look import record_now, run_record
+from outlast.runs.look import ListedRun, record_now, run_record
 from outlast.runs.receipt import events_of
 from outlast.runs.run import FINISHED, STATUSES
 from outlast.runs.waits.stored import interrupt_of
@@ -184,7 +184,7 @@ def _refuse_odd(run: RunRow, lease: LeaseRow, kind: str) -> None:
     for text in (run.inputs, run.meta, run.result or "{}", run.error or "{}"):
         if not isinstance(decode(text), dict):
             raise ValueError(f"a value of run {run.id} is no JSON object")
-    run_record(run, lease, "", None)
+    run_record(ListedRun(run, lease))
 
 
 def _whole(number: int) -> None:

@@ -30,19 +30,15 @@ from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
 from outlast.values.codec import identity, text
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
+from outlast.values.late import shlex
 
 if TYPE_CHECKING:
-    import shlex
-
     from outlast.flows.yaml.flow import FlowFileSpec
-    from outlast.flows.yaml.model import Command, FlowDefinition, Node
+    from outlast.flows.yaml.model import FlowDefinition, Node
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-    from outlast.runs.found import FoundRun as FoundRun
+    from outlast.runs.found import FoundRun
     from outlast.store.contract import RunRow
-else:
-    shlex = late("shlex")
 
 SHOWN = 5  # of the files of one step
 _STARTED, _LEFT, _FAILED = b'"declared":', OUTPUTS, b'"left":'  # in the payloads of entries about attempts

@@ -26,7 +26,7 @@ from outlast.runs import holder as holders
 from outlast.runs.found import find_run
 from outlast.runs.outputs.files import Output, RecordedOutput, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
-from outlast.runs.waits.notes import append_notes
+from outlast.runs.waits.stored import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.codec import text
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.found import FoundRun
-    from outlast.store.contract import RunRow
-
 
 _NAMED = 20  # that many files are spelled out in an error
 

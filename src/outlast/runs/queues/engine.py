@@ -24,7 +24,7 @@ from outlast.runs.claim import RunClaim
 from outlast.runs.holder import holder_of
 from outlast.runs.look import PAGE, each_run
 from outlast.runs.queues.queue import Queue, Serves, claim_entry, make_ready, may_begin, queue_named
-from outlast.runs.queues.reason import reason_of
+from outlast.runs.queues.workers import reason_of
 from outlast.runs.run import FINISHED, OUTLAST
 from outlast.store.contract import InterruptRow, LeaseRow, QueueEntry, Reading, RunRow, Writing, every_row
 from outlast.values.codec import decode

@@ -21,20 +21,24 @@ from outlast.home.place import check_name
 from outlast.runs import claim as claims
 from outlast.runs.claim import REFUSED_US, RunClaim
 from outlast.runs.holder import holder_of
-from outlast.runs.queues.expiry import expire
-from outlast.runs.queues.reason import reason_of
+from outlast.runs.queues.workers import AtWork, reason_of
 from outlast.runs.run import FINISHED, MOST_PRIORITY, OUTLAST
 from outlast.runs.stops import SHUTDOWN
 from outlast.store.contract import NewRun, QueueEntry, QueueRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
+from outlast.values.late import late
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
     from outlast.flows.spec import FlowSpec
     from outlast.home.caller import Caller
     from outlast.home.home import Home
+    from outlast.runs import decisions
     from outlast.runs.run import Options
+else:
+    decisions = late("outlast.runs.decisions")
 
+BY = "its queue"  # who ends a run that nobody took in time, for the record
 LAST = "\U0010ffff"  # sorts after every lane
 Serves = Callable[[RunRow], bool]
 
@@ -218,6 +222,47 @@ def may_begin(look: Reading, entry: QueueEntry, now: int) -> bool:
         return False
     last = look.begun_before(entry.lane, entry.rate) if entry.rate else None
     return last is None or last + entry.window_us <= now
+
+
+# -- not taken in time --------------------------------------------------------------------------------
+
+
+def overdue(caller: Caller, scope: str | None = None) -> list[str]:
+    """The ids of queued runs that were not taken in time, and that nobody has ended yet. Nothing is written."""
+
+    def look(reading: Reading) -> list[str]:
+        rows = [reading.run_by_key(key) for key in reading.expired(caller.home.clock.now())]
+        return [row.id for row in rows if row is not None and _ends(row, scope)]
+
+    return caller.home.store.read(look)
+
+
+def expire(caller: Caller, scope: str | None = None) -> list[str]:
+    """End queued runs that were not taken in time, of this scope or all: their ids. Who looks first does it, once."""
+    now, store = caller.home.clock.now(), caller.home.store
+    if not store.read(lambda look: look.expired(now)):
+        return []
+    return store.write(lambda tx: [row.id for key in tx.expired(now) for row in _expired(caller, tx, key, scope)])
+
+
+def _expired(caller: Caller, tx: Writing, run_key: int, scope: str | None) -> Iterator[RunRow]:
+    row, entry = tx.run_by_key(run_key), tx.entry_of(run_key)
+    if row is None or entry is None or row.status != "queued":
+        tx.keep_entry(run_key)  # it was taken, or cannot be read: no time-out is left
+    elif _ends(row, scope):
+        why = _why(caller, tx, row, entry.queue, entry.expires_at - entry.added_at)
+        decisions.time_out(caller, tx, row.id, why, BY)
+        yield row
+
+
+def _ends(row: RunRow, scope: str | None) -> bool:
+    return row.status == "queued" and scope in (None, row.scope)
+
+
+def _why(caller: Caller, tx: Writing, row: RunRow, queue: str, span_us: int) -> str:
+    served = AtWork(caller, tx).has_one_for(row, queue)
+    cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
+    return f"it was not taken out of the queue {queue} within {span_us / 1_000_000:g} s: {cause}"
 
 
 # -- looking, pausing --------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.place import check_name
 from outlast.runs import begin
 from outlast.runs.queues import queue
-from outlast.runs.queues.reason import NO_WORKER
-from outlast.runs.queues.workers import AtWork
+from outlast.runs.queues.workers import NO_WORKER, AtWork
 from outlast.runs.run import Options
 from outlast.runs.same_flow import is_same_source
 from outlast.runs.start import pack_inputs

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import Paused
@@ -20,7 +21,6 @@ from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, JournalWriter
-from outlast.runs.replay.divergence import OWN, Lacking
 from outlast.runs.rewind import REWOUND
 from outlast.runs.step import StepSpec
 from outlast.store.contract import Hold, Writing
@@ -33,7 +33,21 @@ if TYPE_CHECKING:
     from outlast.store.contract import Store
 
 MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not recorded of them was never used
+OWN = ("decision", "testimony", "run")  # kinds of entries that no body asks for
 _NOWHERE = Entries(None, None, 0)
+
+
+class Lacking(Struct, frozen=True):
+    """A call that the body asked for and that has no outcome on record."""
+
+    call: Call
+    kind: str
+    inputs: str = ""  # digest
+    recorded: str = ""  # digest that is recorded for the same id
+
+    @property
+    def label(self) -> str:
+        return self.call.path
 
 
 class SilentWriter(JournalWriter):
@@ -198,16 +212,7 @@ class Replaying(Execution):
         if call not in self.ledger.calls:
             self._lack(call, "emit")
 
-    def open_wait(
-        self,
-        call: Call,
-        kind: str,
-        payload: dict[str, Any],
-        due: int | None = None,
-        form: Mapping[str, Any] | None = None,
-        signal: str | None = None,
-        item: int = 0,
-    ) -> tuple[str, str, str] | None:
+    def open_wait(self, call: Call, kind: str, *_: Any, **__: Any) -> tuple[str, str, str] | None:
         """The call waits for what is not recorded. Nobody is asked."""
         self.waits[call] = kind
         self._lack(call, kind)

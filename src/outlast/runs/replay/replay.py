@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
@@ -22,28 +24,56 @@ from outlast.runs.branches import Branches, run_body, watch_tasks
 from outlast.runs.call import Call, Ledger, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
-from outlast.runs.found import FoundRun, find
+from outlast.runs.found import find_run
 from outlast.runs.look import record_now
 from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
-from outlast.runs.replay.divergence import Divergence, RunReplay, differences, diverged_calls
-from outlast.runs.replay.execution import Replaying, counted
+from outlast.runs.replay.execution import Lacking, Replaying, counted
 from outlast.runs.run import FINISHED, Outcome
 from outlast.runs.same_flow import flow_of_run
 from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
-from outlast.store.contract import Hold, Reading, RunRow
+from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode, encode, pack
 from outlast.values.frozen import NamedTuple
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.home.caller import Caller
     from outlast.runs.live import Executor
 
 
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
+
+
+class Divergence(Struct, frozen=True):
+    """One thing that the body does otherwise than it is recorded.
+
+    Its code: no_receipt, inputs_changed, unasked, code_changed, end_differs, state_differs, phase_differs, stuck,
+    resource_used; of a case also effects_differ.
+    """
+
+    code: str
+    subject: str  # the call, the name in the state, …
+    expected: str  # what is recorded
+    found: str  # what the body does
+
+
+class RunReplay(Struct, frozen=True):
+    """A body, run on receipts only: nothing was executed and nothing written."""
+
+    run_id: str
+    flow: str
+    status: str  # of the run, as recorded
+    ended: str  # how the body ended on the receipts: returned, raised, waits (for what is not recorded), stuck
+    replayed: int  # outcomes that it was given again
+    divergences: tuple[Divergence, ...] = ()
+    next: tuple[str, ...] = ()  # of an unfinished run: the calls it would go on with
+    not_reached: int = 0  # receipts after the place where the body came to its end
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing diverged."""
+        return not self.divergences
 
 
 class RecordedRun(NamedTuple):
@@ -92,13 +122,7 @@ def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
     if row.flow.startswith("script:"):
         raise FlowNotFound(row.flow, f"its body is the script's: {_by_itself(row)}")
     record = record_now(caller, row)
-
-    def look(reading: Reading) -> FoundRun:
-        lease = reading.lease_of(row.id)
-        assert lease is not None
-        return find(reading, row._replace(mark=0), lease)
-
-    found = caller.home.store.read(look)
+    found = find_run(caller.home, row.id)
     if found.broken is not None:
         raise found.broken.as_error()
     waits = caller.home.store.read(lambda reading: reading.waits_of(row.key))
@@ -388,6 +412,53 @@ def _shown(value: Any) -> str:
     if len(text) <= SHOWN_CHARACTERS:
         return text
     return f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def lane_of(scope: str) -> str:
+    """What of a scope can run beside others: up to its last task or thread (`~…/`)."""
+    parts = scope.split("/")[:-1]
+    last = max((at for at, part in enumerate(parts) if part.startswith("~")), default=-1)
+    return "".join(f"{part}/" for part in parts[: last + 1])
+
+
+def diverged_calls(
+    lacking: Iterable[Lacking], left: Iterable[Past], *, is_over: bool
+) -> tuple[list[Divergence], list[Past]]:
+    """Which calls without a receipt are divergences, and what is left over beside them.
+
+    In a run that is over all of them are. In an unfinished one a call without a receipt is where it goes on, unless a
+    receipt of the same lane is left over: then the body took another way.
+    """
+    rest = list(left)
+    found: list[Divergence] = []
+    for one in lacking:
+        if one.recorded:
+            found.append(Divergence("inputs_changed", one.label, one.recorded[:12], one.inputs[:12]))
+            continue
+        meant = next((past for past in rest if past.call[:2] == one.call[:2]), None)
+        if meant is not None and one.kind in ("step", "effect"):
+            rest.remove(meant)
+            found.append(Divergence("inputs_changed", one.label, meant.call.inputs[:12], one.call.inputs[:12]))
+        elif is_over or any(lane_of(past.call.scope) == lane_of(one.call.scope) for past in rest):
+            found.append(Divergence("no_receipt", one.label, "nothing", _asked(one)))
+    return found, rest
+
+
+def _asked(one: Lacking) -> str:
+    return f"asked for ({one.kind})" if not one.inputs else f"asked for ({one.kind}, inputs {one.inputs[:12]})"
+
+
+def differences(recorded: dict[str, Any], found: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Names whose values are not equal, with both; a value that is not there is None."""
+    names = sorted(recorded.keys() | found.keys())
+    return [
+        (name, recorded.get(name), found.get(name))
+        for name in names
+        if name not in recorded or name not in found or recorded[name] != found[name]
+    ]
+
+
+# -- a finished run once more -------------------------------------------------------------------------
 
 
 class OnRecord(Replaying):

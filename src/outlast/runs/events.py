@@ -1,46 +1,46 @@
-"""What happened in a run, made from its journal: as a timeline of every attempt, wait, decision, child, phase and stop,
-and as events, also while it grows.
+"""What happened in runs, made from their journals: of a run a timeline of every attempt, wait, decision, child, phase
+and stop, and its events, also while it grows.
 
-`EVENTS` is the table of docs/events.md, as code. A name may end with `.*` (a word that the flow or a status gives). Of
-a body that is no object the table says `value`.
+And the events of all runs of a home, in the order in which they were written: pages, and as they come. A number orders
+them; it goes up, and with holes. Nothing comes in later below a number that was given.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.errors import IntegrityBroken
+from outlast.errors import EventAhead, IntegrityBroken, OutlastError, ValueRefused
 from outlast.home.caller import LOCAL
 from outlast.home.home import run_row
+from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import Call, id_of, labels
+from outlast.runs.find import flow_names
 from outlast.runs.found import find_run
 from outlast.runs.look import record_now
 from outlast.runs.receipt import Event, events_of
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Reading, RunRow
-from outlast.values.late import late
+from outlast.store.contract.runs import EntryRow
+from outlast.values.ambient import notice
+from outlast.values.late import asyncio
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.home.caller import Caller
     from outlast.home.home import Home
-else:
-    asyncio = late("asyncio")
 
-
+E_co = TypeVar("E_co", covariant=True)
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
@@ -272,86 +272,23 @@ def _error(error: dict[str, Any]) -> str:
     return f"{kind}: {error.get('message', '')}"
 
 
-# -- events ----------------------------------------------------------------------------------------
+def timeline(caller: Caller, run_id: str) -> list[TimelineItem]:
+    """Everything that happened in a run, in order, from the ledger alone."""
+
+    row = run_row(caller.home, run_id)
+    status = record_now(caller, row).status  # before its journal is read
+    kept, waits = caller.home.store.read(lambda look: (journal.read(look, row), look.interrupts_of(row.key)))
+    return timeline_of(row.id, status, kept.rows, [interrupt_of(wait) for wait in waits])
 
 
-ERROR = ("type", "message", "trace", "code", "args")
-WAIT = ("id", "type", "step")
-
-EVENTS: Mapping[str, tuple[str, ...]] = {
-    "run.started": (
-        *("flow", "task", "actor", "parent", "code", "origin"),
-        *("queue", "priority", "not_before", "take_by", "deadline_at"),
-    ),
-    "run.again": ("of", "by", "effects"),
-    "run.fresh": ("of", "by", "effects"),
-    "run.forked": ("of", "step", "call", "to", "by", "why", "effects", "reuse_effects", "inputs", "state"),
-    "run.resumed": ("from", "verdict", "reasons", "by", "code"),
-    "run.accepted": ("fingerprint", "why", "actor", "code", "weight", "subject", "expected", "found", "advice"),
-    "run.waiting": ("interrupts", "state", "removed", "code_changed"),
-    "run.succeeded": ("result", "result_blob", "state", "removed", "unasked", "inputs_changed", "code_changed", "code"),
-    "run.failed": ("error", "ended_by", "state", "removed", "code_changed"),
-    "run.retrying": ("retry", "of", "due", "error", "ended_by"),
-    "run.interrupted": ("by", "error", "state", "removed", "code_changed"),
-    "run.aborted": ("why", "by"),
-    "run.pausing": ("by",),
-    "run.rewound": ("to", "by", "why", "from"),
-    "run.reached": ("call",),
-    "run.needs": ("resource", "made_by"),
-    "run.claimed": ("by", "claim", "why", "silent_at"),
-    "run.released": ("by", "missing", "note"),
-    "run.taken": ("from", "by", "why"),
-    "run.checked": ("by", "evidence"),
-    "run.moved": ("by",),
-    "run.mark": ("loops", "keep", "state", "removed", "last", "done", "outputs"),
-    "run.left": ("call", "attempt", "left", "transcript"),
-    "run.displaced": ("step", "files", "by"),
-    "run.still_running": ("step", "pgid"),
-    "run.testimony": ("folder", "by"),
-    "step.*": ERROR,
-    "effect.*": ERROR,
-    "testimony.*": (),
-    "interrupt.opened": (
-        *WAIT,
-        "says",
-        "payload",
-        "digest",
-        "assignee",
-        "deadline",
-        "choices",
-        "schema",
-        "default",
-    ),
-    "interrupt.answered": (*WAIT, "by", "answer", "answer_bytes"),
-    "interrupt.expired": (*WAIT, "default"),
-    "interrupt.cancelled": (*WAIT, "by", "why"),
-    "wait.*": ("by", "interrupt", "type", "answer", "why"),
-    "decision.*": ("by", "interrupt", "why", "was"),
-    "child.started": ("child", "flow", "task"),
-    "child.succeeded": ("child", "status", "cancelled"),
-    "child.failed": ("child", "status", "cancelled"),
-    "child.cancelled": ("child", "status", "cancelled"),
-    "checkpoint.recorded": ("id", "name", "summary", "refs"),
-    "artifact.saved": ("ref", "name", "summary", "digest", "media_type", "size"),
-    "sleep.*": ("due", "over"),
-    "value.*": ("value",),
-    "phase": ("value",),
-}
-
-
-def fields_of(name: str) -> tuple[str, ...] | None:
-    """What the body of an event of ours may carry; None for a name that is not in the table."""
-    found = EVENTS.get(name)
-    if found is not None:
-        return found
-    return next((fields for like, fields in EVENTS.items() if like.endswith("*") and fnmatchcase(name, like)), None)
+# -- the events of a run -----------------------------------------------------------------------------
 
 
 PAGE = 1000
 POLL_SECONDS = 0.2
 
 
-def read(home: Home, row: RunRow, after: int, limit: int) -> list[Event]:
+def read_run(home: Home, row: RunRow, after: int, limit: int) -> list[Event]:
     """The events there are after `after`, the oldest first, `limit` at most."""
 
     def look(reading: Reading) -> list[Event]:
@@ -381,13 +318,148 @@ class Following:
     def news(self) -> Iterator[Event]:
         """Those that have come since. Of a run that nobody runs any more these are the last."""
         self.going = record_now(self._caller, self._row).status == "running"  # before its journal is read
-        while page := read(self._caller.home, self._row, self._after, PAGE):
+        while page := read_run(self._caller.home, self._row, self._after, PAGE):
             self._after = page[-1].seq
             yield from page
 
 
-def follow(following: Following) -> Iterator[Event]:
-    """Events as they come, until a run that nobody runs any more has no further ones."""
+# -- the events of all runs --------------------------------------------------------------------------
+
+INBOX = ("interrupt.*", "run.failed")  # what a person who is asked for something wants to hear
+SCANNED = 20_000  # entries that are looked at for one page
+UNDER_WAY = 1000  # numbers that may have been given and are not committed yet
+
+
+class HomeEvent(Struct, frozen=True):
+    """An event of one of many runs."""
+
+    number: int  # among those of all runs
+    scope: str
+    flow: str
+    task: str
+    event: Event
+
+
+class HomeEvents(Struct, frozen=True):
+    """Some of them, and the number after which to go on, which may be that of an event that was not asked for."""
+
+    items: tuple[HomeEvent, ...]
+    upto: int
+    more: bool = False  # whether there are further ones already
+
+
+class EventQuery(Struct, frozen=True):
+    """Which events: None asks for nothing."""
+
+    scope: str | None = None
+    flow: str | None = None
+    task: str | None = None
+    tag: str | None = None
+    name: str | None = None  # may have `*`
+    inbox: bool = False
+
+    def is_so(self, found: HomeEvent, identity: str, tags: tuple[str, ...]) -> bool:
+        """Whether it is one of those that are asked for."""
+        return (
+            self.scope in (None, found.scope)
+            and self.task in (None, found.task)
+            and (self.flow is None or self.flow in flow_names(found.flow, identity))
+            and (self.tag is None or self.tag in tags)
+            and (self.name is None or fnmatchcase(found.event.name, self.name))
+            and (not self.inbox or any(fnmatchcase(found.event.name, each) for each in INBOX))
+        )
+
+
+def event_query(inbox: bool, **named: str | None) -> EventQuery:
+    """What is asked for, checked. Raises NameInvalid."""
+    for name, value in named.items():
+        if value is not None:
+            check_name(name, value)
+    return EventQuery(inbox=inbox, **named)
+
+
+def read_home(home: Home, asked: EventQuery, after: int | None, limit: int) -> HomeEvents:
+    """Those after a number, the oldest first, `limit` at most; without a number none, but where they will go on.
+
+    Raises ValueRefused for a number that is none, EventAhead for one that was never given here.
+    """
+    for name, value in (("after", after), ("limit", limit)):
+        if value is not None and (type(value) is not int or value < 0):
+            raise ValueRefused(name, f"{value!r:.100} is none", "give a whole number from 0 on")
+    if after is None:
+        return HomeEvents((), home.store.read(_now))
+    return home.store.read(lambda look: _page(look, asked, after, limit))
+
+
+def _now(look: Reading) -> int:
+    """The number after which everything is yet to come. One that is lower may be under way, so it is looked back."""
+    return look.settled_entry(max(look.newest_entry() - UNDER_WAY, 0), 2 * UNDER_WAY)
+
+
+def _page(look: Reading, asked: EventQuery, after: int, limit: int) -> HomeEvents:
+    if after and after > (highest := look.highest_entry()):
+        raise EventAhead(after, highest)
+    upto, found, seen = look.settled_entry(after, SCANNED), list[HomeEvent](), after
+    most = limit + UNDER_WAY if asked == EventQuery() else SCANNED  # of all runs few are passed over
+    rows = look.entries_between(after, upto, most) if limit else []
+    for row in rows:
+        seen = row.key
+        event = _home_event(row)
+        if event is not None and asked.is_so(event, row.identity, _tags(look, asked, row)):
+            found.append(event)
+        if len(found) >= limit:
+            break
+    whole = len(found) < limit and len(rows) < most
+    return HomeEvents(tuple(found), upto if whole else seen, more=not whole and seen < upto)
+
+
+def _tags(look: Reading, asked: EventQuery, row: EntryRow) -> tuple[str, ...]:
+    return () if asked.tag is None else tuple(look.tags_of(row.run))
+
+
+def _home_event(row: EntryRow) -> HomeEvent | None:
+    """The event of an entry; None for one of a handoff, and for one that cannot be read, which is told."""
+    if not row.run_id:
+        return None
+    try:
+        (event,) = events_of(row.run_id, [Row(row.seq, row.header, row.hash, row.payload)], row.trace_id)
+    except (OutlastError, ValueError, TypeError):
+        notice(f"entry {row.seq} of run {row.run_id} is damaged; see `outlast verify`")
+        return None
+    return HomeEvent(row.key, row.scope, row.flow, row.task, event)
+
+
+class HomeFollowing:
+    """A reader of all events that knows how far it has come."""
+
+    going = True
+
+    def __init__(self, home: Home, asked: EventQuery, after: int | None) -> None:
+        self._home, self._asked = home, asked
+        self._after = read_home(home, asked, after, 0).upto if after is None else after
+
+    def news(self) -> Iterator[HomeEvent]:
+        """Those that have come since."""
+        page = HomeEvents((), self._after, more=True)
+        while page.more:
+            page = read_home(self._home, self._asked, self._after, 1000)
+            self._after = page.upto
+            yield from page.items
+
+
+# -- as they come ------------------------------------------------------------------------------------
+
+
+class Followed(Protocol[E_co]):
+    """What is read on: what has come since, and whether more may follow."""
+
+    going: bool
+
+    def news(self) -> Iterator[E_co]: ...
+
+
+def follow(following: Followed[E_co]) -> Iterator[E_co]:
+    """Events as they come, until a run that nobody runs any more has no further ones; of all runs without an end."""
     while True:
         yield from following.news()
         if not following.going:
@@ -395,7 +467,7 @@ def follow(following: Following) -> Iterator[Event]:
         time.sleep(POLL_SECONDS)
 
 
-async def follow_async(following: Following) -> AsyncIterator[Event]:
+async def follow_async(following: Followed[E_co]) -> AsyncIterator[E_co]:
     """The same on an event loop."""
     while True:
         for event in following.news():
@@ -403,12 +475,3 @@ async def follow_async(following: Following) -> AsyncIterator[Event]:
         if not following.going:
             return
         await asyncio.sleep(POLL_SECONDS)
-
-
-def timeline(caller: Caller, run_id: str) -> list[TimelineItem]:
-    """Everything that happened in a run, in order, from the ledger alone."""
-
-    row = run_row(caller.home, run_id)
-    status = record_now(caller, row).status  # before its journal is read
-    kept, waits = caller.home.store.read(lambda look: (journal.read(look, row), look.interrupts_of(row.key)))
-    return timeline_of(row.id, status, kept.rows, [interrupt_of(wait) for wait in waits])
