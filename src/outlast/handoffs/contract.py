@@ -484,7 +484,11 @@ def command_passes_always(run: str) -> bool:
     end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
     if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
         return True
-    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _parts_of(run)))
+
+
+def _parts_of(run: str) -> list[str]:
+    return _PARTS.split(run) if "&&" in run or ";" in run else [run]
 
 
 def run_of(form: Form) -> str:

@@ -126,7 +126,8 @@ def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
 def handoff_json(handoff: Handoff) -> bytes:
     """The same as JSON, by one encoder: what it writes alike is not made plain first."""
     told = dict(zip(_TOLD, _all_told(handoff), strict=True))
-    told["entry"] = _entry(handoff)
+    file, symbol = told["entry"]
+    told["entry"] = {"file": file, "symbol": symbol}
     if told["musts"]:
         told["musts"] = _taken(handoff)
     if told["baseline"]:
