@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,31 @@ def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next() -> None:
         assert left.done()
         turns.give()
         await turns.take("c")  # and none was lost
+
+    on_loop(work)
+
+
+def test_who_waits_for_a_thread_hears_of_it_in_his_own_context_and_leaves_when_he_is_cancelled() -> None:
+    async def work() -> None:
+        pool, said, go_on = Pool(2, "test"), ContextVar[str]("said"), threading.Event()
+
+        async def ask(name: str, does: Callable[[], object]) -> tuple[str, object]:
+            said.set(name)
+            found = await pool.do(does, "")
+            return said.get(), found
+
+        both = asyncio.gather(ask("ann", lambda: 1), ask("bob", lambda: 2))
+        assert await both == [("ann", 1), ("bob", 2)]
+        with pytest.raises(ZeroDivisionError):
+            await ask("ann", lambda: 1 // 0)
+        left = asyncio.ensure_future(ask("ann", go_on.wait))
+        await settled()
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        go_on.set()
+        assert await ask("bob", lambda: 3) == ("bob", 3)
+        pool.close()
 
     on_loop(work)
 

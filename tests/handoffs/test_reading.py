@@ -15,9 +15,20 @@ from msgspec.structs import fields, replace
 from outlast.clock import micros
 from outlast.errors import HandoffInvalid
 from outlast.files.snapshot import Binding, Bound
-from outlast.handoffs.handoff import Contract, Evidence, Finding, Handoff, HandoffClaim, Lint, Recovered, TaskRun
+from outlast.handoffs.handoff import (
+    Contract,
+    Evidence,
+    Finding,
+    Handoff,
+    HandoffClaim,
+    Lint,
+    Recovered,
+    TaskRun,
+    Unread,
+)
 from outlast.ledger.verdict import WEIGHTS, Reason, judge
-from outlast.operations.reading import handoff_in_order, in_order, prompt, tokens_of
+from outlast.operations.reading import handoff_in_order, handoff_json, in_order, prompt, tokens_of
+from outlast.values.codec import encode
 
 STORED = micros(datetime(2026, 1, 1, 12, tzinfo=UTC))
 PACKET = b'{ "b": 1,\n  "a": 1.50, "b2": "\\u00e9" }'
@@ -92,6 +103,19 @@ def musts_in(text: str) -> list[str]:
 
 
 # JSON
+
+
+@pytest.mark.parametrize(
+    "handoff",
+    [
+        HANDOFF,
+        replace(HANDOFF, must_change=(), must_remove=(), must_keep=(), baseline=(), binding=None),
+        replace(HANDOFF, target_files=(), symbol=None, masked=("summary",), unread=Unread("a", 1, "b", "c", ("risk",))),
+        replace(HANDOFF, acceptance_checks=({"run": "true", "timeout": 0.5, "exit": 3},), creates=("new.ts",)),
+    ],
+)
+def test_a_handoff_is_written_as_json_as_its_parts_are_shown(handoff: Handoff) -> None:
+    assert handoff_json(handoff) == encode(handoff_in_order(handoff))
 
 
 def test_the_keys_come_in_reading_order_and_the_packets_last() -> None:

@@ -283,6 +283,7 @@ _DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct
 LONGEST_PATH = 4096  # bytes, as the operating system counts
 LONGEST_NAME = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PLAIN_PATH = re.compile(r"(?:\w[\w.-]{0,99}/){0,20}\w[\w.-]{0,99}/?", re.ASCII)  # nothing can be wrong with it
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _COMMAND_KEYS = ("run", "cwd", "timeout", "exit")
@@ -327,6 +328,8 @@ def read_words(value: Any, path: str) -> str:
 def read_path(value: Any, path: str) -> str:
     """A path below the root, in its one canonical spelling; a folder may end with a slash."""
     text = read_words(value, path)
+    if _PLAIN_PATH.fullmatch(text):
+        return text
     _refuse_odd_characters(text, path)
     if text.startswith(("/", "~/")) or _DRIVE.match(text):
         refuse(path, f"{_shown(text)} is absolute", "name it relative to repo_root")
@@ -462,11 +465,19 @@ _PARTS = re.compile(r" ?(?:&&|;) ?")
 
 def passes_always(form: Form) -> bool:
     """Whether a check passes whatever was done."""
-    run = run_of(form)
+    return command_passes_always(run_of(form))
+
+
+def command_passes_always(run: str) -> bool:
+    """The same of its command; not of a rule about a file, which has none."""
     end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
     if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
         return True
-    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _parts_of(run)))
+
+
+def _parts_of(run: str) -> list[str]:
+    return _PARTS.split(run) if "&&" in run or ";" in run else [run]
 
 
 def run_of(form: Form) -> str:

@@ -211,7 +211,9 @@ def told_in(anchor: str, row: Row) -> AnchorEntry:
 def row_of(handoff: Handoff) -> NewHandoff:
     """What a revision, and its anchor from then on, is found by."""
     bound = handoff.binding
-    named = {*(path for _, path in handoff.targets), *(bound.files if bound else ())}
+    named = {*handoff.target_files, *handoff.creates, *(bound.files if bound else ())}
+    if handoff.file_path is not None:
+        named.add(handoff.file_path)
     return NewHandoff(
         id=handoff.id,
         revision=handoff.revision,
@@ -222,7 +224,7 @@ def row_of(handoff: Handoff) -> NewHandoff:
         score=handoff.lint.score,
         stored_at=handoff.stored_us,
         expires_at=handoff.expires_us,
-        files=tuple(sorted(path.rstrip("/") for path in named)),
+        files=tuple(sorted([path.rstrip("/") for path in named])),
     )
 
 

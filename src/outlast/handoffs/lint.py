@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from outlast.files.snapshot import Binding
-from outlast.handoffs.contract import LONGEST_CHECK, passes_always, run_of
+from outlast.handoffs.contract import LONGEST_CHECK, command_passes_always, run_of
 from outlast.handoffs.handoff import Contract, Finding, Form, Lint, absent_targets, key_of, must_key
 from outlast.handoffs.musts import SINCE, PathRule, each_must, rule_of_must
 from outlast.handoffs.wording import LISTS, commands_in, last_order, only_past, paths_in, sentences_of, word_set
@@ -48,7 +48,7 @@ def says_nothing(text: str) -> bool:
 def proves_nothing(form: Form) -> bool:
     """Whether a check passes whatever was done, or is a sentence that no shell understands."""
     run = run_of(form)
-    return passes_always(form) or bool(run and len(run) <= LONGEST_CHECK and _PROSE_CHECK.match(run))
+    return command_passes_always(run) or bool(run and len(run) <= LONGEST_CHECK and _PROSE_CHECK.match(run))
 
 
 PENALTIES = {
@@ -92,12 +92,15 @@ def lint(contract: Contract, *, unchanged: bool = False, bound: Binding | None =
 # -- the findings ------------------------------------------------------------------------------------
 
 _HASH = re.compile(r"(?<![0-9a-z])(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,40}(?![0-9a-z])", re.IGNORECASE)
-_UNSTABLE = {
-    "a uuid": re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE),
-    "a date": re.compile(r"(?<!\d)(?:19|20)\d\d([-_./]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)"),
-    "a timestamp": re.compile(r"(?<!\d)(?:1\d{9}|1\d{12}|1\d{15})(?!\d)|\d\d:\d\d:\d\d|(?<!\d)[0-2]\d:[0-5]\d(?!\d)"),
-    "a commit hash": _HASH,
-}
+# Each begins with a sign to look for, where it can: that is found at once, or known to be absent.
+_UNSTABLE = (
+    ("a uuid", re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)),
+    ("a date", re.compile(r"(?<!\d)(?:19|20)\d\d([-_./]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])(?!\d)")),
+    ("a timestamp", re.compile(r"1(?<!\d1)(?:\d{9}|\d{12}|\d{15})(?!\d)")),
+    ("a timestamp", re.compile(r":(?<=\d\d:)\d\d:\d\d")),
+    ("a timestamp", re.compile(r":(?<=[0-2]\d:)(?<!\d[0-2]\d:)[0-5]\d(?!\d)")),
+    ("a commit hash", _HASH),
+)
 _NUMBER = re.compile(r"#?\d+")
 _LINT_WORD = re.compile(r"[^\W_]+")
 _DIGEST = re.compile(r"(?<=\w-)[0-9a-f]{12}$")
@@ -129,10 +132,10 @@ def unstable(anchor: str) -> str:
         return ""
     if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if _NO_NAME.issuperset(word for word in _LINT_WORD.findall(name.lower()) if len(word) > 1):
+    if _NO_NAME.issuperset([word for word in _LINT_WORD.findall(name.lower()) if len(word) > 1]):
         return f"{anchor!r} names no task"
-    named = _DIGEST.sub("", anchor)  # a task's own name ends in a digest of its inputs
-    for found, pattern in _UNSTABLE.items():
+    named = _DIGEST.sub("", anchor) if "-" in anchor[-14:-12] else anchor  # a task's own ends in a digest of its inputs
+    for found, pattern in _UNSTABLE:
         if pattern.search(named):
             return f"{anchor!r} has {found} in it"
     return ""

@@ -141,7 +141,8 @@ def _prepare(
         executor.home.store.read(
             lambda look: _following(look, prepared, how, _before(look, _anchor(look, contract, how)))
         )
-    return replace(prepared, baseline=_about(bound, said or _ran(executor, contract, how, root)))
+    baseline = _about(bound, said or _ran(executor, contract, how, root))
+    return replace(prepared, baseline=baseline) if baseline else prepared
 
 
 def _looked_at(
@@ -151,6 +152,9 @@ def _looked_at(
     if not how.bind and how.baseline is not True:
         return None, None, {}
     caller, observer = executor.caller, observer_of(executor.caller)
+    if not observer.looks:  # what a request carries: no git is asked, and nothing kept
+        root = observer.root(caller, contract.repo_root)
+        return root, observer.bind(caller, contract, root) if how.bind else None, {}
     with one_look(), ContentKeeper(executor.home.blobs, small_bytes=SMALL_BYTES) as keeper:
         root = observer.root(caller, contract.repo_root)
         bound = observer.bind(caller, contract, root, keeper) if how.bind else None
@@ -267,7 +271,7 @@ def _plain(caller: Caller, prepared: _Prepared, how: Storing) -> PlainStore | No
     """What the transaction comes to where nothing is known of the anchor and its task; None where more is asked."""
     contract = prepared.contract
     asks = (how.claim_id, how.expected_revision, how.guard, contract.supersedes)
-    if how.strict or how.pause or any(each is not None for each in asks):
+    if how.strict or how.pause or asks.count(None) < len(asks):
         return None
     return PlainStore(how.scope, contract.anchor, task_of(contract.anchor), lambda: _first(caller, prepared, how))
 

@@ -100,6 +100,8 @@ _PLAIN = frozenset({str, int, bool, float, type(None)})  # what JSON has as it i
 _NAMES = (*_FIRST, *_SECOND, *_REST)
 _AS_THEY_ARE = tuple(name for name in _NAMES if name not in ("entry", "musts"))
 _all_of = attrgetter(*_AS_THEY_ARE)
+_TOLD = (*_NAMES, *_PACKETS)
+_all_told = attrgetter(*_TOLD)
 
 
 # -- as JSON -----------------------------------------------------------------------------------------
@@ -119,6 +121,18 @@ def handoff_in_order(handoff: Handoff) -> dict[str, Any]:
     The claim that it was stored under is not told: whoever shows it is the claimer.
     """
     return _fields(handoff) | _packets(handoff)
+
+
+def handoff_json(handoff: Handoff) -> bytes:
+    """The same as JSON, by one encoder: what it writes alike is not made plain first."""
+    told = dict(zip(_TOLD, _all_told(handoff), strict=True))
+    file, symbol = told["entry"]
+    told["entry"] = {"file": file, "symbol": symbol}
+    if told["musts"]:
+        told["musts"] = _taken(handoff)
+    if told["baseline"]:
+        told["baseline"] = _value(handoff.baseline)
+    return encode(told)
 
 
 def _fields(handoff: Handoff) -> dict[str, Any]:

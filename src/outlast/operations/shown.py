@@ -122,6 +122,11 @@ def shown(value: Any) -> Any:
     return jsonable(value) if how is None else dict(_parts(value, how))
 
 
+def shown_json(value: Any) -> bytes:
+    """The same as JSON text."""
+    return reading.handoff_json(value) if type(value).__name__ == "Handoff" else encode(shown(value))
+
+
 def _parts(value: Any, how: Rendering) -> Iterator[tuple[str, Any]]:
     for name in field_names(type(value)):
         if name == how.spread:

@@ -29,7 +29,7 @@ MASK = "***"
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]")
 _MANY = 1 << 14  # characters: words of a longer text are not taken apart
 _FEW = 8  # hints that are looked for one after another
-_SPACES = b' \t\n\r\x0b\x0c"'
+_SPACES = b' \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"'  # what sets words apart, of the signs of ASCII
 _LETTERS = bytes(32 if each in _SPACES else 120 for each in range(256))  # of words: an x for each
 _LONG = b"x" * WORD
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}:,]|[^\s\][{}:,"]+')
@@ -79,8 +79,9 @@ def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
     hints, reader = _hints_and_reader(rules)
     text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
-    looks = hints if reader is None or len(text) > _MANY else reader  # of a long one the first of each hint is enough
-    found = list(looks.in_text(text))
+    if reader is not None and len(text) <= _MANY:
+        return tuple(reader.near(text))
+    found = list(hints.in_text(text))  # of a long one the first of each hint is enough
     if hints.in_words and (long := _long_words(text)):
         found += [rule for hint, rule in hints.in_words if hint in long]
     return tuple(dict.fromkeys(found))
@@ -90,9 +91,15 @@ def _long_words(text: str) -> str:
     """The words of a text that are long enough for a token, a line each: most have none, which is seen at once."""
     if len(text) > _MANY:
         return text
-    if _LONG not in text.encode("utf-8", "replace").translate(_LETTERS):
-        return ""
-    return "\n".join([word for word in text.replace('"', " ").split() if len(word) >= WORD])
+    letters = text.encode("utf-8", "replace").translate(_LETTERS)
+    at, words = letters.find(_LONG), []
+    if at >= 0 and not text.isascii():
+        return "\n".join([word for word in text.replace('"', " ").split() if len(word) >= WORD])
+    while at >= 0:
+        end = letters.find(b" ", at)
+        words.append(text[at:end] if end >= 0 else text[at:])
+        at = letters.find(_LONG, end) if end >= 0 else -1
+    return "\n".join(words)
 
 
 class RuleHints(NamedTuple):
@@ -124,24 +131,45 @@ def _hints_and_reader(rules: tuple[SecretRule, ...]) -> tuple[RuleHints, HintRea
 
 
 class HintReader:
-    """Looks for all hints in one reading of a text, by an automaton that knows them in small letters."""
+    """Looks for all hints in one reading of a text, by an automaton that knows them in small letters.
+
+    Another one knows those of words as they are written, and reads the long words alone.
+    """
 
     def __init__(self, hints: RuleHints) -> None:
         every = [(hint, True, rule) for hint, rule in hints.cased]
         every += [(hint, False, rule) for hint, rule in hints.other]
-        self._known = [each for each in every if each[0] and each[0].isascii()]
-        cased, other = ([each for each in pairs if not (each[0] and each[0].isascii())] for pairs in hints[:2])
-        self._rest = RuleHints(cased, other, [])
-        words = [hint.lower().encode() for hint, *_ in self._known]
-        self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
+        self._known = [each for each in every if _is_known(each[0])]
+        cased, other, in_words = ([each for each in pairs if not _is_known(each[0])] for pairs in hints)
+        self._rest = RuleHints(cased, other, in_words)
+        self._of_words = [each for each in hints.in_words if _is_known(each[0])]
+        self._automaton = _automaton([hint.lower() for hint, *_ in self._known])
+        self._words = _automaton([hint for hint, _ in self._of_words])
 
-    def in_text(self, text: str) -> Iterator[SecretRule]:
-        """As of the hints themselves."""
-        yield from self._rest.in_text(text)
-        met = self._automaton.find_matches_as_indexes(text.lower().encode("utf-8", "replace"), overlapping=True)
-        for hint, cased, rule in (self._known[number] for number in {number for number, *_ in met}):
+    def near(self, text: str) -> dict[SecretRule, None]:
+        """The rules that have a hint in the text, those of words included."""
+        found: dict[SecretRule, None] = {}
+        if any(self._rest):
+            found |= dict.fromkeys(self._rest.in_text(text))
+        lowered = text.lower().encode("utf-8", "replace")
+        for number, *_ in self._automaton.find_matches_as_indexes(lowered, overlapping=True):
+            hint, cased, rule = self._known[number]
             if not cased or hint in text:
-                yield rule
+                found[rule] = None
+        if long := _long_words(text):
+            met = self._words.find_matches_as_indexes(long.encode("utf-8", "replace"), overlapping=True)
+            found |= {self._of_words[number][1]: None for number, *_ in met}
+            found |= {rule: None for hint, rule in self._rest.in_words if hint in long}
+        return found
+
+
+def _is_known(hint: str) -> bool:
+    """Whether an automaton knows a hint: it reads bytes."""
+    return hint != "" and hint.isascii()
+
+
+def _automaton(words: list[str]) -> BytesAhoCorasick:
+    return BytesAhoCorasick([word.encode() for word in words], implementation=Implementation.DFA)
 
 
 def mask(text: str, rules: tuple[SecretRule, ...] = RULES) -> str:

@@ -19,7 +19,7 @@ from outlast.errors import Conflict, Invalid, NotFound, RequestInvalid
 from outlast.operations.fields import MOST
 from outlast.operations.observed import SEEN
 from outlast.operations.operation import PARAMETER, WHOSE, Operation, Pages, cursor_of, fields_of
-from outlast.operations.shown import shown
+from outlast.operations.shown import shown, shown_json
 from outlast.values.codec import encode
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def told(value: Any) -> bytes:
         damaged = {"damaged": value.damaged} if value.damaged else {}
         beside = {name: shown(each) for name, each in value.beside.items()}
         return encode({"items": shown(value.items), "next": value.next, **beside} | damaged)
-    return encode(shown(value))
+    return shown_json(value)
 
 
 def in_header(lines: Iterable[str]) -> bytes:

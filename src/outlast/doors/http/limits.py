@@ -30,10 +30,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from heapq import heappop, heappush
 from itertools import count
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -373,11 +374,38 @@ class Threads:
             pool.close()
 
 
+class _Told(asyncio.Future[Any]):
+    """What comes of something done in a thread. Who awaits it goes on in that round of the loop in which it is told.
+
+    Any other future is heard in the round after, between which and this one the loop asks the system what has come.
+    """
+
+    _who: tuple[Callable[[Any], object], Context] | None = None  # the one task that awaits it
+
+    def add_done_callback(self, fn: Callable[[Any], object], *, context: Context | None = None) -> None:
+        if self.done() or self._who is not None or context is None:
+            super().add_done_callback(fn, context=context)
+        else:
+            self._who = fn, context
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        is_first = super().cancel(msg)
+        if is_first and self._who is not None:
+            super().add_done_callback(self._who[0], context=self._who[1])
+        return is_first
+
+    def go_on(self) -> None:
+        """Let who awaits it have what was set."""
+        if self._who is not None:
+            go_on, context = self._who
+            context.run(go_on, self)
+
+
 class _Job(Struct, eq=False):
     """Something to do in a thread, and who waits for it: nobody, if there is no future."""
 
     work: Callable[[], Any]
-    told: asyncio.Future[Any] | None = None
+    told: _Told | None = None
     result: Any = None
     error: BaseException | None = None
 
@@ -395,6 +423,7 @@ class _Job(Struct, eq=False):
             self.told.set_exception(self.error)
         else:
             self.told.set_result(self.result)
+        self.told.go_on()
 
 
 class Pool:
@@ -417,13 +446,13 @@ class Pool:
         """What the work gives, done by one of the threads. Raises NoThread; then it is not done later either."""
         if self._beside is not None or not self._turns.take_free(who):
             await self._take(who)
-        told: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        told = _Told(loop=asyncio.get_running_loop())
         try:
             self._put(_Job(work, told))
         except BaseException:
             self._give()
             raise
-        return await told
+        return cast(T, await told)
 
     async def _take(self, who: str) -> None:
         await self._turns.take(who)

@@ -335,7 +335,8 @@ class Transaction(
         self.do_many(self.sql["add_handoff_file"], [(path, key) for path in first.handoff.files])
         if blobs:
             self.do_many(self.sql["add_blob_ref"], [(name, key, 1) for name in blobs])
-        self.keep_contents(first.contents)
+        if first.contents:
+            self.keep_contents(first.contents)
         self.moved.append((hold, 0, first.start))
         return first.given
 
