@@ -251,6 +251,9 @@ class Store(Protocol):
     def finish_soon(self, ticket: Ticket) -> Awaitable[None] | None:
         """The same on an event loop: None when it was done at once, else what to await."""
 
+    def finish_surely(self, ticket: Ticket) -> Awaitable[None] | None:
+        """The same for one task, which awaits it at once: if it is cancelled meanwhile, then once that is over."""
+
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         """Run `work` in a transaction and give its result once that is durable. `plain`: as of `put_work`."""
 
