@@ -215,6 +215,14 @@ class JournalWriter:
         except OutlastError as error:
             self.sever(error)
 
+    def append(self, made: JournalEntry) -> None:
+        """Make one entry durable before which nothing waits."""
+        try:
+            if not self.store.append_now(self.hold, made):
+                self.store.append(self.hold, made)
+        except OutlastError as error:
+            self.sever(error)
+
     def commit(self, *entries: JournalEntry) -> None:
         """Make these durable now, with everything that waits before them."""
         with self.lock:

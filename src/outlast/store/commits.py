@@ -10,7 +10,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +132,12 @@ class CommitQueue:
             self._follow(item)
         if item.error is not None:
             raise item.error
+
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        """The same for one entry that was never queued."""
+        item = Item(hold, (entry,))
+        self._queue.append(item)
+        self.commit(item)
 
     def commit_if_free(self, item: Item) -> bool:
         """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise.
@@ -353,5 +358,7 @@ def _wake(item: Item | None) -> None:
 
 
 def _open(gate: threading.Lock) -> None:
-    with suppress(RuntimeError):  # it is open already
+    try:
         gate.release()
+    except RuntimeError:
+        return  # it is open already

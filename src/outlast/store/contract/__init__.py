@@ -239,6 +239,9 @@ class Store(Protocol):
     def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
         """Make one entry durable that names no blob, if nobody else is writing; False, and nothing done, otherwise."""
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        """Make one durable that names no blob, with all that others have queued meanwhile."""
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         """Queue one on an event loop: what to await until it is durable, with all that is queued meanwhile."""
 

@@ -112,6 +112,10 @@ class PostgresStore:
         self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        self._refuse_forked()
+        self._writer.append(hold, entry)
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         self._refuse_forked()
         return self._writer.append_later(hold, entry)

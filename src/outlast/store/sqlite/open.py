@@ -153,6 +153,11 @@ class SqliteStore:
             self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        if self._forks != _forks:
+            self._refuse_forked()
+        self._writer.append(hold, entry)
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         if self._forks != _forks:
             self._refuse_forked()
