@@ -42,6 +42,7 @@ class Branches:
         self.tasks: dict[asyncio.Task[Any], asyncio.Task[Any] | None] = {}  # task -> the task that started it
         self.changed = asyncio.Event()
         self.loop = asyncio.get_running_loop()
+        self.stirred: asyncio.Future[None] = self.loop.create_future()  # the body has ended, waits somewhere, or must
         self.off = False  # the run was called off
 
     def add(self, task: asyncio.Task[Any]) -> None:
@@ -51,6 +52,11 @@ class Branches:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
         self.changed.set()
+
+    def end_main(self, task: asyncio.Task[Any]) -> None:
+        """The body's own task has ended."""
+        self._forget(task)
+        _set(self.stirred)
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -70,6 +76,7 @@ class Branches:
         self.parked += 1
         self.watched = True
         self.changed.set()
+        _set(self.stirred)
         try:
             await self.hang()
         finally:
@@ -167,6 +174,7 @@ class Branches:
         """The body is not to go on. On its loop."""
         self.off = True
         self.changed.set()
+        _set(self.stirred)
 
     async def all_waiting(self) -> None:
         """Return once no branch can go on: each is parked, or waits for one that is; or once none is to."""
@@ -254,17 +262,20 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
     context.run(CURRENT.set, frame)
     main = asyncio.get_running_loop().create_task(body, context=context)
     branches.tasks[main] = None
-    main.add_done_callback(branches._forget)
-    waiting = asyncio.ensure_future(branches.all_waiting())
+    main.add_done_callback(branches.end_main)
+    waiting: asyncio.Future[None] | None = None
     try:
-        await asyncio.wait({main, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        await branches.stirred
+        if not main.done():
+            waiting = asyncio.ensure_future(branches.all_waiting())
+            await asyncio.wait({main, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if main.done() and not isinstance(_outcome(main), Paused):
             result = main.result()
             execution.made.refuse_left()
             return result
         if branches.off:
             raise Stopped
-        if not waiting.done():
+        if waiting is None or not waiting.done():
             await _settle(branches)
         execution.paused = True
         raise Paused
@@ -272,7 +283,8 @@ async def run_body(execution: Execution, branches: Branches, body: Coroutine[Any
         execution.stopping = execution.stopping or not main.done()
         raise
     finally:
-        waiting.cancel()
+        if waiting is not None:
+            waiting.cancel()
         execution.failing = not main.done() or _outcome(main) is not None
         try:
             if execution.called_off_at or (main.done() and isinstance(_outcome(main), Stopped)):

@@ -14,7 +14,6 @@ from typing import Any, assert_never
 
 from outlast.errors import LimitNotFound, OutlastError, Paused, StepTimedOut, StillRunning
 from outlast.flows.spec import Signature
-from outlast.ledger.journal import JournalEntry
 from outlast.runs import call_flat
 from outlast.runs.attempt import (
     CURRENT,
@@ -36,7 +35,7 @@ from outlast.runs.attempt import (
     lingering,
 )
 from outlast.runs.branches import Branches, let_calls_end, watch_tasks
-from outlast.runs.call import Changed, Past, Replay
+from outlast.runs.call import FIRST, Changed, Past, Replay
 from outlast.runs.call_logic import Driven, drive, drive_on
 from outlast.runs.call_plain import judged, probe_of
 from outlast.runs.effect import understood
@@ -96,20 +95,19 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
     """Do what the call asks for. A wait parks this branch (unless that is left to the caller: then it raises Paused);
     the run waits when all of them do.
     """
-    found = asked.next
-    branches = execution.branches
-    if isinstance(found, Replay) and found.past.status != "cancelled":
+    found, branches = asked.next, execution.branches
+    if found is not FIRST and isinstance(found, Replay) and found.past.status != "cancelled":
         if branches is not None and not branches.give_next(found.past.seq):
             await _in_turn(branches, found.past.seq, in_map=asked.in_map)
         return execution.recorded(asked, found.past)
-    if branches is not None and asked.elsewhere is not None:
-        await _let_settle(branches, asked, asked.elsewhere)
-    if branches is not None:
-        branches.in_flight += 1
-    else:
+    if branches is None:
         watch_tasks(asyncio.get_running_loop())  # a loop of the user's own, inside a plain body
+    else:
+        if asked.elsewhere is not None:
+            await _let_settle(branches, asked, asked.elsewhere)
+        branches.in_flight += 1
     try:
-        if asked.spec.is_effect and execution.made.has_question():
+        if asked.spec.shape.is_effect and execution.made.has_question():
             await asyncio.sleep(0)  # a task that was given the question asks it now
             execution.made.refuse_before_effect()
         if not call_flat.may_begin(execution, asked):
@@ -119,9 +117,16 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         done = call_flat.receipt_of(execution, attempt, ended)
         if done is None:
             return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
-        if execution.store.live > 1 or not execution.writer.append_now(done[1]):
-            await _append(execution, asked, done[1])
-        return done[0]
+        value, made = done
+        if execution.store.live > 1 or not execution.writer.append_now(made):
+            try:
+                await execution.store.append_later(execution.hold, made)
+            except OutlastError as error:
+                execution.writer.sever(error)
+            except asyncio.CancelledError:
+                execution.cancelled_late(asked, made)
+                raise
+        return value
     except Exception as error:
         raise folded(error)  # noqa: B904
     finally:
@@ -242,17 +247,6 @@ async def _write(execution: Execution, asked: StepCall, entries: Entries) -> Non
     later = execution.writer.write_soon(entries)
     if later is not None:
         await _written(execution, asked, entries, later)
-
-
-async def _append(execution: Execution, asked: StepCall, made: JournalEntry) -> None:
-    """The same for one entry before which nothing waits."""
-    try:
-        await execution.store.append_later(execution.hold, made)
-    except OutlastError as error:
-        execution.writer.sever(error)
-    except asyncio.CancelledError:
-        execution.cancelled_late(asked, made)
-        raise
 
 
 async def _written(execution: Execution, asked: StepCall, entries: Entries, later: Awaitable[None]) -> None:

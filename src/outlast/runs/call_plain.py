@@ -135,8 +135,7 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
         ended = _ended(execution, attempt)
         done = call_flat.receipt_of(execution, attempt, ended)
         if done is not None:
-            if not execution.writer.append_now(done[1]):
-                execution.writer.commit(done[1])
+            execution.writer.append(done[1])
             return done[0]
         driven = drive_on(execution, attempt, ended)
     else:

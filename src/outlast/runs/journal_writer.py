@@ -215,6 +215,14 @@ class JournalWriter:
         except OutlastError as error:
             self.sever(error)
 
+    def append(self, made: JournalEntry) -> None:
+        """Make one entry durable before which nothing waits."""
+        try:
+            if not self.store.append_now(self.hold, made):
+                self.store.append(self.hold, made)
+        except OutlastError as error:
+            self.sever(error)
+
     def commit(self, *entries: JournalEntry) -> None:
         """Make these durable now, with everything that waits before them."""
         with self.lock:
@@ -263,14 +271,10 @@ async def finish(store: Store, ticket: Ticket) -> tuple[Any, asyncio.CancelledEr
     What is queued will be written, whoever still waits for it: a task that is cancelled meanwhile is cancelled once
     that is known, so that nothing of a run is left behind that nobody knows of.
     """
-    soon = store.finish_soon(ticket)
-    cancelled: asyncio.CancelledError | None = None
-    if soon is not None:
-        later = asyncio.ensure_future(soon)
-        while not later.done():
-            try:
-                await asyncio.wait([later])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        later.exception()  # noted: it is raised by who is asked for the result
+    later, cancelled = store.finish_surely(ticket), None
+    if later is not None:
+        try:
+            await later
+        except asyncio.CancelledError as error:
+            cancelled = error
     return store.finish(ticket), cancelled

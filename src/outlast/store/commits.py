@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     import asyncio
+    from contextvars import Context
 
 AT_ONCE = 2  # threads that are woken together
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
@@ -38,11 +38,62 @@ class Item(Struct, eq=False):
     result: Any = None
     done: bool = False
     error: BaseException | None = None
-    future: asyncio.Future[None] | None = None
+    loop: asyncio.AbstractEventLoop | None = None  # on which somebody waits for it
+    later: asyncio.Future[None] | Written | None = None  # what is awaited there
     gate: threading.Lock | None = None  # what a waiting thread waits at
     next: Item | None = None  # whose thread this one's wakes, once it is told
     left: bool = False  # its thread does not wait any more
     unsynced: bool = False  # nobody waits for it to be on disk
+
+
+class Written(Struct, eq=False):
+    """What a task awaits of an item. It goes on in the callback in which its loop hears of the whole batch.
+
+    A future would make a callback of its own for each. To a task it is one all the same: these are asyncio's names.
+    """
+
+    item: Item
+    _loop: asyncio.AbstractEventLoop
+    is_sure: bool = False  # who is cancelled meanwhile is told so only once it is known what became of the item
+    heard: bool = False  # it is known on its loop what became of it
+    cancelled_by: BaseException | None = None
+    _asyncio_future_blocking: bool | None = None
+    _wake: Callable[[Written], object] | None = None
+    _context: Context | None = None
+
+    def __await__(self) -> Generator[Written, None, None]:
+        if not self.heard:
+            self._asyncio_future_blocking = True
+            yield self  # the task throws in here what `result` raises
+        else:
+            self.result()
+
+    def add_done_callback(self, wake: Callable[[Written], object], *, context: Context) -> None:
+        """A task waits from now on."""
+        if self._wake is not None:
+            raise RuntimeError("two tasks cannot wait for one item")
+        self._wake, self._context = wake, context
+
+    def result(self) -> None:
+        """Raises what became of it."""
+        if self.cancelled_by is not None:
+            raise self.cancelled_by
+        if self.item.error is not None:
+            raise self.item.error
+
+    def cancel(self, msg: object = None) -> bool:
+        """Let the task go, unless it is to know. The item is committed all the same."""
+        if self.heard or self.is_sure:
+            return False
+        self.heard = True
+        self.cancelled_by = sys.modules["asyncio"].CancelledError(*() if msg is None else (msg,))
+        self._loop.call_soon(self.wake)
+        return True
+
+    def wake(self) -> None:
+        """The task goes on, if one waits."""
+        if self._context is not None:
+            self._context.run(self._wake, self)
 
 
 class CommitQueue:
@@ -82,6 +133,12 @@ class CommitQueue:
         if item.error is not None:
             raise item.error
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        """The same for one entry that was never queued."""
+        item = Item(hold, (entry,))
+        self._queue.append(item)
+        self.commit(item)
+
     def commit_if_free(self, item: Item) -> bool:
         """Commit a queued item at once if nobody else is writing; False, and nothing done, otherwise.
 
@@ -103,15 +160,37 @@ class CommitQueue:
     def commit_later(self, item: Item) -> asyncio.Future[None]:
         """Let the writer thread commit a queued item: what it gives is resolved on the running loop, then."""
         loop = sys.modules["asyncio"].get_running_loop()  # there is one: it is loaded
-        future: asyncio.Future[None] = loop.create_future()
-        item.future = future
+        item.later = future = loop.create_future()
+        self._tell_thread(item, loop)
+        return future
+
+    def written(self, item: Item, *, surely: bool = False) -> Written:
+        """The same for one task, which awaits it at once. Who is to know `surely` is cancelled only when he does."""
+        loop = sys.modules["asyncio"].get_running_loop()
+        item.later = later = Written(item, loop, surely)
+        self._tell_thread(item, loop)
+        return later
+
+    def append_later(self, hold: Hold, entry: JournalEntry) -> Written:
+        """Queue one entry, and let the writer thread commit it: for the task that awaits it at once."""
+        loop = sys.modules["asyncio"].get_running_loop()
+        item = Item(hold, (entry,))
+        item.loop, item.later = loop, (later := Written(item, loop))
+        self._unheard.add(item)
+        self._queue.append(item)
+        if self._told is not loop:
+            self._told = loop
+            loop.call_soon(self._wake_thread)
+        return later
+
+    def _tell_thread(self, item: Item, loop: asyncio.AbstractEventLoop) -> None:
+        item.loop = loop
         self._unheard.add(item)
         if item.done:  # somebody took it along already
             loop.call_soon(self._resolve, [item])
         elif self._told is not loop:
             self._told = loop
             loop.call_soon(self._wake_thread)  # not at once: every task that is ready queues its item first
-        return future
 
     def end_thread(self) -> None:
         if self._thread:
@@ -192,15 +271,14 @@ class CommitQueue:
             if waiting.gate is not None and not waiting.left:
                 _open(waiting.gate)
                 return
-            if waiting.future is not None:
+            if waiting.loop is not None:
                 self._wake_thread()
                 return
 
     def _drain(self) -> None:
-        batch: list[Item] = []
-        queue = self._queue
-        while queue and len(batch) < MOST_ITEMS:
-            batch.append(queue.popleft())
+        queue = self._queue  # nobody else takes from it
+        first = queue.popleft
+        batch = [first() for _ in range(min(len(queue), MOST_ITEMS))]
         if not batch:
             return
         try:
@@ -222,32 +300,53 @@ class CommitQueue:
         Only a few threads at once, and each of them the next: of many that are woken together all but one wait again,
         for the interpreter.
         """
-        loops: dict[asyncio.AbstractEventLoop, list[Item]] = {}
+        waiting: list[Item] = []
+        awaited: list[Item] = []
         for item in batch:
             item.done = True  # from now on nobody begins to wait for it: who does already has a gate
-            if item.future is not None:
-                loops.setdefault(item.future.get_loop(), []).append(item)
-        waiting = [item for item in batch if item.gate is not None]
+            if item.loop is not None:
+                awaited.append(item)
+            if item.gate is not None:
+                waiting.append(item)
         for item, after in zip(waiting, waiting[AT_ONCE:], strict=False):
             item.next = after
         for item in waiting[:AT_ONCE]:
             _wake(item)
-        for loop, items in loops.items():
-            if loop.is_closed():
+        loops = {item.loop for item in awaited}
+        for loop in loops:
+            items = awaited if len(loops) == 1 else [item for item in awaited if item.loop is loop]
+            if loop is None or loop.is_closed():
                 self._unheard.difference_update(items)
             else:
                 loop.call_soon_threadsafe(self._resolve, items)
 
     def _resolve(self, items: list[Item]) -> None:
-        for item in items:
-            self._unheard.discard(item)
-            future = item.future
-            if future is None or future.done():
-                continue
-            if item.error is not None:
-                future.set_exception(item.error)
-            else:
-                future.set_result(None)
+        """On their loop: one after the other hears what became of it, and goes on."""
+        left, heard = iter(items), self._unheard.discard
+        try:
+            for item in left:
+                heard(item)
+                later, item.later = item.later, None
+                if type(later) is Written:
+                    if not later.heard:
+                        later.heard = True
+                        later.wake()
+                elif later is not None:
+                    _settle(later, item.error)
+        except BaseException:  # Ctrl-C in one of them: the others' items are not to blame
+            others = list(left)
+            if others and others[0].loop is not None:
+                others[0].loop.call_soon(self._resolve, others)
+            raise
+
+
+def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(None)
 
 
 def _wake(item: Item | None) -> None:
@@ -259,5 +358,7 @@ def _wake(item: Item | None) -> None:
 
 
 def _open(gate: threading.Lock) -> None:
-    with suppress(RuntimeError):  # it is open already
+    try:
         gate.release()
+    except RuntimeError:
+        return  # it is open already

@@ -239,6 +239,9 @@ class Store(Protocol):
     def append_now(self, hold: Hold, entry: JournalEntry) -> bool:
         """Make one entry durable that names no blob, if nobody else is writing; False, and nothing done, otherwise."""
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        """Make one durable that names no blob, with all that others have queued meanwhile."""
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         """Queue one on an event loop: what to await until it is durable, with all that is queued meanwhile."""
 
@@ -250,6 +253,9 @@ class Store(Protocol):
 
     def finish_soon(self, ticket: Ticket) -> Awaitable[None] | None:
         """The same on an event loop: None when it was done at once, else what to await."""
+
+    def finish_surely(self, ticket: Ticket) -> Awaitable[None] | None:
+        """The same for one task, which awaits it at once: if it is cancelled meanwhile, then once that is over."""
 
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         """Run `work` in a transaction and give its result once that is durable. `plain`: as of `put_work`."""

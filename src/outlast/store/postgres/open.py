@@ -112,8 +112,13 @@ class PostgresStore:
         self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        self._refuse_forked()
+        self._writer.append(hold, entry)
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
-        return self._writer.commit_later(self.put(hold, (entry,)))
+        self._refuse_forked()
+        return self._writer.append_later(hold, entry)
 
     def put_work(self, work: Callable[[Writing], Any], plain: Plain | None = None) -> Item:
         self._refuse_forked()
@@ -128,6 +133,11 @@ class PostgresStore:
         if self.live <= 1 and ticket.hold is not None and self._writer.commit_if_free(ticket):
             return None  # a start or an end is more than one way to the server, and others may come with it
         return self._writer.commit_later(ticket)
+
+    def finish_surely(self, ticket: Item) -> Awaitable[None] | None:
+        if self.live <= 1 and ticket.hold is not None and self._writer.commit_if_free(ticket):
+            return None
+        return self._writer.written(ticket, surely=True)
 
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))

@@ -153,10 +153,15 @@ class SqliteStore:
             self._refuse_forked()
         return self._writer.append_if_free(hold, entry)
 
+    def append(self, hold: Hold, entry: JournalEntry) -> None:
+        if self._forks != _forks:
+            self._refuse_forked()
+        self._writer.append(hold, entry)
+
     def append_later(self, hold: Hold, entry: JournalEntry) -> Awaitable[None]:
         if self._forks != _forks:
             self._refuse_forked()
-        return self._writer.commit_later(self._writer.put(Item(hold, (entry,))))
+        return self._writer.append_later(hold, entry)
 
     def finish(self, ticket: Item) -> Any:
         self._writer.commit(ticket)
@@ -166,6 +171,11 @@ class SqliteStore:
         if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
         return self._writer.commit_later(ticket)
+
+    def finish_surely(self, ticket: Item) -> Awaitable[None] | None:
+        if self.live <= 1 and self._writer.commit_if_free(ticket):
+            return None
+        return self._writer.written(ticket, surely=True)
 
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))
