@@ -12,7 +12,6 @@ from __future__ import annotations
 import _socket
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -203,10 +202,13 @@ def _spawn(end: Line, patience: float) -> subprocess.Popen[bytes]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+_AS_IT_IS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
+
+
 def _encoded(folder: Path) -> bytes:
     """An absolute path as one word for `printf %b`, whatever is in it."""
     path = os.fsencode(os.path.abspath(folder))
-    return re.sub(rb"[^A-Za-z0-9/._-]", lambda found: b"\\0%03o" % found[0][0], path)
+    return b"".join(b"%c" % each if each in _AS_IT_IS else b"\\0%03o" % each for each in path)
 
 
 _LOOK_SECONDS = 0.1

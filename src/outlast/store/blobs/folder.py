@@ -18,7 +18,7 @@ from outlast import failpoints
 from outlast.errors import HomeReadOnly, IntegrityBroken
 from outlast.store.contract.blobs import nothing_inside
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
-from outlast.values.codec import digest
+from outlast.values.codec import FEW_BYTES, digest
 from outlast.values.late import late
 from outlast.values.private import NotPlain, kind_of, make_folder, open_file, open_plain, read_plain
 
@@ -82,7 +82,7 @@ class FolderBlobs:
         digest where the caller has read it to its end already.
         """
         with open_plain(path) as file:
-            name = known or hashlib.file_digest(file, "sha256").hexdigest()
+            name = known or _digest_of(file)
             if not self._linked(path, name):
                 file.seek(0)
                 self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
@@ -258,6 +258,14 @@ def _plain(path: Path) -> BufferedReader | None:
         return None
     except NotPlain as error:
         raise IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
+
+
+def _digest_of(file: BufferedReader) -> str:
+    content = file.read(FEW_BYTES + 1)
+    if len(content) <= FEW_BYTES:
+        return digest(content)
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
