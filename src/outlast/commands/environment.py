@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,11 +26,14 @@ from outlast.values.late import late
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
+    import shlex
+
     from outlast.commands.step import CommandAttempt, CommandWork
     from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
     from outlast.runs.outputs import saves
 else:
+    shlex = late("shlex")
     saves = late("outlast.runs.outputs.saves")
 
 

@@ -9,18 +9,17 @@ And processes that a dead runtime left behind: ended, or for an effect waited fo
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
-import re
 import signal
-import socket
 import subprocess
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands.leftovers import ENDED, facts_of
-from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, alive, end_group, keep_from_forks
+from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, Line, alive, end_group, line
 from outlast.errors import CommandNotStarted, OrphanAlive
 from outlast.ledger.journal import CALLS
 from outlast.runs.call import Ledger, Past
@@ -104,7 +103,7 @@ class Guard:
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._line: socket.socket | None = None
+        self._line: Line | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._live.clear()
 
@@ -119,11 +118,11 @@ class Guard:
         From the moment this returns the guard knows, whatever happens to us.
         """
         self._leave_parents_guard()
-        line = b"+ %d %s\n" % (pgid, _encoded(folder))
+        said = b"+ %d %s\n" % (pgid, _encoded(folder))
         with self._lock:
-            self._live[pgid] = line
+            self._live[pgid] = said
             try:
-                if not self._tell(line):
+                if not self._tell(said):
                     self._start()
             except OSError as error:
                 del self._live[pgid]
@@ -147,24 +146,23 @@ class Guard:
             self._live.clear()
             self._end()
 
-    def _tell(self, line: bytes) -> bool:
+    def _tell(self, said: bytes) -> bool:
         """Whether the guard has it. One that is gone or does not read has not."""
         if self._line is None:
             return False
         try:
-            return self._line.send(line, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT) == len(line)
+            return self._line.send(said, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT) == len(said)
         except OSError:
             return False
 
     def _start(self) -> None:
         """A new guard that knows of everything live."""
         self._end()
-        ours, theirs = socket.socketpair()
-        keep_from_forks(ours)
+        ours, theirs = line()
         self._line = ours
         with theirs:
             self._process = _spawn(theirs, self._patience)
-        ours.sendall(b"".join(self._live.values()), socket.MSG_NOSIGNAL)
+        ours.sendall(b"".join(self._live.values()), _socket.MSG_NOSIGNAL)
 
     def _end(self) -> None:
         if self._process is not None:
@@ -184,7 +182,7 @@ class Guard:
             self._forget()
 
 
-def _spawn(line: socket.socket, patience: float) -> subprocess.Popen[bytes]:
+def _spawn(end: Line, patience: float) -> subprocess.Popen[bytes]:
     """The guard process. It holds nothing of ours open and stays in nobody's way: no folder, no terminal.
 
     It inherits a mask that blocks what ends others, so that there is no moment in which it could be ended so.
@@ -193,7 +191,7 @@ def _spawn(line: socket.socket, patience: float) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             [SHELL, "-c", _SCRIPT, "outlast-guard", str(round(patience * 10)), ENDED],
-            stdin=line.fileno(),
+            stdin=end.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
@@ -204,10 +202,13 @@ def _spawn(line: socket.socket, patience: float) -> subprocess.Popen[bytes]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+_AS_IT_IS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
+
+
 def _encoded(folder: Path) -> bytes:
     """An absolute path as one word for `printf %b`, whatever is in it."""
     path = os.fsencode(os.path.abspath(folder))
-    return re.sub(rb"[^A-Za-z0-9/._-]", lambda found: b"\\0%03o" % found[0][0], path)
+    return b"".join(b"%c" % each if each in _AS_IT_IS else b"\\0%03o" % each for each in path)
 
 
 _LOOK_SECONDS = 0.1

@@ -33,8 +33,8 @@ from outlast.values.private import read_plain
 
 LINES_BYTES = 64 * 1024 * 1024
 RECORDED = 1000  # characters of an item
-_PLAIN = re.compile(r"[\w.,:@+=%\-]{1,60}")
-_UNFIT = re.compile(r"[^\w.,:@+=%\-]+")
+_PLAIN = r"[\w.,:@+=%\-]{1,60}"
+_UNFIT = r"[^\w.,:@+=%\-]+"
 _SHOWN, _DIGITS = 40, 12
 
 
@@ -60,9 +60,9 @@ def labelled(items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 def _label(text: str) -> str:
     """A text that is short and plain enough, or what is plain of it and a digest. `#` stands in no plain one."""
-    if _PLAIN.fullmatch(text):
+    if re.fullmatch(_PLAIN, text):
         return text
-    return f"{_UNFIT.sub('_', text)[:_SHOWN]}#{identity(text.encode())[:_DIGITS]}"
+    return f"{re.sub(_UNFIT, '_', text)[:_SHOWN]}#{identity(text.encode())[:_DIGITS]}"
 
 
 def read_lines(step: str, file: Path, name: str) -> list[str]:

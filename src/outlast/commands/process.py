@@ -11,17 +11,17 @@ They are the members of its session, in whatever process groups. Zombies do not 
 
 from __future__ import annotations
 
+import _socket
 import errno
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from msgspec import Struct
 
@@ -233,7 +233,7 @@ class HeldCommand:
         self,
         command: str,
         process: subprocess.Popen[bytes],
-        word: socket.socket,
+        word: Line,
         group: Group,
         on_terminal: bool = False,
     ) -> None:
@@ -246,7 +246,7 @@ class HeldCommand:
     def go(self) -> None:
         """Let the command run. Raises CommandNotStarted when it was dropped or killed before."""
         try:
-            self._word.send(b"go\n", socket.MSG_NOSIGNAL)
+            self._word.send(b"go\n", _socket.MSG_NOSIGNAL)
         except OSError as error:
             raise CommandNotStarted(_shown(self._command), "it was ended before it began") from error
         self._began = time.monotonic()
@@ -372,17 +372,33 @@ def end_group(group: Group, me: Process, patience: float = PATIENCE_SECONDS) -> 
 
 # -- what is started ---------------------------------------------------------------------------------
 
-_ours_alone: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+class Line(_socket.socket):
+    """One end of a line to a process. `socket` has it too, with all that a network needs, which takes long to load."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def keep_from_forks(line: socket.socket) -> None:
-    """Close this end in processes that are forked from here: our death must be seen though they live on."""
-    _ours_alone.add(line)
+_ours_alone: weakref.WeakSet[Line] = weakref.WeakSet()
+
+
+def line() -> tuple[Line, Line]:
+    """Both ends of a line: ours, and that of a process.
+
+    Ours is closed in processes that are forked from here: our death must be seen though they live on.
+    """
+    ours, theirs = (Line(fileno=end.detach()) for end in _socket.socketpair())
+    _ours_alone.add(ours)
+    return ours, theirs
 
 
 def _after_fork() -> None:
-    for line in list(_ours_alone):
-        line.close()
+    for end in list(_ours_alone):
+        end.close()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -390,10 +406,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _spawn(
     argv: list[str], cwd: Path, env: Mapping[str, str], output: int | None
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
+) -> tuple[subprocess.Popen[bytes], Line]:
     """The process, and the end of the line that its stdin is the other end of."""
-    ours, theirs = socket.socketpair()
-    keep_from_forks(ours)
+    ours, theirs = line()
     try:
         with theirs:
             process = subprocess.Popen(

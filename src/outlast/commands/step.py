@@ -7,7 +7,6 @@ envelope -> the receipt. The runtime dying before `go` means that nothing of the
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from outlast.values.private import make_folder, read_plain
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
+    import shlex
     import shutil
 
     from outlast.runs.execution import Execution
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import saves
     from outlast.secrets import find as secret_finder
 else:
-    shutil = late("shutil")
+    shlex, shutil = late("shlex"), late("shutil")
     saves = late("outlast.runs.outputs.saves")
     secret_finder = late("outlast.secrets.find")
 

@@ -13,7 +13,6 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -23,11 +22,13 @@ from outlast.values.late import late
 from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
+    import hashlib
+
     from outlast.secrets import stream
     from outlast.secrets.rules import SecretRule
     from outlast.secrets.stream import Masking
 else:
-    stream = late("outlast.secrets.stream")
+    hashlib, stream = late("hashlib"), late("outlast.secrets.stream")
 
 
 T = TypeVar("T", str, bytes)
@@ -178,7 +179,7 @@ class _Showing:
         self.failure: str | None = None
         self._sink, self._start, self._size, self._over = sink, os.fstat(file).st_size, 0, False
         self._changed = threading.Condition()
-        self._file, self._read = file, sha256()
+        self._file, self._read = file, hashlib.sha256()
         self._thread = threading.Thread(target=self._show, name="transcript-sink", daemon=True)
 
     def start(self) -> None:

@@ -318,7 +318,9 @@ def matches(pattern: str, path: str) -> bool:
     return one(pattern).matches(path)
 
 
-never = re.compile(r"(?s)\.git|\.outlast(-.*)?").fullmatch  # names of files, or folders on the way, that none finds
+def never(name: str) -> bool:
+    """Whether it is the name of a file, or of a folder on the way, that none finds."""
+    return name in (".git", ".outlast") or name.startswith(".outlast-")
 
 
 def is_hidden(path: str) -> bool:

@@ -15,7 +15,6 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from hashlib import sha1, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,11 +24,15 @@ from msgspec.structs import replace
 from outlast.files.changes import Mode, Patterns, SeenFile, never
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 
 if TYPE_CHECKING:
+    import hashlib
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from outlast.store.contract.blobs import Blobs
+else:
+    hashlib = late("hashlib")
 
 
 BoundMode = Literal["file", "exec", "link", "absent", "special"]
@@ -418,7 +421,7 @@ class _Read(NamedTuple):
 
 def _read(handle: int, content_bytes: int) -> _Read:
     """Hash chunk by chunk, in constant memory."""
-    hashed, size, pairs, before, is_text = sha256(), 0, 0, b"", True
+    hashed, size, pairs, before, is_text = hashlib.sha256(), 0, 0, b"", True
     parts: list[bytes] = []
     for chunk in _chunks(handle):
         is_text = is_text and (size >= _TEXT_BYTES or b"\0" not in chunk[: _TEXT_BYTES - size])
@@ -441,7 +444,7 @@ def _blob_id(handle: int, read: _Read) -> str:
     if not read.is_text:
         return ""
     size, again, kept = read.size - read.line_ends, 0, b""
-    hashed = sha1(b"blob %d\0" % size, usedforsecurity=False)
+    hashed = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     for chunk in _chunks(handle) if read.content is None else (read.content,):
         chunk = kept + chunk
         kept = chunk[-1:] if chunk.endswith(b"\r") else b""  # its LF may begin the next chunk

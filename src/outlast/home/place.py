@@ -8,19 +8,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
 
 from outlast.errors import EmbeddedOnly, HomeNotFound, Invalid, NameInvalid, StoreReadOnly, ValueRefused
 from outlast.files.repository import nearest
-from outlast.home import ours
 from outlast.home.settings import close_home
 from outlast.store import inspect, tenants_in
 from outlast.values import private
 from outlast.values.codec import identity
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.private import make_folder, open_file, read_plain, write_file
+
+if TYPE_CHECKING:
+    from outlast.home import ours
+else:
+    ours = late("outlast.home.ours")
 
 FILE = "restored.json"
 

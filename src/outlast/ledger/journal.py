@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.codec import digest, sha256
+from outlast.values.codec import FEW_BYTES, digest, hash_of_few, sha256
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
@@ -213,16 +213,17 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
 
     A later `first` walks only the end of it: `start` is then the hash of the entry before.
     """
-    before, expected, sha256 = start, first, hashlib.sha256
+    before, expected = start, first
     try:
         for row in rows:
             header, entry_hash, payload = row.header, row.hash, row.kept
             if row.seq != expected:
                 return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {row.seq})")
-            if sha256(before + header).digest() != entry_hash:  # `link`, written out
+            if hash_of_few(before + header).digest() != entry_hash:  # `link`, written out
                 return Break(f"entry {run_id}/{expected}", "its header or its place in the chain was changed")
             if payload is not None:
-                if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
+                hashed = hash_of_few if len(payload) <= FEW_BYTES else hashlib.sha256  # type: ignore[arg-type]
+                if header[-66:-2] != hashed(payload).hexdigest().encode():  # type: ignore[arg-type]
                     return Break(f"entry {run_id}/{expected}", "its payload was changed")
             elif not header.endswith(b',""]'):  # the header names one
                 return Break(f"entry {run_id}/{expected}", "its payload is missing")

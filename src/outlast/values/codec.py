@@ -35,15 +35,25 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     import dataclasses
     import hashlib
+    from hashlib import sha256 as hash_of_few
     from urllib import parse
 else:
     dataclasses = late("dataclasses")
     hashlib = late("hashlib")
     parse = late("urllib.parse")
+    try:
+        from _sha2 import sha256 as hash_of_few  # as `random` has it; before Python 3.12 it stands in another place
+    except ImportError:
+        try:
+            from _sha256 import sha256 as hash_of_few
+        except ImportError:  # a Python that was built without it
+            from hashlib import sha256 as hash_of_few
 
 
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
 INJECT = "pass live objects by inject(…); steps take and return values"
+
+FEW_BYTES = 512
 
 
 @cache
@@ -52,10 +62,13 @@ def _empty() -> hashlib._Hash:
 
 
 def sha256(data: bytes) -> hashlib._Hash:
-    """A hash of these bytes, begun as the copy of an empty one.
+    """A hash of these bytes; of few by Python itself, of many by OpenSSL, begun as the copy of an empty one.
 
-    To make one anew has the library look its algorithm up, which after a sync takes longer than all hashes of a step.
+    To make one anew has that library look its algorithm up, which after a sync takes longer than all hashes of a step.
+    And loading it takes longer than all that a process hashes which only goes on with a run.
     """
+    if len(data) <= FEW_BYTES:
+        return hash_of_few(data)
     made = _empty().copy()
     made.update(data)
     return made
@@ -153,7 +166,9 @@ def digest_inputs(arguments: dict[str, Any], path: str) -> str:
     if raw.find(b"null") >= 0:  # NaN and infinity encode as null, and would be taken for None
         for where, item in _walk(arguments, path):
             _refuse_nan(where, item)
-    made = _empty().copy()  # `identity`, without two calls more in every step
+    if len(raw) <= FEW_BYTES:  # `identity`, without two calls more in every step
+        return hash_of_few(raw).hexdigest()[:32]
+    made = _empty().copy()
     made.update(raw)
     return made.hexdigest()[:32]
 

@@ -6,9 +6,12 @@ What every command shares is `entry.py` and `invocation.py`. An event of a codin
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+GARBAGE = 20_000  # new objects after which it is looked for: what modules make stays, and a command mostly ends before
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -19,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
         if (call := called(given)) is not None:
             fire(call)
+    gc.set_threshold(GARBAGE)
     from outlast.doors.cli.entry import run_command
 
     run_command(given)

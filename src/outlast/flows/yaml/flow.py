@@ -13,7 +13,6 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
 from outlast.flows.yaml.model import REQUIRED, FlowDefinition, Input, SubFlow, code_of_definition
 from outlast.home import ours
-from outlast.values.codec import encode, identity
+from outlast.values.codec import encode, hash_of_few, identity
 
 
 class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
@@ -369,7 +368,7 @@ def _make_room(above: str) -> None:
 
 
 def _name(text: bytes) -> str:
-    return sha256(_code() + text).hexdigest()
+    return hash_of_few(_code() + text).hexdigest()
 
 
 @cache
@@ -385,4 +384,4 @@ def _code() -> bytes:
 
 
 def _digest(said: bytes) -> bytes:
-    return sha256(said).hexdigest().encode()
+    return hash_of_few(said).hexdigest().encode()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from outlast.values.codec import identity
+from outlast.values.codec import hash_of_few, identity
 
 ON_PARTIAL = ("keep", "restore", "ask")
 ON_LIMIT = ("fail", "pause", "continue")
@@ -188,7 +188,7 @@ def code_of_definition(definition: FlowDefinition) -> str:
     plain = msgspec.to_builtins(definition)
     for node in plain["steps"]:
         _forget_line(node)
-    return identity(msgspec.json.encode(plain, order="sorted"))
+    return hash_of_few(msgspec.json.encode(plain, order="sorted")).hexdigest()[:32]
 
 
 def _forget_line(node: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from hashlib import file_digest, sha256
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -19,11 +18,16 @@ from outlast import failpoints
 from outlast.errors import HomeReadOnly, IntegrityBroken
 from outlast.store.contract.blobs import nothing_inside
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
-from outlast.values.codec import digest
+from outlast.values.codec import FEW_BYTES, digest
+from outlast.values.late import late
 from outlast.values.private import NotPlain, kind_of, make_folder, open_file, open_plain, read_plain
 
 if TYPE_CHECKING:
+    import hashlib
+
     from outlast.store.contract.blobs import Inside, Intake, Trash
+else:
+    hashlib = late("hashlib")
 
 
 class FolderBlobs:
@@ -78,7 +82,7 @@ class FolderBlobs:
         digest where the caller has read it to its end already.
         """
         with open_plain(path) as file:
-            name = known or file_digest(file, "sha256").hexdigest()
+            name = known or _digest_of(file)
             if not self._linked(path, name):
                 file.seek(0)
                 self.keep(name, iter(lambda: file.read(PIECE_BYTES), b""))
@@ -192,7 +196,7 @@ class FolderBlobs:
         """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
         try:
             with self._opened(name) as file:
-                found = file_digest(file, "sha256").hexdigest()
+                found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise translated(error, str(self.folder), HomeReadOnly) from error
         if found != name:
@@ -256,9 +260,17 @@ def _plain(path: Path) -> BufferedReader | None:
         raise IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
 
 
+def _digest_of(file: BufferedReader) -> str:
+    content = file.read(FEW_BYTES + 1)
+    if len(content) <= FEW_BYTES:
+        return digest(content)
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same pieces. Raises IntegrityBroken after the last one if they are not what the name says."""
-    found = sha256()
+    found = hashlib.sha256()
     for piece in pieces:
         found.update(piece)
         yield piece

@@ -11,7 +11,6 @@ What it was taken from is sealed before that: it can be read, and nobody can wri
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -84,6 +83,7 @@ from outlast.store.contract.runs import (
     Weight,
 )
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
+from outlast.values.codec import sha256
 from outlast.values.frozen import NamedTuple, Protocol
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
