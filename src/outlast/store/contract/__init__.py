@@ -1,4 +1,4 @@
-"""What the rooms above may ask of a store, whichever database is behind it: one protocol for each noun.
+"""What the rooms above may ask of a store, whichever database is behind it: `nouns/` has the lookups and writes.
 
 A store commits appends (the hot path) and pieces of work (everything else), many callers' at once in one
 synced transaction. Each append guards itself by epoch and head; a stale one fails alone.
@@ -13,50 +13,34 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from outlast.ledger.journal import Break, JournalEntry
+from outlast.ledger.journal import JournalEntry
 from outlast.store.contract.handoffs import (
     AnchorRow,
     FirstRevision,
-    HandoffReading,
     HandoffRow,
-    HandoffWriting,
     MemoRow,
     MessageRow,
     NewHandoff,
     NewSession,
     NewTask,
     PlainStore,
-    SessionReading,
     SessionRow,
-    SessionWriting,
     TaskEventRow,
-    TaskReading,
     TaskRow,
-    TaskWriting,
 )
 from outlast.store.contract.queues import (
-    ActReading,
     ActRow,
-    ActWriting,
-    LimitReading,
     LimitRow,
-    LimitWriting,
     NewAct,
     QueueEntry,
-    QueueReading,
     QueueRow,
-    QueueWriting,
-    ScheduleReading,
     ScheduleRow,
-    ScheduleWriting,
     SlotRow,
-    ToldReading,
     ToldRow,
-    ToldWriting,
     WorkerRow,
 )
 from outlast.store.contract.runs import (
@@ -75,16 +59,19 @@ from outlast.store.contract.runs import (
     NewWait,
     PlainEnd,
     PlainStart,
-    RunReading,
     RunRow,
-    RunWriting,
     SignalRow,
     Slice,
     Tombstone,
     Weight,
 )
-from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.frozen import NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from outlast.store.nouns.every import Reading as Reading
+    from outlast.store.nouns.every import Writing as Writing
+else:
+    Reading = Writing = object  # whoever looks or writes is given one, and no one asks what it is
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
 
@@ -183,48 +170,6 @@ def every_row(page: Callable[[int], Sequence[T]], place: Callable[[T], int], beg
 def below(key: int) -> int:
     """Before which row the next page begins, from the newest on. 0 is the list's beginning: a row has it by damage."""
     return key or -1
-
-
-class Reading(
-    RunReading,
-    QueueReading,
-    LimitReading,
-    ScheduleReading,
-    ToldReading,
-    ActReading,
-    HandoffReading,
-    SessionReading,
-    TaskReading,
-    WorkspaceReading,
-    Protocol,
-):
-    """Lookups, each by an index, all seeing one moment of the store."""
-
-    @property
-    def memo(self) -> dict[Any, Any] | None: ...  # what was read before (`Store.remember`)
-
-    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]: ...
-    def unproven_row(self, table: str, key: int) -> Break | None: ...
-
-
-class Writing(
-    Reading,
-    RunWriting,
-    QueueWriting,
-    LimitWriting,
-    ScheduleWriting,
-    ToldWriting,
-    ActWriting,
-    HandoffWriting,
-    SessionWriting,
-    TaskWriting,
-    WorkspaceWriting,
-    Protocol,
-):
-    """One transaction: all of it becomes durable, or none of it."""
-
-    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
-    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
 
 
 class Store(Protocol):

@@ -19,7 +19,8 @@ from outlast.store.nouns.rows import AFTER_ALL, NEWEST, Rows
 
 
 class WorkspaceReader(Rows):
-    """Lookups."""
+    """Lookups, each by an index. `before` is a key: the newest first, from the one before it on. Only `records_after`,
+    `links_after`, `records_by_prefix` and lookups by key or id give what nobody may see yet (`pending`)."""
 
     def artifact_at(self, scope: str, name: str, version: int) -> ArtifactRow | None:
         return self._row(ArtifactRow, "artifact_at", scope, name, version)

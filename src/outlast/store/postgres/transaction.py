@@ -16,29 +16,8 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns.handoffs import (
-    HandoffReader,
-    HandoffWriter,
-    SessionReader,
-    SessionWriter,
-    TaskReader,
-    TaskWriter,
-)
-from outlast.store.nouns.queues import (
-    ActReader,
-    ActWriter,
-    LimitReader,
-    LimitWriter,
-    QueueReader,
-    QueueWriter,
-    ScheduleReader,
-    ScheduleWriter,
-    ToldReader,
-    ToldWriter,
-)
-from outlast.store.nouns.rows import Proofs, newest_version, proof_of
-from outlast.store.nouns.runs import RunReader, RunWriter
-from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
+from outlast.store.nouns.every import Reading, Writing
+from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
 from outlast.store.postgres.plain import PlainRuns
 from outlast.store.postgres.prepared import (
@@ -67,20 +46,7 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
 
-class PostgresReader(
-    PostgresRows,
-    RunReader,
-    QueueReader,
-    LimitReader,
-    ScheduleReader,
-    ToldReader,
-    ActReader,
-    HandoffReader,
-    SessionReader,
-    TaskReader,
-    WorkspaceReader,
-    Proofs,
-):
+class PostgresReader(PostgresRows, Reading):
     """Lookups on a connection."""
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
@@ -109,20 +75,7 @@ class PostgresReader(
         return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
-class PostgresTransaction(
-    PostgresWrites,
-    RunWriter,
-    QueueWriter,
-    LimitWriter,
-    ScheduleWriter,
-    ToldWriter,
-    ActWriter,
-    HandoffWriter,
-    SessionWriter,
-    TaskWriter,
-    WorkspaceWriter,
-    PostgresReader,
-):
+class PostgresTransaction(PostgresWrites, Writing, PostgresReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(

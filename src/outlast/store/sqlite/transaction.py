@@ -21,30 +21,10 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns.handoffs import (
-    HandoffReader,
-    HandoffWriter,
-    SessionReader,
-    SessionWriter,
-    TaskReader,
-    TaskWriter,
-)
-from outlast.store.nouns.queues import (
-    ActReader,
-    ActWriter,
-    LimitReader,
-    LimitWriter,
-    QueueReader,
-    QueueWriter,
-    ScheduleReader,
-    ScheduleWriter,
-    ToldReader,
-    ToldWriter,
-)
+from outlast.store.nouns.every import Reading, Writing
 from outlast.store.nouns.rows import (
     ROW_NAMES,
     UNREADABLE,
-    Proofs,
     Rows,
     WrittenRows,
     ended_row,
@@ -52,8 +32,6 @@ from outlast.store.nouns.rows import (
     started_row,
     stored_row,
 )
-from outlast.store.nouns.runs import RunReader, RunWriter
-from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 
 # -- how a named statement is run --------------------------------------------------------------------
 
@@ -193,37 +171,11 @@ class Prover:
             execute(sql["drop_proof"], (table, key))
 
 
-class StoreReader(
-    SqliteRows,
-    RunReader,
-    QueueReader,
-    LimitReader,
-    ScheduleReader,
-    ToldReader,
-    ActReader,
-    HandoffReader,
-    SessionReader,
-    TaskReader,
-    WorkspaceReader,
-    Proofs,
-):
+class StoreReader(SqliteRows, Reading):
     """Lookups on a connection."""
 
 
-class Transaction(
-    SqliteWrites,
-    RunWriter,
-    QueueWriter,
-    LimitWriter,
-    ScheduleWriter,
-    ToldWriter,
-    ActWriter,
-    HandoffWriter,
-    SessionWriter,
-    TaskWriter,
-    WorkspaceWriter,
-    StoreReader,
-):
+class Transaction(SqliteWrites, Writing, StoreReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:

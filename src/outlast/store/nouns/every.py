@@ -1,0 +1,74 @@
+"""Every noun on one connection: what the rooms above look things up in, and write with.
+
+How a statement is run there is each database's own, and so is how journals grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from outlast.ledger.journal import JournalEntry
+from outlast.store.contract.runs import Hold
+from outlast.store.nouns.handoffs import (
+    HandoffReader,
+    HandoffWriter,
+    SessionReader,
+    SessionWriter,
+    TaskReader,
+    TaskWriter,
+)
+from outlast.store.nouns.queues import (
+    ActReader,
+    ActWriter,
+    LimitReader,
+    LimitWriter,
+    QueueReader,
+    QueueWriter,
+    ScheduleReader,
+    ScheduleWriter,
+    ToldReader,
+    ToldWriter,
+)
+from outlast.store.nouns.rows import Proofs
+from outlast.store.nouns.runs import RunReader, RunWriter
+from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
+
+
+class Reading(
+    RunReader,
+    QueueReader,
+    LimitReader,
+    ScheduleReader,
+    ToldReader,
+    ActReader,
+    HandoffReader,
+    SessionReader,
+    TaskReader,
+    WorkspaceReader,
+    Proofs,
+):
+    """Lookups, each by an index, all seeing one moment of the store."""
+
+
+class Writing(
+    RunWriter,
+    QueueWriter,
+    LimitWriter,
+    ScheduleWriter,
+    ToldWriter,
+    ActWriter,
+    HandoffWriter,
+    SessionWriter,
+    TaskWriter,
+    WorkspaceWriter,
+    Reading,
+):
+    """One transaction: all of it becomes durable, or none of it."""
+
+    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """Lengthen a journal, guarded by its lease. Raises LeaseLost."""
+        raise NotImplementedError
+
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """The same for the last that its holder writes: the lease is let go of with it."""
+        raise NotImplementedError
