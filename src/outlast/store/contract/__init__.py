@@ -18,53 +18,47 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outlast.ledger.journal import JournalEntry
-from outlast.store.contract.handoffs import (
-    AnchorRow,
-    FirstRevision,
-    HandoffRow,
-    MemoRow,
-    MessageRow,
-    NewHandoff,
-    NewSession,
-    NewTask,
-    PlainStore,
-    SessionRow,
-    TaskEventRow,
-    TaskRow,
-)
-from outlast.store.contract.queues import (
-    ActRow,
-    LimitRow,
-    NewAct,
-    QueueEntry,
-    QueueRow,
-    ScheduleRow,
-    SlotRow,
-    ToldRow,
-    WorkerRow,
-)
-from outlast.store.contract.runs import (
-    LAST,
-    MARK,
-    Ending,
-    FinishedRow,
-    Hold,
-    InboxRow,
-    InterruptRow,
-    KeptOutcome,
-    Kin,
-    LeaseRow,
-    NewRun,
-    NewSignal,
-    NewWait,
-    PlainEnd,
-    PlainStart,
-    RunRow,
-    SignalRow,
-    Slice,
-    Tombstone,
-    Weight,
-)
+from outlast.store.contract.handoffs import AnchorRow as AnchorRow
+from outlast.store.contract.handoffs import FirstRevision as FirstRevision
+from outlast.store.contract.handoffs import HandoffRow as HandoffRow
+from outlast.store.contract.handoffs import MemoRow as MemoRow
+from outlast.store.contract.handoffs import MessageRow as MessageRow
+from outlast.store.contract.handoffs import NewHandoff as NewHandoff
+from outlast.store.contract.handoffs import NewSession as NewSession
+from outlast.store.contract.handoffs import NewTask as NewTask
+from outlast.store.contract.handoffs import PlainStore as PlainStore
+from outlast.store.contract.handoffs import SessionRow as SessionRow
+from outlast.store.contract.handoffs import TaskEventRow as TaskEventRow
+from outlast.store.contract.handoffs import TaskRow as TaskRow
+from outlast.store.contract.queues import ActRow as ActRow
+from outlast.store.contract.queues import LimitRow as LimitRow
+from outlast.store.contract.queues import NewAct as NewAct
+from outlast.store.contract.queues import QueueEntry as QueueEntry
+from outlast.store.contract.queues import QueueRow as QueueRow
+from outlast.store.contract.queues import ScheduleRow as ScheduleRow
+from outlast.store.contract.queues import SlotRow as SlotRow
+from outlast.store.contract.queues import ToldRow as ToldRow
+from outlast.store.contract.queues import WorkerRow as WorkerRow
+from outlast.store.contract.runs import LAST
+from outlast.store.contract.runs import MARK as MARK
+from outlast.store.contract.runs import Ending as Ending
+from outlast.store.contract.runs import FinishedRow as FinishedRow
+from outlast.store.contract.runs import Hold as Hold
+from outlast.store.contract.runs import InboxRow as InboxRow
+from outlast.store.contract.runs import InterruptRow as InterruptRow
+from outlast.store.contract.runs import KeptOutcome as KeptOutcome
+from outlast.store.contract.runs import Kin as Kin
+from outlast.store.contract.runs import LeaseRow as LeaseRow
+from outlast.store.contract.runs import NewRun as NewRun
+from outlast.store.contract.runs import NewSignal as NewSignal
+from outlast.store.contract.runs import NewWait as NewWait
+from outlast.store.contract.runs import PlainEnd as PlainEnd
+from outlast.store.contract.runs import PlainStart as PlainStart
+from outlast.store.contract.runs import RunRow as RunRow
+from outlast.store.contract.runs import SignalRow as SignalRow
+from outlast.store.contract.runs import Slice as Slice
+from outlast.store.contract.runs import Tombstone as Tombstone
+from outlast.store.contract.runs import Weight as Weight
 from outlast.values.frozen import NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -74,58 +68,6 @@ else:
     Reading = Writing = object  # whoever looks or writes is given one, and no one asks what it is
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
-
-__all__ = [
-    "MARK",
-    "PROVEN",
-    "ActRow",
-    "AnchorRow",
-    "DatabaseRoom",
-    "Ending",
-    "FinishedRow",
-    "FirstRevision",
-    "HandoffRow",
-    "Hold",
-    "InboxRow",
-    "InterruptRow",
-    "KeptOutcome",
-    "Kin",
-    "LeaseRow",
-    "LimitRow",
-    "MemoRow",
-    "MessageRow",
-    "NewAct",
-    "NewHandoff",
-    "NewRun",
-    "NewSession",
-    "NewSignal",
-    "NewTask",
-    "NewWait",
-    "Plain",
-    "PlainEnd",
-    "PlainStart",
-    "PlainStore",
-    "QueueEntry",
-    "QueueRow",
-    "Reading",
-    "RunRow",
-    "ScheduleRow",
-    "SessionRow",
-    "SignalRow",
-    "Slice",
-    "SlotRow",
-    "Store",
-    "TaskEventRow",
-    "TaskRow",
-    "Ticket",
-    "ToldRow",
-    "Tombstone",
-    "Weight",
-    "WorkerRow",
-    "Writing",
-    "below",
-    "every_row",
-]
 
 T = TypeVar("T")
 Ticket = Any  # what a store gives for something queued; only the store knows what it is
