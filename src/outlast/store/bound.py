@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from outlast.errors import Forbidden
+from outlast.store import nouns
 from outlast.store.contract import (
     MARK,
     HandoffRow,
@@ -26,7 +27,6 @@ from outlast.store.contract import (
     below,
 )
 from outlast.store.contract.workspace import LinkRow
-from outlast.store.nouns import every
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class Bounded:
 @cache
 def _scope_places() -> dict[str, int]:
     """Where a scope stands among what is given to each lookup and write."""
-    named = {name: inspect.signature(method) for name, method in inspect.getmembers(every.Writing, inspect.isfunction)}
+    named = {name: inspect.signature(method) for name, method in inspect.getmembers(nouns.Writing, inspect.isfunction)}
     return {
         name: list(how.parameters).index("scope") - 1  # without self
         for name, how in named.items()

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from outlast import failpoints
-from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken
+from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken, OutlastError
 from outlast.store.blobs.bucket import PART_BYTES, AlreadyThere, Bucket, BucketObject, Missing, part_bytes
 from outlast.store.blobs.content import FolderIntake, temporary
 from outlast.store.blobs.folder import checked
@@ -39,12 +39,12 @@ from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
     from outlast.clock import Clock
-    from outlast.store.blobs import s3_probe, s3_trash
-    from outlast.store.blobs.place import BucketPlace
+    from outlast.store.blobs import s3_trash
+    from outlast.store.blobs.chosen import BucketPlace
     from outlast.store.contract.blobs import Inside, Intake, Trash
 else:
-    s3_probe = late("outlast.store.blobs.s3_probe")
     s3_trash = late("outlast.store.blobs.s3_trash")
+
 
 FIRST = "0"  # the key of a blob's content that readers ask for first
 TRASH, GONE = ".trash", ".gone"
@@ -323,7 +323,7 @@ class S3Blobs:
         return s3_trash.S3Trash(self)
 
     def probe(self) -> dict[str, str]:
-        return s3_probe.probe(self)
+        return probe(self)
 
 
 class _RangedFile(RawIOBase):
@@ -405,3 +405,61 @@ class S3Intake(FolderIntake):
 
     def _there(self, known: Stored | None) -> Stored | None:
         return None
+
+
+# -- what a bucket does and does not do, found out by asking it, for `doctor`; nothing is left behind
+
+
+ENFORCED, IGNORED = "enforced", "ignored"
+
+
+def probe(blobs: S3Blobs) -> dict[str, str]:
+    """By name: `reachable` and `writable` are "yes" or why not; what is asked for on condition is enforced or ignored.
+
+    Whose place it is is told too: `owner` is "this home", "another home", or "nobody yet".
+    """
+    bucket, name = blobs.bucket, f"probe-{secrets.token_hex(8)}/0"
+    found = {"reachable": _tried(blobs.claimed_by)}
+    if found["reachable"] != "yes":
+        return found
+    found |= {"owner": _owner(blobs), "writable": _tried(lambda: bucket.put(name, b"one"))}
+    if found["writable"] != "yes":
+        return found
+    try:
+        return found | _conditions(bucket, name)
+    finally:
+        found["writable"] = _tried(lambda: bucket.remove(name))
+
+
+def _conditions(bucket: Bucket, name: str) -> dict[str, str]:
+    listed = [each.path for each in bucket.listed(name.partition("/")[0])]
+    return {
+        "listing": "current" if name in listed else "behind",
+        "create_only": _enforced(lambda: bucket.put(name, b"two", create=True)),
+        "if_match": _enforced(lambda: bucket.put(name, b"three", tag='"00000000000000000000000000000000"')),
+    }
+
+
+def _enforced(put: Callable[[], None]) -> str:
+    try:
+        put()
+    except AlreadyThere:
+        return ENFORCED
+    except OutlastError as error:
+        return f"not known ({error})"
+    return IGNORED
+
+
+def _tried(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except OutlastError as error:
+        return str(error)
+    return "yes"
+
+
+def _owner(blobs: S3Blobs) -> str:
+    found = blobs.claimed_by()
+    if not found:
+        return "nobody yet"
+    return "this home" if found.partition("/")[0] == blobs.owner.partition("/")[0] else "another home"

@@ -24,15 +24,12 @@ from outlast.store.contract.handoffs import HandoffRow as HandoffRow
 from outlast.store.contract.handoffs import MemoRow as MemoRow
 from outlast.store.contract.handoffs import MessageRow as MessageRow
 from outlast.store.contract.handoffs import NewHandoff as NewHandoff
-from outlast.store.contract.handoffs import NewSession as NewSession
-from outlast.store.contract.handoffs import NewTask as NewTask
 from outlast.store.contract.handoffs import PlainStore as PlainStore
 from outlast.store.contract.handoffs import SessionRow as SessionRow
 from outlast.store.contract.handoffs import TaskEventRow as TaskEventRow
 from outlast.store.contract.handoffs import TaskRow as TaskRow
 from outlast.store.contract.queues import ActRow as ActRow
 from outlast.store.contract.queues import LimitRow as LimitRow
-from outlast.store.contract.queues import NewAct as NewAct
 from outlast.store.contract.queues import QueueEntry as QueueEntry
 from outlast.store.contract.queues import QueueRow as QueueRow
 from outlast.store.contract.queues import ScheduleRow as ScheduleRow
@@ -62,8 +59,8 @@ from outlast.store.contract.runs import Weight as Weight
 from outlast.values.frozen import NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from outlast.store.nouns.every import Reading as Reading
-    from outlast.store.nouns.every import Writing as Writing
+    from outlast.store.nouns import Reading as Reading
+    from outlast.store.nouns import Writing as Writing
 else:
     Reading = Writing = object  # whoever looks or writes is given one, and no one asks what it is
 

@@ -78,22 +78,8 @@ class PlainStore(NamedTuple):
     make: Callable[[], FirstRevision]  # asked in the transaction, once it is known to be plain
 
 
-class NewTask(NamedTuple):
-    """A task to add, with the start of its chain of events."""
-
-    scope: str
-    task: str
-    state: str
-    session: str
-    meta: str
-    actor: str
-    opened_at: int
-    updated_at: int
-    hash: bytes
-
-
 class TaskRow(NamedTuple):
-    """A task that somebody opened, and where its chain of events ends."""
+    """A task that somebody opened, and where its chain of events ends. To be added it has key 0 and no event."""
 
     key: int
     scope: str
@@ -120,20 +106,8 @@ class TaskEventRow(NamedTuple):
     hash: bytes
 
 
-class NewSession(NamedTuple):
-    """A session to add, with the starts of its two chains."""
-
-    scope: str
-    id: str
-    meta: str
-    actor: str
-    hash: bytes
-    memo_hash: bytes
-    created_at: int
-
-
 class SessionRow(NamedTuple):
-    """A session, and where its chains of messages and memos end."""
+    """A session, and where its chains of messages and memos end. To be added it has key 0 and the starts of these."""
 
     key: int
     scope: str

@@ -108,7 +108,9 @@ class ScheduleRow(NamedTuple):
 # -- what people did ---------------------------------------------------------------------------------
 
 
-class NewAct(NamedTuple):
+class ActRow(NamedTuple):
+    number: int  # given when it is added, and so is the entry
+    entry: int  # the newest entry of any journal when it was done: what people did is told in one order
     at: int
     actor: str
     host: str
@@ -119,18 +121,3 @@ class NewAct(NamedTuple):
     verb: str  # in the past: added, paused, removed
     changes: str  # JSON: what was changed, from what to what
     done: int = 1  # 0: it is about to be done outside of the ledger
-
-
-class ActRow(NamedTuple):
-    number: int
-    entry: int  # the newest entry of any journal when it was done: what people did is told in one order
-    at: int
-    actor: str
-    host: str
-    door: str
-    scope: str
-    noun: str
-    name: str
-    verb: str
-    changes: str
-    done: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from outlast.ledger.journal import Row
-from outlast.store.contract import MemoRow, MessageRow, NewSession, NewTask, RunRow, SessionRow, TaskEventRow, TaskRow
+from outlast.store.contract import MemoRow, MessageRow, RunRow, SessionRow, TaskEventRow, TaskRow
 from outlast.store.contract.handoffs import AnchorRow, HandoffRow, NewHandoff
 from outlast.store.contract.runs import LeaseRow
 from outlast.store.nouns.rows import AFTER_ALL, NEWEST, Rows, WrittenRows
@@ -87,43 +87,7 @@ class HandoffReader(Rows):
         row = self._one("content_of", name)
         return row[0] if row and type(row[0]) is bytes else None
 
-
-class HandoffWriter(WrittenRows, HandoffReader):
-    """Writes inside a transaction."""
-
-    def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
-        """An anchor without a revision yet, and its lease, which nobody holds."""
-        key = self._add_chain(f"handoff:{anchor_id}", 0, 0, start, None)
-        row = self._one("add_anchor", key, anchor_id, scope, anchor)
-        return AnchorRow(*row)
-
-    def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None:
-        """A revision whose content is the entry `seq`; the anchor is open and found by it from now on."""
-        key = self._one("add_handoff", handoff.id, anchor_key, handoff.revision, seq, handoff.supersedes)[0]
-        self._one("set_anchor", handoff.revision, key, *handoff[3:9], anchor_key)
-        if handoff.revision > 1:
-            self._one("forget_handoff_files", anchor_key)
-        self.do_many(self.sql["add_handoff_file"], [(path, anchor_key) for path in handoff.files])
-
-    def keep_contents(self, contents: Mapping[str, bytes]) -> None:
-        """Small contents by their digests, with what refers to them. What is there already stays."""
-        self.do_many(self.sql["keep_content"], contents.items())
-
-    def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None:
-        self._one("settle_anchor", status, outcome, anchor_key)
-
-    def fill_anchor(
-        self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
-    ) -> None:
-        """Entries that came from elsewhere. The chain ends as `lease` says from now on, and nobody holds it."""
-        self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
-        self._one("mark_anchor_arrived", lease.head, anchor_key)
-        self.do_many(self.sql["add_entry"], [(anchor_key, row.seq, row.header, row.hash, row.payload) for row in rows])
-        self.do_many(self.sql["add_blob_ref"], [(name, anchor_key, seq) for seq, name in refs])
-
-
-class TaskReader(Rows):
-    """Lookups."""
+    # -- tasks ---------------------------------------------------------------------------------------
 
     def task_of(self, scope: str, task: str) -> TaskRow | None:
         return self._row(TaskRow, "task_of", scope, task)
@@ -148,26 +112,7 @@ class TaskReader(Rows):
     def events_without_task(self) -> list[int]:
         return [row[0] for row in self._all("events_without_task")]
 
-
-class TaskWriter(TaskReader):
-    """Writes inside a transaction."""
-
-    def add_task(self, task: NewTask) -> TaskRow:
-        """A task without an event yet."""
-        self._one("add_task", *task)
-        found = self.task_of(task.scope, task.task)
-        assert found is not None
-        return found
-
-    def add_task_event(self, task: TaskRow, event: TaskEventRow, state: str, session: str, opened_at: int) -> None:
-        """The next event, and how the task stands after it."""
-        self._one("add_task_event", task.key, *event)
-        actor = event.actor if event.kind != "event" else task.actor
-        self._one("move_task", state, session, actor, opened_at, event.at, event.seq, event.hash, task.key, task.head)
-
-
-class SessionReader(Rows):
-    """Lookups."""
+    # -- sessions ------------------------------------------------------------------------------------
 
     def session_of(self, scope: str, session_id: str) -> SessionRow | None:
         return self._row(SessionRow, "session_of", scope, session_id)
@@ -204,12 +149,60 @@ class SessionReader(Rows):
         return [row[0] for row in self._all("memos_without_session")]
 
 
-class SessionWriter(SessionReader):
+class HandoffWriter(WrittenRows, HandoffReader):
     """Writes inside a transaction."""
 
-    def add_session(self, session: NewSession) -> SessionRow:
+    def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
+        """An anchor without a revision yet, and its lease, which nobody holds."""
+        key = self._add_chain(f"handoff:{anchor_id}", 0, 0, start, None)
+        row = self._one("add_anchor", key, anchor_id, scope, anchor)
+        return AnchorRow(*row)
+
+    def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None:
+        """A revision whose content is the entry `seq`; the anchor is open and found by it from now on."""
+        key = self._one("add_handoff", handoff.id, anchor_key, handoff.revision, seq, handoff.supersedes)[0]
+        self._one("set_anchor", handoff.revision, key, *handoff[3:9], anchor_key)
+        if handoff.revision > 1:
+            self._one("forget_handoff_files", anchor_key)
+        self.do_many(self.sql["add_handoff_file"], [(path, anchor_key) for path in handoff.files])
+
+    def keep_contents(self, contents: Mapping[str, bytes]) -> None:
+        """Small contents by their digests, with what refers to them. What is there already stays."""
+        self.do_many(self.sql["keep_content"], contents.items())
+
+    def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None:
+        self._one("settle_anchor", status, outcome, anchor_key)
+
+    def fill_anchor(
+        self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
+    ) -> None:
+        """Entries that came from elsewhere. The chain ends as `lease` says from now on, and nobody holds it."""
+        self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
+        self._one("mark_anchor_arrived", lease.head, anchor_key)
+        self.do_many(self.sql["add_entry"], [(anchor_key, row.seq, row.header, row.hash, row.payload) for row in rows])
+        self.do_many(self.sql["add_blob_ref"], [(name, anchor_key, seq) for seq, name in refs])
+
+    # -- tasks ---------------------------------------------------------------------------------------
+
+    def add_task(self, task: TaskRow) -> TaskRow:
+        """A task without an event yet."""
+        self._one("add_task", *task[1:9], task.hash)
+        found = self.task_of(task.scope, task.task)
+        assert found is not None
+        return found
+
+    def add_task_event(self, task: TaskRow, event: TaskEventRow, state: str, session: str, opened_at: int) -> None:
+        """The next event, and how the task stands after it."""
+        self._one("add_task_event", task.key, *event)
+        actor = event.actor if event.kind != "event" else task.actor
+        self._one("move_task", state, session, actor, opened_at, event.at, event.seq, event.hash, task.key, task.head)
+
+    # -- sessions ------------------------------------------------------------------------------------
+
+    def add_session(self, session: SessionRow) -> SessionRow:
         """A session without a message yet."""
-        self._one("add_session", *session, session.created_at)
+        chains = session.hash, session.memo_hash
+        self._one("add_session", *session[1:5], *chains, session.created_at, session.updated_at)
         found = self.session_of(session.scope, session.id)
         assert found is not None
         return found

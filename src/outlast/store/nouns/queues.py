@@ -10,7 +10,6 @@ from outlast.store.contract.queues import (
     ActRow,
     Coming,
     LimitRow,
-    NewAct,
     QueueEntry,
     QueueRow,
     ScheduleRow,
@@ -81,6 +80,53 @@ class QueueReader(Rows):
     def run_by_key(self, run_key: int) -> RunRow | None:
         return self._row(RunRow, "run_by_key", run_key)
 
+    # -- limits and workers --------------------------------------------------------------------------
+
+    def limits(self) -> list[LimitRow]:
+        return self._rows(LimitRow, "all_limits")
+
+    def limit_of(self, name: str) -> LimitRow | None:
+        return self._row(LimitRow, "limit_of", name)
+
+    def slots_of_limit(self, name: str, state: str) -> list[SlotRow]:
+        return self._rows(SlotRow, "slots_of_limit", name, state)
+
+    def slots_of_run(self, run_id: str) -> list[SlotRow]:
+        return self._rows(SlotRow, "slots_of_run", run_id)
+
+    def count_slots(self, name: str) -> int:
+        """How many are held."""
+        return int(self._one("count_slots", name)[0])
+
+    def workers(self) -> list[WorkerRow]:
+        return self._rows(WorkerRow, "all_workers")
+
+    def workers_at_work(self) -> list[WorkerRow]:
+        """The same for who only asks whether there is one: a key that sees some scopes only may."""
+        return self.workers()
+
+    # -- notifications -------------------------------------------------------------------------------
+
+    def told(self, target: str) -> ToldRow | None:
+        return self._row(ToldRow, "told_of", target)
+
+    # -- schedules -----------------------------------------------------------------------------------
+
+    def schedules(self) -> list[ScheduleRow]:
+        return self._rows(ScheduleRow, "all_schedules")
+
+    def schedule_of(self, scope: str, name: str) -> ScheduleRow | None:
+        return self._row(ScheduleRow, "schedule_of", scope, name)
+
+    def due_schedules(self, now: int) -> list[ScheduleRow]:
+        return self._rows(ScheduleRow, "due_schedules", now)
+
+    # -- what people did -----------------------------------------------------------------------------
+
+    def acts_before(self, entry: int, number: int, first: int, limit: int) -> list[ActRow]:
+        """The newest before one, of those that were done when `first` was the newest entry or later."""
+        return self._rows(ActRow, "acts_before", entry, number, first, limit)
+
 
 class QueueWriter(WrittenRows, QueueReader):
     """Writes inside a transaction."""
@@ -119,39 +165,7 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("forget_begun", lane, since)
         self._one("add_begun", lane, at)
 
-
-# -- limits and workers ------------------------------------------------------------------------------
-
-
-class LimitReader(Rows):
-    """Lookups."""
-
-    def limits(self) -> list[LimitRow]:
-        return self._rows(LimitRow, "all_limits")
-
-    def limit_of(self, name: str) -> LimitRow | None:
-        return self._row(LimitRow, "limit_of", name)
-
-    def slots_of_limit(self, name: str, state: str) -> list[SlotRow]:
-        return self._rows(SlotRow, "slots_of_limit", name, state)
-
-    def slots_of_run(self, run_id: str) -> list[SlotRow]:
-        return self._rows(SlotRow, "slots_of_run", run_id)
-
-    def count_slots(self, name: str) -> int:
-        """How many are held."""
-        return int(self._one("count_slots", name)[0])
-
-    def workers(self) -> list[WorkerRow]:
-        return self._rows(WorkerRow, "all_workers")
-
-    def workers_at_work(self) -> list[WorkerRow]:
-        """The same for who only asks whether there is one: a key that sees some scopes only may."""
-        return self.workers()
-
-
-class LimitWriter(WrittenRows, LimitReader):
-    """Writes inside a transaction."""
+    # -- limits and workers --------------------------------------------------------------------------
 
     def put_limit(self, limit: LimitRow) -> None:
         """A new one, or other numbers for one of this name."""
@@ -179,19 +193,7 @@ class LimitWriter(WrittenRows, LimitReader):
     def drop_worker(self, worker_id: str) -> None:
         self._one("drop_worker", worker_id)
 
-
-# -- notifications -----------------------------------------------------------------------------------
-
-
-class ToldReader(Rows):
-    """Lookups."""
-
-    def told(self, target: str) -> ToldRow | None:
-        return self._row(ToldRow, "told_of", target)
-
-
-class ToldWriter(WrittenRows, ToldReader):
-    """Writes inside a transaction."""
+    # -- notifications -------------------------------------------------------------------------------
 
     def add_told(self, target: str, state: str) -> None:
         """A new target; one that is there stays as it is."""
@@ -207,25 +209,7 @@ class ToldWriter(WrittenRows, ToldReader):
         self._one("keep_told", state, target, holder)
         return self.changes() == 1
 
-
-# -- schedules ---------------------------------------------------------------------------------------
-
-
-class ScheduleReader(Rows):
-    """Lookups."""
-
-    def schedules(self) -> list[ScheduleRow]:
-        return self._rows(ScheduleRow, "all_schedules")
-
-    def schedule_of(self, scope: str, name: str) -> ScheduleRow | None:
-        return self._row(ScheduleRow, "schedule_of", scope, name)
-
-    def due_schedules(self, now: int) -> list[ScheduleRow]:
-        return self._rows(ScheduleRow, "due_schedules", now)
-
-
-class ScheduleWriter(WrittenRows, ScheduleReader):
-    """Writes inside a transaction."""
+    # -- schedules -----------------------------------------------------------------------------------
 
     def put_schedule(self, schedule: ScheduleRow) -> None:
         """A new one, or other words for one of this name."""
@@ -247,25 +231,12 @@ class ScheduleWriter(WrittenRows, ScheduleReader):
     def remove_schedule(self, scope: str, name: str) -> None:
         self._one("remove_schedule", scope, name)
 
+    # -- what people did -----------------------------------------------------------------------------
 
-# -- what people did ---------------------------------------------------------------------------------
-
-
-class ActReader(Rows):
-    """Lookups."""
-
-    def acts_before(self, entry: int, number: int, first: int, limit: int) -> list[ActRow]:
-        """The newest before one, of those that were done when `first` was the newest entry or later."""
-        return self._rows(ActRow, "acts_before", entry, number, first, limit)
-
-
-class ActWriter(WrittenRows, ActReader):
-    """Writes inside a transaction."""
-
-    def add_act(self, act: NewAct) -> int:
+    def add_act(self, act: ActRow) -> int:
         """Its number."""
         (entry,) = self._one("newest_entry")
-        return int(self._one("add_act", entry, *act)[0])
+        return int(self._one("add_act", entry, *act[2:])[0])
 
     def finish_act(self, number: int) -> None:
         """It was done."""

@@ -91,9 +91,6 @@ class Rows:
             self._lines.add(line)
             self.tell(line)
 
-    def _texts(self, name: str, *values: Any) -> list[str]:
-        return list(_texts(self._all(name, *values)))
-
 
 class WrittenRows(Rows):
     """The same inside a transaction, with what writing needs."""
@@ -112,10 +109,6 @@ class WrittenRows(Rows):
         if why := damage_of(row):
             raise IntegrityBroken(name_of(row), why)
         return row
-
-
-def _texts(rows: list[Any]) -> Iterator[str]:
-    return (row[0] if type(row[0]) is str else str(row[0]) for row in rows)
 
 
 # -- rows of the contract ----------------------------------------------------------------------------

@@ -38,6 +38,19 @@ NEAR = 8  # so many entries further on is the next one
 EntriesAfter = Callable[[int, int, int], list[Row]]  # of a chain, after one, at most so many
 
 
+# Statements that list runs, by what they are found by.
+FOUND_BY = {
+    "flow": "found_by_flow",
+    "identity": "found_by_identity",
+    "task": "found_by_task",
+    "tag": "found_by_tag",
+    "session": "found_by_session",
+    "trace": "found_by_trace",
+    "time": "found_by_time",
+    "actor": "found_by_actor",
+}
+
+
 class LaterPayloads:
     """What was left of a journal in the store. Who asks for one after the other has the next ones read too."""
 
@@ -57,135 +70,7 @@ class LaterPayloads:
         return found.get(seq)
 
 
-class WaitReader(Rows):
-    """Lookups."""
-
-    def waits_of(self, run_key: int) -> list[InterruptRow]:
-        return self._rows(InterruptRow, "waits_of", run_key)
-
-    def open_waits(self, after: int = 0, limit: int | None = None) -> list[InterruptRow]:
-        return self._rows(InterruptRow, "open_waits", after, NEWEST if limit is None else limit)
-
-    def inbox_waits(self) -> list[InboxRow]:
-        rows = self._all("inbox_waits")
-        waits = self._told(InterruptRow, [made(InterruptRow, row[:-3]) for row in rows])
-        return [InboxRow(wait, *map(str, row[-3:])) for wait, row in zip(waits, rows, strict=True)]
-
-    def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
-        return self._rows(InterruptRow, "interrupts_by_prefix", prefix, prefix + AFTER_ALL)
-
-    def interrupts_of(self, run_key: int) -> list[InterruptRow]:
-        return self._rows(InterruptRow, "interrupts_of", run_key)
-
-    def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]:
-        return self._all("untaken", run_key)
-
-    def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
-        return self._all("requests_of", run_key)
-
-    def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
-        """The oldest untaken signal of that name for this run or its task."""
-        found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
-        return min(self._told(SignalRow, [made(SignalRow, row) for row in found if row]), default=None)
-
-    def untaken_signals(self, run: RunRow) -> list[str]:
-        """The names of signals for this run or its task that nobody has taken."""
-        found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
-        return sorted({row[0] for row in found})
-
-    def untaken_bodies(self) -> list[str]:
-        """What signals say that nobody has taken, to whichever run or task."""
-        return [row[0] for row in self._all("untaken_bodies")]
-
-    def operation(self, operation_id: str) -> tuple[str, str, str] | None:
-        row = self._one("operation", operation_id)
-        return tuple(row) if row else None
-
-    def operations_of(self, run_id: str) -> list[tuple[str, str, int]]:
-        """The ids of the calls that the run was started by, each with a print of what was asked, and when."""
-        return [tuple(row) for row in self._all("operations_of", run_id)]
-
-    def is_undelivered(self, run_id: str) -> bool:
-        return self._one("is_undelivered", run_id) is not None
-
-    def deliveries_of(self, scope: str, task: str, since: int) -> list[tuple[str, str]]:
-        return self._all("deliveries_of", scope, task, since)
-
-
-class WaitWriter(WrittenRows, WaitReader):
-    """Writes inside a transaction."""
-
-    def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
-        """Save a wait. False when the call waits already."""
-        self._one("add_interrupt", interrupt_id, run_key, *wait)
-        return self.changes() == 1
-
-    def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
-        self._one("answer_interrupt", answer, by, interrupt_id)
-        return self.changes() == 1
-
-    def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
-        """End an open wait without an answer: its deadline passed, or somebody cancelled it."""
-        self._one("end_interrupt", by, reason, interrupt_id)
-        return self.changes() == 1
-
-    def use_interrupt(self, interrupt_id: str) -> None:
-        self._one("use_interrupt", interrupt_id)
-
-    def cancel_interrupts(self, run_key: int) -> None:
-        self._one("cancel_interrupts", run_key)
-
-    def remove_waits(self, run_key: int, limit: int | None = None) -> None:
-        most = NEWEST if limit is None else limit
-        self._one("remove_interrupts", run_key, most)
-        self._one("remove_requests", run_key, most)
-
-    def add_signal(self, signal: NewSignal) -> None:
-        self._one("add_signal", *signal)
-
-    def take_signal(self, key: int, interrupt_id: str) -> None:
-        self._one("take_signal", interrupt_id, key)
-
-    def give_back_signals(self, run_key: int) -> None:
-        """Signals to a task that answered waits of this run, and that it was never given, are to be taken again."""
-        self._one("give_back_signals", run_key)
-
-    def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None:
-        self._one("send", run_key, kind, body, actor, at)
-
-    def take(self, key: int) -> None:
-        self._one("take", key)
-
-    def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
-        self._one("add_operation", operation_id, kind, digest, answer, at)
-
-    def add_delivery(self, run_key: int, scope: str, task: str, receiver: str) -> None:
-        self._one("add_delivery", run_key, scope, task, receiver)
-
-    def set_receiver(self, run_key: int, receiver: str) -> None:
-        self._one("set_receiver", receiver, run_key, receiver)
-
-    def remove_delivery(self, run_id: str) -> None:
-        self._one("remove_delivery", run_id)
-
-    def forget_deliveries(self, scope: str, task: str, before: int) -> None:
-        self._one("forget_deliveries", scope, task, scope, task, before)
-
-
-# Statements that list runs, by what they are found by.
-FOUND_BY = {
-    "flow": "found_by_flow",
-    "identity": "found_by_identity",
-    "task": "found_by_task",
-    "tag": "found_by_tag",
-    "session": "found_by_session",
-    "trace": "found_by_trace",
-    "time": "found_by_time",
-    "actor": "found_by_actor",
-}
-
-
-class RunReader(WaitReader):
+class RunReader(Rows):
     """Lookups."""
 
     def run_by_id(self, run_id: str) -> RunRow | None:
@@ -365,8 +250,61 @@ class RunReader(WaitReader):
     def tombstones_by_prefix(self, prefix: str) -> list[Tombstone]:
         return self._rows(Tombstone, "tombstones_by_prefix", prefix, prefix + AFTER_ALL)
 
+    # -- what they wait for, and what reaches them ---------------------------------------------------
 
-class RunWriter(WaitWriter, RunReader):
+    def waits_of(self, run_key: int) -> list[InterruptRow]:
+        return self._rows(InterruptRow, "waits_of", run_key)
+
+    def open_waits(self, after: int = 0, limit: int | None = None) -> list[InterruptRow]:
+        return self._rows(InterruptRow, "open_waits", after, NEWEST if limit is None else limit)
+
+    def inbox_waits(self) -> list[InboxRow]:
+        rows = self._all("inbox_waits")
+        waits = self._told(InterruptRow, [made(InterruptRow, row[:-3]) for row in rows])
+        return [InboxRow(wait, *map(str, row[-3:])) for wait, row in zip(waits, rows, strict=True)]
+
+    def interrupts_by_prefix(self, prefix: str) -> list[InterruptRow]:
+        return self._rows(InterruptRow, "interrupts_by_prefix", prefix, prefix + AFTER_ALL)
+
+    def interrupts_of(self, run_key: int) -> list[InterruptRow]:
+        return self._rows(InterruptRow, "interrupts_of", run_key)
+
+    def untaken(self, run_key: int) -> list[tuple[int, str, str, str]]:
+        return self._all("untaken", run_key)
+
+    def requests_of(self, run_key: int) -> list[tuple[str, str, str, int]]:
+        return self._all("requests_of", run_key)
+
+    def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
+        """The oldest untaken signal of that name for this run or its task."""
+        found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
+        return min(self._told(SignalRow, [made(SignalRow, row) for row in found if row]), default=None)
+
+    def untaken_signals(self, run: RunRow) -> list[str]:
+        """The names of signals for this run or its task that nobody has taken."""
+        found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
+        return sorted({row[0] for row in found})
+
+    def untaken_bodies(self) -> list[str]:
+        """What signals say that nobody has taken, to whichever run or task."""
+        return [row[0] for row in self._all("untaken_bodies")]
+
+    def operation(self, operation_id: str) -> tuple[str, str, str] | None:
+        row = self._one("operation", operation_id)
+        return tuple(row) if row else None
+
+    def operations_of(self, run_id: str) -> list[tuple[str, str, int]]:
+        """The ids of the calls that the run was started by, each with a print of what was asked, and when."""
+        return [tuple(row) for row in self._all("operations_of", run_id)]
+
+    def is_undelivered(self, run_id: str) -> bool:
+        return self._one("is_undelivered", run_id) is not None
+
+    def deliveries_of(self, scope: str, task: str, since: int) -> list[tuple[str, str]]:
+        return self._all("deliveries_of", scope, task, since)
+
+
+class RunWriter(WrittenRows, RunReader):
     """Writes inside a transaction."""
 
     def add_run(self, run: NewRun, start: bytes, holder: str | None) -> Hold:
@@ -490,6 +428,64 @@ class RunWriter(WaitWriter, RunReader):
         self.do_many(self.sql["add_blob_ref"], [(name, run_key, seq) for seq, name in refs])
         self.do_many(self.sql["add_arrived_interrupt"], [(wait.id, run_key, *wait[3:14]) for wait in waits])
         self.do_many(self.sql["send"], [(run_key, *request) for request in requests])
+
+    # -- what they wait for, and what reaches them ---------------------------------------------------
+
+    def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
+        """Save a wait. False when the call waits already."""
+        self._one("add_interrupt", interrupt_id, run_key, *wait)
+        return self.changes() == 1
+
+    def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
+        self._one("answer_interrupt", answer, by, interrupt_id)
+        return self.changes() == 1
+
+    def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
+        """End an open wait without an answer: its deadline passed, or somebody cancelled it."""
+        self._one("end_interrupt", by, reason, interrupt_id)
+        return self.changes() == 1
+
+    def use_interrupt(self, interrupt_id: str) -> None:
+        self._one("use_interrupt", interrupt_id)
+
+    def cancel_interrupts(self, run_key: int) -> None:
+        self._one("cancel_interrupts", run_key)
+
+    def remove_waits(self, run_key: int, limit: int | None = None) -> None:
+        most = NEWEST if limit is None else limit
+        self._one("remove_interrupts", run_key, most)
+        self._one("remove_requests", run_key, most)
+
+    def add_signal(self, signal: NewSignal) -> None:
+        self._one("add_signal", *signal)
+
+    def take_signal(self, key: int, interrupt_id: str) -> None:
+        self._one("take_signal", interrupt_id, key)
+
+    def give_back_signals(self, run_key: int) -> None:
+        """Signals to a task that answered waits of this run, and that it was never given, are to be taken again."""
+        self._one("give_back_signals", run_key)
+
+    def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None:
+        self._one("send", run_key, kind, body, actor, at)
+
+    def take(self, key: int) -> None:
+        self._one("take", key)
+
+    def add_operation(self, operation_id: str, kind: str, digest: str, answer: str, at: int) -> None:
+        self._one("add_operation", operation_id, kind, digest, answer, at)
+
+    def add_delivery(self, run_key: int, scope: str, task: str, receiver: str) -> None:
+        self._one("add_delivery", run_key, scope, task, receiver)
+
+    def set_receiver(self, run_key: int, receiver: str) -> None:
+        self._one("set_receiver", receiver, run_key, receiver)
+
+    def remove_delivery(self, run_id: str) -> None:
+        self._one("remove_delivery", run_id)
+
+    def forget_deliveries(self, scope: str, task: str, before: int) -> None:
+        self._one("forget_deliveries", scope, task, scope, task, before)
 
 
 def _written(sign: Beat) -> tuple[Any, ...]:

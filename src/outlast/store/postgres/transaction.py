@@ -16,15 +16,15 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns.every import Reading, Writing
+from outlast.store.nouns import Reading, Writing
 from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
-from outlast.store.postgres.plain import PlainRuns
 from outlast.store.postgres.prepared import (
     NUMBER,
     NUMBERS,
     PIECE,
     PIECES,
+    PlainRuns,
     Prepared,
     as_columns,
     as_number,

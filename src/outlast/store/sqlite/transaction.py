@@ -21,7 +21,7 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns.every import Reading, Writing
+from outlast.store.nouns import Reading, Writing
 from outlast.store.nouns.rows import (
     ROW_NAMES,
     UNREADABLE,
