@@ -39,7 +39,7 @@ from outlast.ledger.verdict import Verdict
 from outlast.operations.operation import PARAMETER, Operation, cursor_of
 from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
-from outlast.runs.run import Outcome, RecordStatus, RunError
+from outlast.runs.run import Outcome, RunError
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import Decode, decode, pack_json
 
@@ -149,21 +149,8 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     said = msgspec.json.decode(raw, type=_OutcomeJson)
     known = said.status == "succeeded" and "result_pruned" not in said.notes
     result = _result(bytes(said.result), back or decode, said.notes) if known else None
-    return Outcome(
-        said.run_id or "",
-        cast(RecordStatus, said.status),
-        result,
-        said.interrupts,
-        RunError.of(said.error),
-        said.verdict,
-        said.replayed_steps,
-        said.unasked,
-        replayed=said.replayed,
-        notes=said.notes,
-        redelivered=said.redelivered,
-        holder=said.holder,
-        stopped_by=said.stopped_by,
-    )
+    changed = {"run_id": said.run_id or "", "result": result, "error": RunError.of(said.error)}
+    return Outcome(**msgspec.structs.asdict(said) | changed)
 
 
 def _result(raw: bytes, back: Decode, notes: tuple[str, ...]) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from outlast import failpoints
 from outlast.errors import HomeReadOnly, IntegrityBroken
 from outlast.store.contract.blobs import BlobFile, IsNeeded, Shelf, nothing_inside
-from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated
+from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated, translating
 from outlast.values.codec import digest
 from outlast.values.private import NotPlain, kind_of, make_folder, open_file, open_plain, read_plain
 
@@ -64,12 +64,10 @@ class FolderBlobs:
         """Store content durably and give its digest."""
         name = digest(content)
         path = self.path(name)
-        try:
+        with translating(self.folder):
             if self._rely_on(path, content):
                 return name
             self._write(path, (content,))
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
         return name
 
     def adopt(self, path: Path, known: str = "") -> str:
@@ -172,43 +170,32 @@ class FolderBlobs:
 
     def get(self, name: str) -> bytes:
         """The content. Raises IntegrityBroken when it is missing or not what was stored."""
-        try:
-            with self._opened(name) as file:
-                content = file.read()
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
+        with translating(self.folder), self._opened(name) as file:
+            content = file.read()
         if digest(content) != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         return content
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
-        try:
-            with self._opened(name) as file:
-                yield from checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
+        with translating(self.folder), self._opened(name) as file:
+            yield from checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
 
     def check(self, name: str) -> None:
         """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
-        try:
-            with self._opened(name) as file:
-                found = file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
+        with translating(self.folder), self._opened(name) as file:
+            found = file_digest(file, "sha256").hexdigest()
         if found != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
         path = self.path(name)
-        try:
+        with translating(self.folder):
             if self._touch(path) and self._is_whole(name):
                 self._sync_names(path)
             else:
                 self._write(path, checked(name, pieces))
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
 
     def _touch(self, path: Path) -> bool:
         """Make a blob young before relying on it, so that no sweep takes it. False when it is not there."""

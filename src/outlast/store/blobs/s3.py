@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from outlast import failpoints
-from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken, OutlastError
+from outlast.errors import BlobsTaken, BlobsUnreachable, IntegrityBroken, OutlastError
 from outlast.store.blobs.bucket import PART_BYTES, AlreadyThere, Bucket, BucketObject, Missing, part_bytes
 from outlast.store.blobs.content import FolderIntake, temporary
 from outlast.store.blobs.folder import checked
 from outlast.store.contract.blobs import Stored, nothing_inside
-from outlast.store.disk import PIECE_BYTES, translated
+from outlast.store.disk import PIECE_BYTES, translating
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -366,14 +366,11 @@ def _md5(content: bytes) -> str:
 
 def _tag_of(file: Path, size: int) -> str:
     """What a bucket says of a file: the MD5 of it, or of those of its parts, if it was uploaded in parts."""
-    try:
-        with open(file, "rb") as opened:
-            if size <= PART_BYTES:
-                return _md5(opened.read())
-            length = part_bytes(size)
-            parts = [_part(opened, length) for _ in range(0, size, length)]
-    except OSError as error:
-        raise translated(error, str(file.parent), HomeReadOnly) from error
+    with translating(file.parent), open(file, "rb") as opened:
+        if size <= PART_BYTES:
+            return _md5(opened.read())
+        length = part_bytes(size)
+        parts = [_part(opened, length) for _ in range(0, size, length)]
     return f"{md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
@@ -387,11 +384,8 @@ def _part(file: BinaryIO, length: int) -> bytes:
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Collect content in a file of this machine. Raises DiskFull, HomeReadOnly."""
-    try:
-        with open(path, "wb", opener=open_file) as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise translated(error, str(path.parent), HomeReadOnly) from error
+    with translating(path.parent), open(path, "wb", opener=open_file) as file:
+        file.writelines(pieces)
 
 
 # -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -214,11 +214,8 @@ class SqliteStore:
 
     def version(self) -> int:
         """SQLite counts the commits of others for each connection: for the one that only reads, all of them."""
-        with self._lock:
-            try:
-                return int(self._reader.connection.execute("PRAGMA data_version").get)
-            except apsw.Error as error:
-                raise self.translate(error) from error
+        with self._lock, self._translated():
+            return int(self._reader.connection.execute("PRAGMA data_version").get)
 
     def when_written(self, tell: Callable[[], None]) -> Callable[[], None]:
         with self._lock:
@@ -303,27 +300,20 @@ class SqliteStore:
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
         self._refuse_forked()
-        try:
-            if self._looking is not None:
-                with self._lock:
-                    copy_database(self._reader.connection, place, progress)
-                    if self._looking.changed():
-                        raise StoreBusy(self.place, self._busy_seconds)
+        with self._translated():
+            if self._looking is None:
+                with closing(self._connect()) as connection:
+                    copy_database(connection, place, progress)
                 return
-            connection = self._connect()
-            try:
-                copy_database(connection, place, progress)
-            finally:
-                connection.close()
-        except apsw.Error as error:
-            raise self.translate(error) from error
+            with self._lock:
+                copy_database(self._reader.connection, place, progress)
+                if self._looking.changed():
+                    raise StoreBusy(self.place, self._busy_seconds)
 
     def vacuum(self) -> None:
         self._refuse_forked()
-        try:
+        with self._translated():
             self._writer.vacuum()
-        except apsw.Error as error:
-            raise self.translate(error) from error
 
     def close(self) -> None:
         if self._forks != _forks:
@@ -415,6 +405,13 @@ class SqliteStore:
                 return Invalid(detail=f"a record is too big for the store: {error}")
             case _:
                 return StoreFailed(self.place, f"{type(error).__name__}: {error}")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self.translate(error) from error
 
     def _cannot_open(self, error: apsw.Error) -> OutlastError:
         folder = Path(self.place).parent
