@@ -110,7 +110,7 @@ def _refused(why: str) -> Invalid:
     return Invalid(detail=f"{why}; {how}")
 
 
-# -- which one a ledger remembers ------------------------------------------------------------------
+# -- which one a ledger remembers --------------------------------------------------------------------
 
 
 _ID, _KIND = f"{MARK}blobs", "blobs"

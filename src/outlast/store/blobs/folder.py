@@ -254,7 +254,7 @@ def checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
 
-# -- its trash: where unreferenced blobs wait before they are gone ---------------------------------
+# -- its trash: where unreferenced blobs wait before they are gone -----------------------------------
 
 
 GRACE_SECONDS = 3600.0

@@ -401,7 +401,7 @@ class S3Intake(FolderIntake):
         return None
 
 
-# -- what a bucket does and does not do, found out by asking it, for `doctor`; nothing is left behind
+# -- what a bucket does and does not do ------------------------------------------------------------
 
 
 ENFORCED, IGNORED = "enforced", "ignored"
@@ -410,7 +410,8 @@ ENFORCED, IGNORED = "enforced", "ignored"
 def probe(blobs: S3Blobs) -> dict[str, str]:
     """By name: `reachable` and `writable` are "yes" or why not; what is asked for on condition is enforced or ignored.
 
-    Whose place it is is told too: `owner` is "this home", "another home", or "nobody yet".
+    Whose place it is is told too: `owner` is "this home", "another home", or "nobody yet". It is found out by asking,
+    for `doctor`, and nothing is left behind.
     """
     bucket, name = blobs.bucket, f"probe-{secrets.token_hex(8)}/0"
     found = {"reachable": _tried(blobs.claimed_by)}

@@ -237,7 +237,7 @@ def _said(error: DriverError) -> str:
     return " ".join((error.diag.message_primary or str(error)).split())
 
 
-# -- a pooler that lends connections by the transaction --------------------------------------------
+# -- a pooler that lends connections by the transaction ----------------------------------------------
 
 
 WHY = "a pooler before it lends connections by the transaction: connect directly, or set its pool_mode to session"

@@ -123,7 +123,7 @@ def _pairs(count: int) -> Callable[..., bytes]:
     return Struct(f"!{'iq' * count}").pack
 
 
-# -- starts and ends of many runs at once ----------------------------------------------------------
+# -- starts and ends of many runs at once ------------------------------------------------------------
 
 
 _KNOWN, _SILENT = 1, 2  # as the statement says it
