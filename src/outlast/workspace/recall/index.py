@@ -1,6 +1,6 @@
 """Documents into the index of recall, and out of it what a goal asks for: which words count, what is looked at.
 
-The index keeps and finds passages (`store/contract/workspace.py`); what counts how much is `rank.py`.
+The index keeps and finds passages (`store/sqlite/recall.py`); what counts how much is `rank.py`.
 """
 
 from __future__ import annotations
