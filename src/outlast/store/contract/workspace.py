@@ -7,8 +7,14 @@ Derived data: it may be deleted at any time, and the ledger owns what it was mad
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from outlast.values.frozen import NamedTuple
+
+if TYPE_CHECKING:
+    from outlast.store.sqlite.recall import RecallIndex as RecallIndex
+else:
+    RecallIndex = object  # whoever looks is given one, as of `Reading`
 
 
 class ArtifactRow(NamedTuple):
