@@ -6,7 +6,8 @@ Derived data: it may be deleted at any time, and the ledger owns what it was mad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from outlast.values.frozen import NamedTuple, Protocol
 
@@ -338,3 +339,53 @@ class Tally(NamedTuple):
     passages: int
     terms: int
     documents: int
+
+
+class RecallIndex(Protocol):
+    """The passages of one scope."""
+
+    lasting: bool  # False: in memory, for this call only
+
+    def mark(self, family: str) -> int:
+        """All documents of the family up to this key have been looked at; 0 at first."""
+
+    def waiting(self, family: str) -> tuple[int, ...]:
+        """Keys up to the mark that could not be seen yet when they were looked at."""
+
+    def add(self, family: str, documents: Iterable[IndexedDocument], upto: int, waiting: Iterable[int] = ()) -> int:
+        """Take in the documents and set the mark to `upto`, in one transaction; how many of them were new.
+
+        `waiting` are all keys up to there that cannot be seen yet. What another process took in meanwhile is skipped,
+        and the mark never goes back.
+        """
+
+    def remove(self, family: str, keys: Iterable[int]) -> None:
+        """Take documents out, in one transaction; those that are not there are fine."""
+
+    def one_moment(self) -> AbstractContextManager[None]:
+        """All lookups inside see the same."""
+
+    def tally(self) -> Tally: ...
+
+    def frequencies(self, terms: Collection[str]) -> dict[str, int]:
+        """In how many passages each of the terms is; those that are in none are left out."""
+
+    def voices(self, words: Collection[str]) -> list[tuple[int, str, int]]:
+        """Who has one of these words in the name: a number, the name, and how many passages are theirs."""
+
+    def best(
+        self,
+        terms: Iterable[str],
+        limit: int,
+        *,
+        kinds: Collection[str] | None = None,
+        voices: Collection[int] = (),
+        days: tuple[int, int] | None = None,
+    ) -> list[int]:
+        """Numbers of the passages that have the terms most, of these kinds, voices and days."""
+
+    def around(self, numbers: Collection[int], back: int, on: int) -> list[FoundPassage]:
+        """The passages and their neighbours: so many before each, and so many after it."""
+
+    def stem(self, word: str) -> str:
+        """The word without its English ending, so that `exported` and `exports` are one."""

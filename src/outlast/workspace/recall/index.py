@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from outlast.store.contract.workspace import FoundPassage, IndexedDocument, IndexedPassage
-from outlast.store.sqlite.recall import RecallIndex
+from outlast.store.contract.workspace import FoundPassage, IndexedDocument, IndexedPassage, RecallIndex
 from outlast.values.frozen import NamedTuple
 from outlast.workspace.recall.rank import BACK, ON, Match, PlacedPassage, Statistics, matches, names_actor, shared_words
 from outlast.workspace.recall.words import (

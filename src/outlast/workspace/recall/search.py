@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from outlast.clock import moment
 from outlast.errors import IntegrityBroken, OutlastError, Unavailable
 from outlast.store.contract import Reading
-from outlast.store.contract.workspace import FAMILIES, ArtifactRow, CheckpointRow, RecordRow
-from outlast.store.sqlite.recall import RecallIndex, index_path, with_index
+from outlast.store.contract.workspace import FAMILIES, ArtifactRow, CheckpointRow, RecallIndex, RecordRow
+from outlast.store.sqlite.recall import index_path, with_index
 from outlast.values.ambient import refuse_stopped
 from outlast.values.codec import decode
 from outlast.values.frozen import NamedTuple
