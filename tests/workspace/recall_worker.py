@@ -5,7 +5,8 @@ import resource
 import sys
 from pathlib import Path
 
-from outlast.store.sqlite.recall import RecallIndex, with_index
+from outlast.store.contract.workspace import RecallIndex
+from outlast.store.sqlite.recall import with_index
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.words import Document, query_of

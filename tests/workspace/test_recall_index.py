@@ -18,9 +18,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from outlast.store.contract.workspace import RecallIndex
 from outlast.store.nouns.rows import recall_statements
 from outlast.store.sqlite import recall as recall_file
-from outlast.store.sqlite.recall import FORMAT, RecallIndex, index_path, with_index
+from outlast.store.sqlite.recall import FORMAT, index_path, with_index
 from outlast.workspace.recall import index as indexed
 from outlast.workspace.recall.index import SearchResult
 from outlast.workspace.recall.words import MAX_TERMS, Document, query_of

@@ -7,7 +7,7 @@ import pytest
 
 from outlast import Outlast, Run, current, flow, step
 from outlast.errors import OperationConflict, RecordNotFound, SecretFound, ValueRefused
-from outlast.store.sqlite.recall import RecallIndex, index_path, with_index
+from outlast.store.sqlite.recall import SqliteRecall, index_path, with_index
 from outlast.workspace.recall import search
 
 from ..kit.place import Place
@@ -29,8 +29,8 @@ def some(count: int, first: int = 0) -> list[dict[str, object]]:
 
 def taken_in_by_recall(monkeypatch: pytest.MonkeyPatch, place: Place, goal: str) -> int:
     taken: list[int] = []
-    add = RecallIndex.add
-    monkeypatch.setattr(RecallIndex, "add", lambda *given: taken.append(add(*given)) or taken[-1])
+    add = SqliteRecall.add
+    monkeypatch.setattr(SqliteRecall, "add", lambda *given: taken.append(add(*given)) or taken[-1])
     place.outlast.workspace.recall(goal)
     monkeypatch.undo()
     return sum(taken)

@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 from outlast.errors import Forbidden
-from outlast.store import nouns
 from outlast.store.contract import (
     MARK,
     HandoffRow,
@@ -193,7 +192,7 @@ class Bounded:
 @cache
 def _scope_places() -> dict[str, int]:
     """Where a scope stands among what is given to each lookup and write."""
-    named = {name: inspect.signature(method) for name, method in inspect.getmembers(nouns.Writing, inspect.isfunction)}
+    named = {name: inspect.signature(method) for name, method in inspect.getmembers(Writing, inspect.isfunction)}
     return {
         name: list(how.parameters).index("scope") - 1  # without self
         for name, how in named.items()

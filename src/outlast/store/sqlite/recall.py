@@ -44,7 +44,7 @@ def index_path(tenant_folder: Path, scope: str) -> Path:
     return tenant_folder / "recall" / f"{sha256(scope.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.db"
 
 
-def with_index(path: Path, work: Callable[[RecallIndex], T]) -> T:
+def with_index(path: Path, work: Callable[[SqliteRecall], T]) -> T:
     """What `work` gives on the index at `path`. It is called again on an empty one when the file turns out unusable.
 
     So `work` has to begin with taking in what the index lacks. A file that is corrupt, foreign or of another format
@@ -64,7 +64,7 @@ def with_index(path: Path, work: Callable[[RecallIndex], T]) -> T:
         return _in_memory(work)
 
 
-def _on_file(path: Path, work: Callable[[RecallIndex], T]) -> T:
+def _on_file(path: Path, work: Callable[[SqliteRecall], T]) -> T:
     make_folder(path.parent)
     if kind_of(path):
         raise _NotOurs
@@ -72,13 +72,13 @@ def _on_file(path: Path, work: Callable[[RecallIndex], T]) -> T:
     with closing(apsw.Connection(str(path))) as connection:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         _prepare(connection)
-        return work(RecallIndex(connection, lasting=True))
+        return work(SqliteRecall(connection, lasting=True))
 
 
-def _in_memory(work: Callable[[RecallIndex], T]) -> T:
+def _in_memory(work: Callable[[SqliteRecall], T]) -> T:
     with closing(apsw.Connection(":memory:")) as connection:
         _make(connection)
-        return work(RecallIndex(connection, lasting=False))
+        return work(SqliteRecall(connection, lasting=False))
 
 
 def _prepare(connection: apsw.Connection) -> None:
@@ -160,8 +160,8 @@ def number_of(family: str, key: int, piece: int) -> int:
     return (FAMILIES.index(family) << KEY_BITS | key) << PIECE_BITS | piece
 
 
-class RecallIndex:
-    """The passages of one scope. `with_index` opens it."""
+class SqliteRecall:
+    """See contract.workspace.RecallIndex. `with_index` opens it."""
 
     def __init__(self, connection: apsw.Connection, *, lasting: bool) -> None:
         self.lasting = lasting  # False: in memory, for this call only
@@ -171,19 +171,12 @@ class RecallIndex:
     # -- what is in it ---------------------------------------------------------------------------
 
     def mark(self, family: str) -> int:
-        """All documents of the family up to this key have been looked at; 0 at first."""
         return int(next(self._run("mark", family=family), (0,))[0])
 
     def waiting(self, family: str) -> tuple[int, ...]:
-        """Keys up to the mark that could not be seen yet when they were looked at."""
         return tuple(key for (key,) in self._run("waiting", family=family))
 
     def add(self, family: str, documents: Iterable[IndexedDocument], upto: int, waiting: Iterable[int] = ()) -> int:
-        """Take in the documents and set the mark to `upto`, in one transaction; how many of them were new.
-
-        `waiting` are all keys up to there that cannot be seen yet. What another process took in meanwhile is skipped,
-        and the mark never goes back.
-        """
         with self._transaction("IMMEDIATE"):
             adding = _Adding(self._connection, self._sql)
             for document in documents:
@@ -196,7 +189,6 @@ class RecallIndex:
         return adding.documents
 
     def remove(self, family: str, keys: Iterable[int]) -> None:
-        """Take documents out, in one transaction; those that are not there are fine."""
         with self._transaction("IMMEDIATE"):
             for key in keys:
                 self._remove(number_of(family, key, 0), number_of(family, key + 1, 0) - 1)
@@ -221,7 +213,6 @@ class RecallIndex:
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        """All lookups inside see the same."""
         with self._transaction("DEFERRED"):
             yield
 
@@ -229,11 +220,9 @@ class RecallIndex:
         return Tally(*next(self._run("tally")))
 
     def frequencies(self, terms: Collection[str]) -> dict[str, int]:
-        """In how many passages each of the terms is; those that are in none are left out."""
         return dict(self._run("frequencies", terms=json.dumps(list(terms))))
 
     def voices(self, words: Collection[str]) -> list[tuple[int, str, int]]:
-        """Who has one of these words in the name: a number, the name, and how many passages are theirs."""
         return list(self._run("voices_by_words", words=json.dumps(sorted(words))))
 
     def best(
@@ -245,7 +234,6 @@ class RecallIndex:
         voices: Collection[int] = (),
         days: tuple[int, int] | None = None,
     ) -> list[int]:
-        """Numbers of the passages that have the terms most, of these kinds, voices and days."""
         match = f"words : ({_any_of(terms)})"
         if voices:
             match = f"({match}) AND said_by : ({_any_of(f'v{voice}' for voice in voices)})"
@@ -258,13 +246,11 @@ class RecallIndex:
         return [number for (number,) in rows]
 
     def around(self, numbers: Collection[int], back: int, on: int) -> list[FoundPassage]:
-        """The passages and their neighbours: so many before each, and so many after it."""
         places = self._run("places", ids=json.dumps(sorted(numbers)))
         windows = list(_windows(places, back, on))
         return [_passage(row) for row in self._run("windows", windows=json.dumps(windows))]
 
     def stem(self, word: str) -> str:
-        """The word without its English ending, so that `exported` and `exports` are one."""
         flags = apsw.FTS5_TOKENIZE_DOCUMENT
         found = list(self._tokenizer(word.encode(), flags, None, include_offsets=False, include_colocated=False))
         return str(found[0]) if len(found) == 1 else word

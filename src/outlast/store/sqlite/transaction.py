@@ -21,7 +21,7 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns import Reading, Writing
+from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import (
     ROW_NAMES,
     UNREADABLE,
@@ -171,11 +171,11 @@ class Prover:
             execute(sql["drop_proof"], (table, key))
 
 
-class StoreReader(SqliteRows, Reading):
+class StoreReader(SqliteRows, Nouns):
     """Lookups on a connection."""
 
 
-class Transaction(SqliteWrites, Writing, StoreReader):
+class Transaction(SqliteWrites, WrittenNouns, StoreReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -204,11 +204,9 @@ class Transaction(SqliteWrites, Writing, StoreReader):
         return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
         self.append_all([(hold, entries)])
 
     def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """The same for the last that its holder writes: the lease is let go of with it."""
         self.append_all([(hold, entries)], self.sql["advance_and_release"])
 
     def append_all(self, appends: Sequence[tuple[Hold, Sequence[JournalEntry]]], advance: str = "") -> None:
