@@ -19,8 +19,8 @@ import obstore
 from obstore.store import S3Store
 
 from outlast.store.blobs.bucket import AT_ONCE, PART_BYTES, Bucket
+from outlast.store.blobs.chosen import place_of
 from outlast.store.blobs.content import take_in
-from outlast.store.blobs.place import place_of
 from outlast.store.blobs.s3 import S3Blobs
 from outlast.store.contract.blobs import nothing_known
 

@@ -16,7 +16,8 @@ from outlast.home.settings import Settings
 from outlast.ledger.journal import Row
 from outlast.runs import journal
 from outlast.store.contract import FinishedRow, LeaseRow, Reading, RunRow
-from outlast.store.nouns.runs import AHEAD, ENTRIES
+from outlast.store.contract.runs import ENTRIES
+from outlast.store.nouns.runs import AHEAD
 from outlast.store.sqlite.transaction import StoreReader
 
 FEW, OFTEN, SIZE = 300, 4, 30_000  # steps, times as many, bytes of each result

@@ -18,8 +18,7 @@ from psycopg.sql import SQL, Identifier
 from outlast.store import open as open_store
 from outlast.store import url_of
 from outlast.store.blobs.bucket import Bucket
-from outlast.store.blobs.chosen import BlobsWanted
-from outlast.store.blobs.place import place_of
+from outlast.store.blobs.chosen import BlobsWanted, place_of
 from outlast.store.contract import Store
 from outlast.store.contract.blobs import Blobs
 from outlast.store.postgres.schema import schema_of

@@ -11,7 +11,8 @@ from outlast.ledger.journal import Header, JournalEntry, Payload, entry, leave
 from outlast.ledger.lease import Beat, Process
 from outlast.runs.run import STATUSES
 from outlast.store.contract import Ending, NewWait, Reading, Store, Writing
-from outlast.store.nouns.runs import AHEAD, ENTRIES
+from outlast.store.contract.runs import ENTRIES
+from outlast.store.nouns.runs import AHEAD
 
 from .support import begin, lease_of, new_run, some, start_of, take_over
 

@@ -14,7 +14,7 @@ from outlast.clock import ManualClock
 from outlast.errors import Forbidden
 from outlast.ledger.journal import JournalEntry
 from outlast.store.bound import BoundStore
-from outlast.store.contract import FirstRevision, NewHandoff, NewTask, PlainStore, Store, Writing
+from outlast.store.contract import FirstRevision, NewHandoff, PlainStore, Store, TaskRow, Writing
 from outlast.store.sqlite.open import SqliteStore
 
 from .plain import wrong_rows
@@ -64,7 +64,7 @@ def _anchor(tx: Writing) -> None:
 
 
 def _task(tx: Writing) -> None:
-    tx.add_task(NewTask("default", "t", "active", "", "{}", "me", 1, 1, start_of("t")))
+    tx.add_task(TaskRow(0, "default", "t", "active", "", "{}", "me", 1, 1, 0, start_of("t")))
 
 
 def _run(tx: Writing) -> None:

@@ -22,7 +22,7 @@ from outlast.errors import HandoffClaimed, TaskRefused
 from outlast.handoffs.handoff import Near, anchor_of, task_of
 from outlast.home import claimer
 from outlast.ledger.journal import Row, link, read_header
-from outlast.store.contract import Hold, NewTask, Reading, RunRow, TaskEventRow, TaskRow, Writing
+from outlast.store.contract import Hold, Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -91,7 +91,7 @@ class TaskEntry(NamedTuple):
 def made(tx: Writing, scope: str, task: str, entry: TaskEntry, at: int, session: str = "", meta: str = "{}") -> TaskRow:
     """A task that was unknown so far: active, with the event that opened it."""
     start = genesis_of_task(scope, task)
-    row = tx.add_task(NewTask(scope, task, FIRST, session, meta, entry.actor, at, at, start))
+    row = tx.add_task(TaskRow(0, scope, task, FIRST, session, meta, entry.actor, at, at, 0, start))
     return write(tx, row, entry, at)
 
 

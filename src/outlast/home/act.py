@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from outlast import failpoints
 from outlast.errors import OutlastError
-from outlast.store.contract import NewAct
+from outlast.store.contract import ActRow
 from outlast.values.codec import digest, encode
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def note(
     changes = encode(changes_of(before or {}, after or {})).decode()
     whence, at = caller.whence, caller.home.clock.now()
     who = (caller.actor, whence["host"], whence["door"])
-    return tx.add_act(NewAct(at, *who, scope, noun, name, verb, changes, int(done)))
+    return tx.add_act(ActRow(0, 0, at, *who, scope, noun, name, verb, changes, int(done)))
 
 
 @contextmanager

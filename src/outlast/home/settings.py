@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from outlast.errors import HomeSettingsInvalid, Invalid
-from outlast.store.blobs.place import place_of
+from outlast.store.blobs.chosen import place_of
 from outlast.values.private import FOLDER, SHARED_FOLDER
 from outlast.values.text import duration
 

@@ -10,27 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import (
-    BlobNotFound,
-    BodyTooLarge,
-    BodyTooSlow,
-    ClaimLost,
-    DiskFull,
-    Finished,
-    HandoffAmbiguous,
-    HandoffClaimed,
-    HandoffContested,
-    HandoffInvalid,
-    HandoffNotFound,
-    HandoffWeak,
-    IntegrityBroken,
-    LookFirst,
-    NotSettled,
-    OperationConflict,
-    RevisionConflict,
-    RunsOnHost,
-    SecretFound,
-)
+from outlast import errors as e
 from outlast.handoffs.handoff import HandoffClaim as HandoffClaim
 from outlast.handoffs.handoff import HandoffEvent, Lint, Near
 from outlast.handoffs.handoff import Settlement as Settlement
@@ -101,7 +81,10 @@ class ToStore(ContractFields, BoundFiles, Change):
     "Store the next revision under an anchor",
     calls="handoff.store",
     answer=STORED,
-    errors=(HandoffInvalid, SecretFound, HandoffWeak, RevisionConflict, ClaimLost, OperationConflict, LookFirst),
+    errors=(
+        *(e.HandoffInvalid, e.SecretFound, e.HandoffWeak, e.RevisionConflict),
+        *(e.ClaimLost, e.OperationConflict, e.LookFirst),
+    ),
     example=SEED,
     by_curl=STORE_BY_CURL,
 )
@@ -135,8 +118,8 @@ def _may_recover(request: Any) -> Role:
     role=_may_recover,
     answer=RECOVERED,
     errors=(
-        *(HandoffNotFound, HandoffAmbiguous, Finished, ClaimLost, HandoffInvalid, RunsOnHost, LookFirst),
-        OperationConflict,
+        *(e.HandoffNotFound, e.HandoffAmbiguous, e.Finished, e.ClaimLost, e.HandoffInvalid, e.RunsOnHost, e.LookFirst),
+        e.OperationConflict,
     ),
     detail="Without anchor, id, file or branch: the newest that is not finished, or the unfinished run that was "
     "heard of since. It needs the role `read`; with `claim`, `claim_id` or `run_checks` the role `write`, "
@@ -171,7 +154,7 @@ class RecoverHandoff(ObservedFiles, Change):
     calls="handoff.claim",
     role=Gated("write"),
     answer=HandoffClaim,
-    errors=(HandoffNotFound, HandoffClaimed, HandoffContested, Finished, HandoffInvalid, OperationConflict),
+    errors=(e.HandoffNotFound, e.HandoffClaimed, e.HandoffContested, e.Finished, e.HandoffInvalid, e.OperationConflict),
     detail="Whoever shows the claim's `id` as `claim_id` is the claimer: keep it, and show it with each call.",
     example=ANCHOR,
     not_by_mcp=BY_RECOVER,
@@ -192,7 +175,7 @@ class ClaimHandoff(ObservedFiles, Change):
     "Record what came of the checks of a handoff; nothing is claimed",
     calls="handoff.verify",
     answer=RECOVERED,
-    errors=(HandoffNotFound, ClaimLost, HandoffInvalid, RunsOnHost, LookFirst, OperationConflict),
+    errors=(e.HandoffNotFound, e.ClaimLost, e.HandoffInvalid, e.RunsOnHost, e.LookFirst, e.OperationConflict),
     example=ANCHOR,
     not_by_mcp=BY_RECOVER,
 )
@@ -210,7 +193,7 @@ class VerifyHandoff(ObservedFiles, Change):
     "Begin a claim's time anew",
     calls="handoff.renew",
     answer=HandoffClaim,
-    errors=(HandoffNotFound, ClaimLost, HandoffClaimed, HandoffInvalid),
+    errors=(e.HandoffNotFound, e.ClaimLost, e.HandoffClaimed, e.HandoffInvalid),
     example=ANCHOR | {"claim_id": "the id of the claim"},
     repeats=True,
     not_by_mcp="every use of a claim renews it",
@@ -242,7 +225,10 @@ class ToSettle(ObservedFiles, Change):
     calls="handoff.settle",
     role=Gated("write"),
     answer=Settlement,
-    errors=(HandoffNotFound, NotSettled, HandoffClaimed, ClaimLost, Finished, HandoffInvalid, OperationConflict),
+    errors=(
+        *(e.HandoffNotFound, e.NotSettled, e.HandoffClaimed, e.ClaimLost),
+        *(e.Finished, e.HandoffInvalid, e.OperationConflict),
+    ),
     example=ANCHOR | {"outcome": "released", "missing": ["which serializer is meant"]},
 )
 class SettleHandoff(ToSettle):
@@ -259,7 +245,7 @@ class SettleHandoff(ToSettle):
     calls="handoff.lint",
     role="read",
     answer=Lint,
-    errors=(HandoffInvalid,),
+    errors=(e.HandoffInvalid,),
     example={"anchor": "task:export-repair", "summary": "Fixed some things."},
     not_by_mcp="handoff_store tells a model the same",
 )
@@ -279,7 +265,7 @@ class LintHandoff(ContractFields):
     answer=LISTED,
     items="handoffs",
     pages=Pages(lambda last: last.handoff_id),
-    errors=(HandoffInvalid,),
+    errors=(e.HandoffInvalid,),
     not_by_mcp="handoffs are listed as resources",
 )
 class ListHandoffs(Paged):
@@ -295,7 +281,7 @@ class ListHandoffs(Paged):
     "A revision exactly as it was stored, by its anchor",
     calls="handoff.get",
     answer=STORED,
-    errors=(HandoffNotFound, HandoffInvalid, IntegrityBroken),
+    errors=(e.HandoffNotFound, e.HandoffInvalid, e.IntegrityBroken),
     not_by_mcp=BY_RESOURCE,
 )
 class GetHandoffByAnchor(Request):
@@ -312,7 +298,7 @@ class GetHandoffByAnchor(Request):
     calls="handoff.history",
     answer=HandoffEvent,
     items="history",
-    errors=(HandoffNotFound, HandoffInvalid),
+    errors=(e.HandoffNotFound, e.HandoffInvalid),
     not_by_mcp=BY_RESOURCE,
 )
 class HandoffHistory(Request):
@@ -327,7 +313,7 @@ class HandoffHistory(Request):
     "A revision exactly as it was stored, by its id or a unique prefix",
     calls="handoff.get",
     answer=STORED,
-    errors=(HandoffNotFound, HandoffAmbiguous, IntegrityBroken),
+    errors=(e.HandoffNotFound, e.HandoffAmbiguous, e.IntegrityBroken),
     not_by_mcp=BY_RESOURCE,
 )
 class GetHandoff(Request):
@@ -351,7 +337,7 @@ class Blob(msgspec.Struct, frozen=True):
     "Send content that a binding keeps, or that a check printed",
     answer=Blob,
     takes=BYTES,
-    errors=(IntegrityBroken, BodyTooLarge, BodyTooSlow, DiskFull),
+    errors=(e.IntegrityBroken, e.BodyTooLarge, e.BodyTooSlow, e.DiskFull),
     detail="It is refused if it has another digest. What no handoff refers to is removed by `gc` some day.",
     not_by_mcp=FOR_CLIENTS,
     repeats=True,
@@ -368,7 +354,7 @@ class PutBlob(Change):
     "Content by its digest, checked",
     answer=bytes,
     answers=BYTES,
-    errors=(BlobNotFound, IntegrityBroken),
+    errors=(e.BlobNotFound, e.IntegrityBroken),
     not_by_mcp=FOR_CLIENTS,
 )
 class GetBlob(Request):

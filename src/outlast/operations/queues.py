@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from outlast.errors import (
-    ExtraMissing,
-    FlowNotFound,
-    InputsInvalid,
-    LimitNotFound,
-    NameInvalid,
-    NoFlows,
-    OperationConflict,
-    QueueNotFound,
-    ScheduleInvalid,
-    ScheduleNotFound,
-)
+from outlast import errors as e
 from outlast.operations import fields as f
 from outlast.operations.operation import Change, Request, operation
 from outlast.runs.queues.limit import Limit
@@ -51,7 +40,7 @@ class OfQueue(Change):
 
 
 queue_change = partial(
-    operation, answer=Queue, errors=(QueueNotFound, NameInvalid, OperationConflict), not_by_mcp=OF_WORKERS
+    operation, answer=Queue, errors=(e.QueueNotFound, e.NameInvalid, e.OperationConflict), not_by_mcp=OF_WORKERS
 )
 
 
@@ -131,7 +120,7 @@ class OfLimit(Change):
     "Say how many steps that name a limit run at once, and how many begin in a while",
     calls="set_limit",
     answer=Limit,
-    errors=(NameInvalid, OperationConflict),
+    errors=(e.NameInvalid, e.OperationConflict),
     example={"concurrency": 4, "rate": "30/m"},
     not_by_mcp=OF_WORKERS,
 )
@@ -148,7 +137,7 @@ class SetLimit(OfLimit):
     "Forget a limit: steps that name it are refused from then on",
     calls="remove_limit",
     answer=Limit,
-    errors=(LimitNotFound, NameInvalid, OperationConflict),
+    errors=(e.LimitNotFound, e.NameInvalid, e.OperationConflict),
     example={},
     not_by_mcp=OF_WORKERS,
 )
@@ -181,7 +170,7 @@ class OfSchedule(Change):
 schedule_change = partial(
     operation,
     answer=Schedule,
-    errors=(ScheduleNotFound, NameInvalid, OperationConflict),
+    errors=(e.ScheduleNotFound, e.NameInvalid, e.OperationConflict),
     example={},
     not_by_mcp=OF_TIMES,
 )
@@ -193,7 +182,10 @@ schedule_change = partial(
     "Run a flow that the server was given at certain times; a schedule of this name is changed",
     calls="schedules.add",
     answer=Schedule,
-    errors=(ScheduleInvalid, InputsInvalid, NameInvalid, NoFlows, FlowNotFound, ExtraMissing, OperationConflict),
+    errors=(
+        *(e.ScheduleInvalid, e.InputsInvalid, e.NameInvalid, e.NoFlows),
+        *(e.FlowNotFound, e.ExtraMissing, e.OperationConflict),
+    ),
     example={"flow": "report", "cron": "0 7 * * MON-FRI", "timezone": "Europe/Paris"},
     not_by_mcp=OF_TIMES,
 )
@@ -238,7 +230,7 @@ class RemoveSchedule(OfSchedule):
     "Put a run of a schedule into its queue now, besides those of its times",
     calls="schedules.trigger",
     answer=RunRecord,
-    errors=(ScheduleNotFound, NoFlows, FlowNotFound, NameInvalid, OperationConflict),
+    errors=(e.ScheduleNotFound, e.NoFlows, e.FlowNotFound, e.NameInvalid, e.OperationConflict),
     example={},
     not_by_mcp=OF_TIMES,
 )

@@ -6,43 +6,11 @@ from functools import partial
 
 import msgspec
 
+from outlast import errors as e
 from outlast.care.acts import ACT_KINDS as ACT_KINDS
 from outlast.care.acts import ACTS_OF_ADMINS as ACTS_OF_ADMINS
 from outlast.care.acts import Acts
 from outlast.clock import micros
-from outlast.errors import (
-    AlreadyAnswered,
-    AmbiguousPrefix,
-    AnswerInvalid,
-    Contested,
-    DisplacedNotFound,
-    EventAhead,
-    Finished,
-    FlowElsewhere,
-    FlowNotFound,
-    InputsConflict,
-    InputsInvalid,
-    IntegrityBroken,
-    InterruptNotFound,
-    Invalid,
-    NameInvalid,
-    NoFlows,
-    NotRestorable,
-    OperationConflict,
-    OutputNotFound,
-    OutputNotKept,
-    RepeatsEffects,
-    RunFinished,
-    RunHeld,
-    RunNotFound,
-    RunRemoved,
-    RunSealed,
-    StepAmbiguous,
-    StepNotFound,
-    TaskAborted,
-    TaskDeclined,
-    ValueRefused,
-)
 from outlast.handoffs.compose import StepHandoff
 from outlast.operations import answers
 from outlast.operations import fields as f
@@ -61,10 +29,13 @@ from outlast.runs.run import RunRecord as RunRecord
 from outlast.runs.waits.ask import Signal
 
 STREAM = "text/event-stream"
-MISSING = (RunNotFound, RunRemoved, AmbiguousPrefix)
-STEPS = (*MISSING, StepNotFound, StepAmbiguous, IntegrityBroken)
-REFUSALS = (NoFlows, FlowNotFound, FlowElsewhere, RunHeld, RunSealed, Contested)
-DECIDED = (*MISSING, RunFinished, RunHeld, RunSealed, StepNotFound, StepAmbiguous, Invalid, OperationConflict)
+MISSING = (e.RunNotFound, e.RunRemoved, e.AmbiguousPrefix)
+STEPS = (*MISSING, e.StepNotFound, e.StepAmbiguous, e.IntegrityBroken)
+REFUSALS = (e.NoFlows, e.FlowNotFound, e.FlowElsewhere, e.RunHeld, e.RunSealed, e.Contested)
+DECIDED = (
+    *(*MISSING, e.RunFinished, e.RunHeld, e.RunSealed),
+    *(e.StepNotFound, e.StepAmbiguous, e.Invalid, e.OperationConflict),
+)
 GOING = (
     "The answer comes at once (202) while the run goes on in the server; `wait` waits for its end, or for it to wait, "
     "and then answers 200. Only flows that the server was started with (`--flows`) can be run."
@@ -97,7 +68,7 @@ class Decision(OfRun, Change):
     answer=RunRecord,
     items="runs",
     pages=Pages(lambda last: last.id, by="cursor"),
-    errors=(ValueRefused,),
+    errors=(e.ValueRefused,),
 )
 class ListRuns(Paged):
     """Which runs to list: those that are all that is asked for."""
@@ -123,8 +94,8 @@ class ListRuns(Paged):
     status=202,
     in_query=("wait",),
     errors=(
-        *(*REFUSALS, InputsInvalid, InputsConflict, NameInvalid, OperationConflict, TaskAborted, TaskDeclined),
-        *(Finished, RepeatsEffects, IntegrityBroken),
+        *(*REFUSALS, e.InputsInvalid, e.InputsConflict, e.NameInvalid, e.OperationConflict),
+        *(e.TaskAborted, e.TaskDeclined, e.Finished, e.RepeatsEffects, e.IntegrityBroken),
     ),
     detail=f"{GOING}{HELD} A task that is named happens once: after its success the same call is answered with its "
     "outcome (`replayed`), and `again` starts another.",
@@ -190,7 +161,7 @@ class RunOutcomeNow(OfRun):
     answer=Event,
     items="events",
     pages=Pages(lambda last: last.seq, int, "after"),
-    errors=(RunNotFound, RunRemoved),
+    errors=(e.RunNotFound, e.RunRemoved),
     answers=STREAM,
     headers={
         "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
@@ -216,7 +187,7 @@ class RunEvents(OfRun, Paged):
     answer=Receipt,
     items="receipts",
     pages=Pages(lambda last: last.seq, int),
-    errors=(*MISSING, IntegrityBroken),
+    errors=(*MISSING, e.IntegrityBroken),
     not_by_mcp=BY_SHOW,
 )
 class RunReceipts(OfRun, Paged):
@@ -230,7 +201,7 @@ class RunReceipts(OfRun, Paged):
     calls="timeline",
     answer=answers.TIMELINE,
     items="timeline",
-    errors=(*MISSING, IntegrityBroken),
+    errors=(*MISSING, e.IntegrityBroken),
     not_by_mcp=BY_SHOW,
 )
 class RunTimeline(OfRun):
@@ -243,7 +214,7 @@ class RunTimeline(OfRun):
     "What resuming would do, with the verdict and its reasons",
     calls="plan",
     answer=answers.PLAN,
-    errors=(*MISSING, IntegrityBroken, RunFinished, StepNotFound, StepAmbiguous, NameInvalid),
+    errors=(*MISSING, e.IntegrityBroken, e.RunFinished, e.StepNotFound, e.StepAmbiguous, e.NameInvalid),
     not_by_mcp=BY_SHOW,
 )
 class PlanRun(OfRun):
@@ -262,7 +233,7 @@ class PlanRun(OfRun):
     answer=answers.OUTCOME,
     status=202,
     in_query=("wait",),
-    errors=(*REFUSALS, *MISSING, RunFinished, IntegrityBroken, NameInvalid),
+    errors=(*REFUSALS, *MISSING, e.RunFinished, e.IntegrityBroken, e.NameInvalid),
     detail=f"{GOING} To take it from who holds it (`take`, with `why`), and to name the flow that it goes on with "
     "(`flow`), needs the role approve.",
     example={"accept": ["code_changed"], "why": "the change is a comment"},
@@ -339,8 +310,8 @@ class RewindRun(Decision):
     role="approve",
     answer=RunRecord,
     errors=(
-        *(*STEPS, RunSealed, RepeatsEffects, InputsInvalid, NoFlows, FlowNotFound, FlowElsewhere),
-        *(NameInvalid, ValueRefused, OperationConflict),
+        *(*STEPS, e.RunSealed, e.RepeatsEffects, e.InputsInvalid, e.NoFlows, e.FlowNotFound, e.FlowElsewhere),
+        *(e.NameInvalid, e.ValueRefused, e.OperationConflict),
     ),
     example={"from_step": "draft", "inputs": {"tone": "stern"}, "reuse_effects": True},
     detail="What came before the step is taken over; the rest is done anew when the new run is resumed. Effects "
@@ -395,7 +366,7 @@ class PauseRun(Decision):
     long=True,
     answer=Output,
     items="outputs",
-    errors=(*MISSING, IntegrityBroken),
+    errors=(*MISSING, e.IntegrityBroken),
     not_by_mcp=FOR_PEOPLE,
 )
 class RunOutputs(OfRun):
@@ -408,7 +379,7 @@ class RunOutputs(OfRun):
     "Put files of finished steps back from what was kept, at the server",
     calls="restore_outputs",
     answer=RestoredOutputs,
-    errors=(*MISSING, RunHeld, RunSealed, OutputNotFound, OutputNotKept, NotRestorable, IntegrityBroken),
+    errors=(*MISSING, e.RunHeld, e.RunSealed, e.OutputNotFound, e.OutputNotKept, e.NotRestorable, e.IntegrityBroken),
     detail="What is missing is put back; a file that was changed only if it is in `paths`, and then what gives way "
     "is kept: `/displaced` lists it.",
     example={"step": "plan"},
@@ -429,7 +400,7 @@ class RestoreOutputs(Decision):
     calls="displaced",
     answer=answers.DISPLACED,
     items="displaced",
-    errors=(*MISSING, DisplacedNotFound),
+    errors=(*MISSING, e.DisplacedNotFound),
     not_by_mcp=FOR_PEOPLE,
 )
 class DisplacedFiles(OfRun):
@@ -445,7 +416,7 @@ class DisplacedFiles(OfRun):
     "The content of a file that gave way",
     answer=bytes,
     answers=BYTES,
-    errors=(*MISSING, DisplacedNotFound, IntegrityBroken),
+    errors=(*MISSING, e.DisplacedNotFound, e.IntegrityBroken),
     not_by_mcp=FOR_PEOPLE,
 )
 class DisplacedContent(OfRun):
@@ -509,7 +480,7 @@ class HandoffOfStep(OfRun):
     "The six acceptance questions of a run, answered from its records",
     long=True,
     answer=answers.AUDIT,
-    errors=(*MISSING, IntegrityBroken),
+    errors=(*MISSING, e.IntegrityBroken),
     not_by_mcp=FOR_PEOPLE,
 )
 class AuditRun(OfRun):
@@ -537,7 +508,7 @@ class DueRuns(Request):
     "The events of all runs, or of those that are asked for: a page, or a stream",
     calls="all_events",
     answer=HomeEvents,
-    errors=(NameInvalid, ValueRefused, EventAhead),
+    errors=(e.NameInvalid, e.ValueRefused, e.EventAhead),
     answers=STREAM,
     headers={
         "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
@@ -604,7 +575,7 @@ class HomeFacts(Request):
     "Who did what, the newest first: to runs, handoffs, schedules, queues, limits, keys and notification targets",
     calls="acts",
     answer=Acts,
-    errors=(NameInvalid, ValueRefused),
+    errors=(e.NameInvalid, e.ValueRefused),
     detail="A page is found among a few thousand entries: it may have fewer than `limit`, or none, and `next` although "
     "more was done before; `looked_at` says how many entries it was found among. What was done to keys and targets is "
     "told to the role `admin` alone. A key that is bound to scopes is told what was done in them.",
@@ -650,7 +621,7 @@ class VerifyHome(Request):
 
 # -- interrupts and signals ----------------------------------------------------------------------------
 
-NO_WAIT = (InterruptNotFound, AmbiguousPrefix)
+NO_WAIT = (e.InterruptNotFound, e.AmbiguousPrefix)
 
 
 class OfWait(Change):
@@ -714,7 +685,7 @@ class GetWait(Request):
     calls="answer",
     role="approve",
     answer=answers.ANSWERED,
-    errors=(*NO_WAIT, AlreadyAnswered, AnswerInvalid, RunSealed, OperationConflict, ValueRefused),
+    errors=(*NO_WAIT, e.AlreadyAnswered, e.AnswerInvalid, e.RunSealed, e.OperationConflict, e.ValueRefused),
     detail="Who answered is the key's actor; one of many answers wins. The run goes on in the server, unless "
     "`resume` is false; `why_not` says why it does not, where it cannot.",
     example={"answer": {"approved": True, "comment": "looks right"}},
@@ -734,7 +705,7 @@ class AnswerWait(OfWait):
     calls="cancel",
     role="approve",
     answer=answers.WAIT,
-    errors=(*NO_WAIT, AlreadyAnswered, Invalid, RunSealed, OperationConflict),
+    errors=(*NO_WAIT, e.AlreadyAnswered, e.Invalid, e.RunSealed, e.OperationConflict),
     example={"why": "the release was called off"},
     not_by_mcp="a person calls a question off, not a model",
 )
@@ -750,7 +721,7 @@ class CancelWait(OfWait):
     "Send a signal that a run waits for, or will",
     calls="signal",
     answer=Signal,
-    errors=(*MISSING, RunFinished, NameInvalid, ValueRefused, OperationConflict),
+    errors=(*MISSING, e.RunFinished, e.NameInvalid, e.ValueRefused, e.OperationConflict),
     example={"name": "payment", "task": "order-17", "body": {"paid": True}},
 )
 class SendSignal(Change):

@@ -5,26 +5,7 @@ A claim that resuming gives is shown again as `claim_id`: each request is a sess
 
 from __future__ import annotations
 
-from outlast.errors import (
-    ClaimLost,
-    HandoffClaimed,
-    HandoffContested,
-    HandoffInvalid,
-    HandoffNotFound,
-    LookFirst,
-    MemoConflict,
-    NotSettled,
-    OperationConflict,
-    RevisionConflict,
-    RunsOnHost,
-    SecretFound,
-    SessionExists,
-    SessionNotFound,
-    TaskExists,
-    TaskNotFound,
-    TaskRefused,
-    ValueRefused,
-)
+from outlast import errors as e
 from outlast.operations import answers
 from outlast.operations import fields as f
 from outlast.operations.handoffs import SEED, ToSettle, ToStore
@@ -49,7 +30,7 @@ class OfSession(Request):
     "Open a session: a conversation of messages",
     calls="sessions.open",
     answer=Session,
-    errors=(SessionExists, ValueRefused, OperationConflict),
+    errors=(e.SessionExists, e.ValueRefused, e.OperationConflict),
     example={"session_id": "support-17", "meta": {"channel": "mail"}},
     not_by_mcp="session_append makes one for a model",
 )
@@ -68,7 +49,7 @@ class OpenSession(Change):
     answer=Session,
     items="sessions",
     pages=Pages(lambda last: last.id),
-    errors=(SessionNotFound,),
+    errors=(e.SessionNotFound,),
     not_by_mcp=OF_HOST,
 )
 class ListSessions(Paged):
@@ -83,7 +64,7 @@ class ListSessions(Paged):
     answer=Message,
     items="messages",
     pages=Pages(lambda last: last.seq, int, "after"),
-    errors=(SessionNotFound, ValueRefused),
+    errors=(e.SessionNotFound, e.ValueRefused),
     not_by_mcp=BY_WINDOW,
 )
 class ListMessages(OfSession, Paged):
@@ -99,7 +80,7 @@ class ListMessages(OfSession, Paged):
     "Append a message, durable when it is answered",
     calls="sessions.append",
     answer=Message,
-    errors=(ValueRefused, OperationConflict),
+    errors=(e.ValueRefused, e.OperationConflict),
     example={"role": "user", "content": "Where is my order?"},
 )
 class AppendMessage(OfSession, Change):
@@ -118,7 +99,7 @@ class AppendMessage(OfSession, Change):
     calls="sessions.append_many",
     answer=Message,
     items="messages",
-    errors=(ValueRefused, OperationConflict),
+    errors=(e.ValueRefused, e.OperationConflict),
     example={"messages": [{"role": "user", "content": "Where is my order?"}]},
     not_by_mcp="a model appends one message at a time",
 )
@@ -134,7 +115,7 @@ class AppendMessages(OfSession, Change):
     "The newest memo; null when there never was one",
     calls="sessions.memo",
     answer=Answer(Memo | None, Memo | None),
-    errors=(SessionNotFound,),
+    errors=(e.SessionNotFound,),
     not_by_mcp=BY_WINDOW,
 )
 class GetMemo(OfSession):
@@ -147,7 +128,7 @@ class GetMemo(OfSession):
     "Let a text stand for the older messages",
     calls="sessions.set_memo",
     answer=Memo,
-    errors=(SessionNotFound, MemoConflict, ValueRefused, OperationConflict),
+    errors=(e.SessionNotFound, e.MemoConflict, e.ValueRefused, e.OperationConflict),
     example={"text": "The customer asks for order 17.", "upto": 12},
     not_by_mcp=OF_HOST,
 )
@@ -165,7 +146,7 @@ class SetMemo(OfSession, Change):
     "The memo, the system messages and the newest others that fit in so many tokens",
     calls="sessions.window",
     answer=Window,
-    errors=(SessionNotFound, ValueRefused),
+    errors=(e.SessionNotFound, e.ValueRefused),
 )
 class MessageWindow(OfSession):
     """How many tokens there are."""
@@ -179,7 +160,7 @@ class MessageWindow(OfSession):
     "A session with its memo and the runs that were started for it",
     calls="sessions.get",
     answer=Session,
-    errors=(SessionNotFound,),
+    errors=(e.SessionNotFound,),
     not_by_mcp=BY_WINDOW,
 )
 class GetSession(OfSession):
@@ -189,7 +170,7 @@ class GetSession(OfSession):
 # -- tasks -------------------------------------------------------------------------------------------
 
 
-HELD = (TaskNotFound, HandoffClaimed, ClaimLost, TaskRefused, HandoffInvalid, OperationConflict)
+HELD = (e.TaskNotFound, e.HandoffClaimed, e.ClaimLost, e.TaskRefused, e.HandoffInvalid, e.OperationConflict)
 BY_HOST = "the host keeps its tasks; a model pauses, resumes and completes them"
 
 
@@ -207,7 +188,7 @@ class OfTask(Request):
     answer=Task,
     items="tasks",
     pages=Pages(lambda last: last.task),
-    errors=(TaskNotFound,),
+    errors=(e.TaskNotFound,),
     not_by_mcp=BY_HOST,
 )
 class ListTasks(Paged):
@@ -221,7 +202,7 @@ class ListTasks(Paged):
     "POST /v1/tasks/{task_id:path}/open",
     "Open a task, if it is not",
     answer=Task,
-    errors=(TaskExists, ValueRefused, OperationConflict),
+    errors=(e.TaskExists, e.ValueRefused, e.OperationConflict),
     detail="A completed task stays so unless `reopen` is said.",
     example={"session": "support-17"},
     not_by_mcp="task_pause opens a task that is new",
@@ -241,7 +222,7 @@ class OpenTask(OfTask, Change):
     "GET /v1/tasks/{task_id:path}/inspect",
     "How a task stands, and what may be done with it",
     answer=answers.CONTEXT,
-    errors=(TaskNotFound, ClaimLost, ValueRefused),
+    errors=(e.TaskNotFound, e.ClaimLost, e.ValueRefused),
     not_by_mcp=BY_HOST,
 )
 class InspectTask(OfTask):
@@ -257,7 +238,7 @@ class InspectTask(OfTask):
     "How a task stands, judged by what was seen of its files",
     role="read",
     answer=answers.CONTEXT,
-    errors=(TaskNotFound, ClaimLost, HandoffInvalid, ValueRefused, LookFirst),
+    errors=(e.TaskNotFound, e.ClaimLost, e.HandoffInvalid, e.ValueRefused, e.LookFirst),
     example={"history": 5},
     not_by_mcp=BY_HOST,
 )
@@ -272,7 +253,7 @@ class InspectTaskSeen(InspectTask, ObservedFiles):
     "POST /v1/tasks/{task_id:path}/pause",
     "Pause a task: store what whoever resumes it needs, and give the claim back",
     answer=answers.PAUSED,
-    errors=(*HELD, SecretFound, RevisionConflict, LookFirst),
+    errors=(*HELD, e.SecretFound, e.RevisionConflict, e.LookFirst),
     example={name: SEED[name] for name in ("summary", "handoff_text", "next_action", "acceptance_checks")},
 )
 class PauseTask(OfTask, ToStore):
@@ -287,7 +268,7 @@ class PauseTask(OfTask, ToStore):
     "Resume a task: claim it, and recover what was handed over, with its verdict",
     role=Gated("write"),
     answer=answers.RESUMED,
-    errors=(*HELD, HandoffContested, HandoffNotFound, RunsOnHost, LookFirst),
+    errors=(*HELD, e.HandoffContested, e.HandoffNotFound, e.RunsOnHost, e.LookFirst),
     detail="Keep `claim.id`, and show it as `claim_id` with each call about the task.",
     example={},
 )
@@ -308,7 +289,7 @@ class ResumeTask(OfTask, ObservedFiles, Change):
     "Complete a task: its checks must have passed, and its runs be over",
     role=Gated("write"),
     answer=TaskCompleted,
-    errors=(*HELD, NotSettled, RunsOnHost, LookFirst),
+    errors=(*HELD, e.NotSettled, e.RunsOnHost, e.LookFirst),
     example={"run_checks": False, "override": "the customer has confirmed it"},
 )
 class CompleteTask(OfTask, ToSettle):
@@ -320,7 +301,7 @@ class CompleteTask(OfTask, ToSettle):
     "POST /v1/tasks/{task_id:path}/events",
     "Record an event of the host's; secrets in it are masked, and counted",
     answer=TaskEvent,
-    errors=(TaskNotFound, ValueRefused, OperationConflict),
+    errors=(e.TaskNotFound, e.ValueRefused, e.OperationConflict),
     example={"name": "assigned", "body": {"to": "Ana"}},
     not_by_mcp=BY_HOST,
 )
@@ -338,7 +319,7 @@ class RecordTaskEvent(OfTask, Change):
     answer=TaskEvent,
     items="events",
     pages=Pages(lambda last: last.seq, int, "after"),
-    errors=(TaskNotFound, ValueRefused),
+    errors=(e.TaskNotFound, e.ValueRefused),
     not_by_mcp=BY_HOST,
 )
 class TaskEvents(OfTask, Paged):
@@ -353,7 +334,7 @@ class TaskEvents(OfTask, Paged):
     "A task and its state",
     calls="tasks.get",
     answer=Task,
-    errors=(TaskNotFound,),
+    errors=(e.TaskNotFound,),
     not_by_mcp=BY_HOST,
 )
 class GetTask(OfTask):

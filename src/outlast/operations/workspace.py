@@ -4,26 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from outlast.errors import (
-    AmbiguousPrefix,
-    ArtifactNotFound,
-    ArtifactRemoved,
-    BodyTooLarge,
-    BodyTooSlow,
-    BudgetTooSmall,
-    CheckpointNotFound,
-    DiskFull,
-    HandoffNotFound,
-    IntegrityBroken,
-    NameInvalid,
-    OperationConflict,
-    RangeRefused,
-    RecordNotFound,
-    RunNotFound,
-    RunRemoved,
-    SecretFound,
-    ValueRefused,
-)
+from outlast import errors as e
 from outlast.operations import answers
 from outlast.operations import fields as f
 from outlast.operations.handoffs import BYTES
@@ -33,8 +14,8 @@ from outlast.workspace.checkpoint import Checkpoint
 from outlast.workspace.link import Link
 from outlast.workspace.record import Record
 
-GONE = (ArtifactNotFound, ArtifactRemoved)
-UNKNOWN = (*GONE, RecordNotFound, CheckpointNotFound, HandoffNotFound, RunNotFound, AmbiguousPrefix)
+GONE = (e.ArtifactNotFound, e.ArtifactRemoved)
+UNKNOWN = (*GONE, e.RecordNotFound, e.CheckpointNotFound, e.HandoffNotFound, e.RunNotFound, e.AmbiguousPrefix)
 BY_RECALL = "workspace_recall finds it for a model"
 BY_RESOURCE = "a model reads content as the resource artifact://{ref}"
 
@@ -57,7 +38,7 @@ class Saved(Change):
     "POST /v1/workspace/artifacts",
     "Save small content under a name, as its next version",
     answer=Artifact,
-    errors=(NameInvalid, ValueRefused, OperationConflict, DiskFull),
+    errors=(e.NameInvalid, e.ValueRefused, e.OperationConflict, e.DiskFull),
     example={"name": "report.md", "content": "# Tides", "summary": "First draft"},
 )
 class SaveArtifact(Saved):
@@ -73,7 +54,7 @@ class SaveArtifact(Saved):
     "Save content of any size under a name: the body is the content",
     answer=Artifact,
     takes=BYTES,
-    errors=(NameInvalid, ValueRefused, OperationConflict, BodyTooLarge, BodyTooSlow, DiskFull),
+    errors=(e.NameInvalid, e.ValueRefused, e.OperationConflict, e.BodyTooLarge, e.BodyTooSlow, e.DiskFull),
     detail="Nothing of it is visible before all of it has arrived and is durable.",
     not_by_mcp="workspace_save takes a file of the project for a model",
 )
@@ -89,7 +70,7 @@ class UploadArtifact(Saved):
     answers="*/*",
     also={206: "The range that was asked for", 304: "It is what is known already"},
     detail="Its media type is the artifact's own; it is always sent as an attachment.",
-    errors=(*GONE, IntegrityBroken, RangeRefused),
+    errors=(*GONE, e.IntegrityBroken, e.RangeRefused),
     headers={
         "Range": "One range of bytes, as `bytes=0-1023`: it is answered with 206",
         "If-None-Match": "The `ETag` of what is known already: it is answered with 304",
@@ -111,7 +92,7 @@ class GetContent(Request):
     answer=Artifact,
     items="artifacts",
     pages=Pages(lambda last: last.ref),
-    errors=(*GONE, RunNotFound, AmbiguousPrefix),
+    errors=(*GONE, e.RunNotFound, e.AmbiguousPrefix),
     not_by_mcp="artifacts are listed as resources",
 )
 class ListArtifacts(Paged):
@@ -143,7 +124,7 @@ class GetArtifact(Request):
     calls="workspace.versions",
     answer=Artifact,
     items="artifacts",
-    errors=(*GONE, NameInvalid, ValueRefused),
+    errors=(*GONE, e.NameInvalid, e.ValueRefused),
     not_by_mcp=BY_RESOURCE,
 )
 class ArtifactVersions(Request):
@@ -175,7 +156,7 @@ class RecordOfMany(Declared):
     "Record an observation, a decision, evidence or a note",
     calls="workspace.record",
     answer=Record,
-    errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
+    errors=(*UNKNOWN, e.ValueRefused, e.SecretFound, e.OperationConflict),
     example={"kind": "decision", "text": "We patch the serializer first.", "pinned": True},
 )
 class MakeRecord(Change):
@@ -199,7 +180,7 @@ class MakeRecord(Change):
     calls="workspace.record_many",
     answer=Record,
     items="records",
-    errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
+    errors=(*UNKNOWN, e.ValueRefused, e.SecretFound, e.OperationConflict),
     example={"records": [{"kind": "observation", "text": "The tide turned at noon."}]},
     not_by_mcp="a model records one thing at a time",
 )
@@ -221,7 +202,7 @@ class MakeRecords(Change):
     answer=Record,
     items="records",
     pages=Pages(lambda last: last.ref),
-    errors=(*UNKNOWN, ValueRefused),
+    errors=(*UNKNOWN, e.ValueRefused),
     not_by_mcp=BY_RECALL,
 )
 class ListRecords(Paged):
@@ -240,7 +221,7 @@ class ListRecords(Paged):
     "A record by its ref or id, or a unique prefix",
     calls="workspace.get_record",
     answer=Record,
-    errors=(RecordNotFound, AmbiguousPrefix, ValueRefused),
+    errors=(e.RecordNotFound, e.AmbiguousPrefix, e.ValueRefused),
     not_by_mcp=BY_RECALL,
 )
 class GetRecord(Request):
@@ -255,7 +236,7 @@ class GetRecord(Request):
     "Pin a record, so that recall never leaves it out; or take the pin away",
     calls="workspace.pin",
     answer=Record,
-    errors=(RecordNotFound, AmbiguousPrefix, ValueRefused, OperationConflict),
+    errors=(e.RecordNotFound, e.AmbiguousPrefix, e.ValueRefused, e.OperationConflict),
     example={"pinned": True},
     not_by_mcp="a model pins what it records: workspace_record with pinned",
 )
@@ -272,7 +253,7 @@ class PinRecord(Change):
     "Say how two things with refs bear on each other",
     calls="workspace.link",
     answer=Link,
-    errors=(*UNKNOWN, ValueRefused, SecretFound, OperationConflict),
+    errors=(*UNKNOWN, e.ValueRefused, e.SecretFound, e.OperationConflict),
     example={"source": "record:abc", "relation": "supports", "target": "record:def"},
 )
 class MakeLink(Change):
@@ -292,7 +273,7 @@ class MakeLink(Change):
     calls="workspace.links",
     answer=Link,
     items="links",
-    errors=(*UNKNOWN, ValueRefused),
+    errors=(*UNKNOWN, e.ValueRefused),
     not_by_mcp="workspace_why tells a model what bears on it",
 )
 class ListLinks(Request):
@@ -308,7 +289,7 @@ class ListLinks(Request):
     calls="workspace.why",
     long=True,
     answer=answers.WHY,
-    errors=(*UNKNOWN, ValueRefused),
+    errors=(*UNKNOWN, e.ValueRefused),
 )
 class AskWhy(Request):
     """Which ref, and how far to follow what it rests on."""
@@ -326,7 +307,7 @@ class AskWhy(Request):
     "Pin where a task stands, under a name",
     calls="workspace.checkpoint",
     answer=Checkpoint,
-    errors=(*UNKNOWN, NameInvalid, ValueRefused, OperationConflict),
+    errors=(*UNKNOWN, e.NameInvalid, e.ValueRefused, e.OperationConflict),
     example={"name": "sources_chosen", "task": "daily-report", "summary": "Twelve sources were chosen."},
 )
 class PinCheckpoint(Change):
@@ -346,7 +327,7 @@ class PinCheckpoint(Change):
     answer=Checkpoint,
     items="checkpoints",
     pages=Pages(lambda last: last.id),
-    errors=(CheckpointNotFound, RunNotFound, RunRemoved, AmbiguousPrefix, ValueRefused),
+    errors=(e.CheckpointNotFound, e.RunNotFound, e.RunRemoved, e.AmbiguousPrefix, e.ValueRefused),
     not_by_mcp=BY_RECALL,
 )
 class ListCheckpoints(Paged):
@@ -362,7 +343,7 @@ class ListCheckpoints(Paged):
     "What is different at the second of two checkpoints",
     calls="workspace.diff",
     answer=answers.DIFF,
-    errors=(CheckpointNotFound, AmbiguousPrefix),
+    errors=(e.CheckpointNotFound, e.AmbiguousPrefix),
     not_by_mcp=BY_RECALL,
 )
 class DiffCheckpoints(Request):
@@ -378,7 +359,7 @@ class DiffCheckpoints(Request):
     "A checkpoint by its ref or id, or a unique prefix",
     calls="workspace.get_checkpoint",
     answer=Checkpoint,
-    errors=(CheckpointNotFound, AmbiguousPrefix),
+    errors=(e.CheckpointNotFound, e.AmbiguousPrefix),
     not_by_mcp=BY_RECALL,
 )
 class GetCheckpoint(Request):
@@ -395,7 +376,7 @@ class GetCheckpoint(Request):
     role="read",
     long=True,
     answer=answers.PACK,
-    errors=(BudgetTooSmall, ValueRefused),
+    errors=(e.BudgetTooSmall, e.ValueRefused),
     example={"goal": "fix the time zones of the export", "budget": 1000},
 )
 class Recall(Request):

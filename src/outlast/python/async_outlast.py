@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, o
 from outlast.errors import Invalid, RunHeld
 from outlast.flows.spec import FlowSpec
 from outlast.python import rooms
-from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, signed_like, to_its_end
+from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, passed_on, signed_like, to_its_end
 from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
 from outlast.python.shared import Shared, make_run
 from outlast.runs.run import Options, Outcome, unseen
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from outlast.commands.logs import CommandLog
     from outlast.home.caller import Acceptance, Caller
     from outlast.home.place import FoundHome
-    from outlast.python import handoffs as late_handoffs
-    from outlast.python import queues as late_queues
-    from outlast.python import sessions as late_sessions
-    from outlast.python import tasks as late_tasks
-    from outlast.python import workspace as late_workspace
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import AsyncHandoffs
     from outlast.python.queues import AsyncSchedules, Worker
@@ -40,18 +35,12 @@ if TYPE_CHECKING:
     from outlast.runs.claim import RunClaim
     from outlast.runs.events import HomeEvent
     from outlast.runs.live import Executor
-    from outlast.runs.os_signals import OsSignals
     from outlast.runs.receipt import Event
     from outlast.runs.replay.replay import RunReplay
     from outlast.runs.run import CallOptions
     from outlast.runs.waits.interrupt import Interrupt
 else:
     asyncio = late("asyncio")  # who imports this beside `Outlast` may have no loop
-    late_handoffs = late("outlast.python.handoffs")
-    late_queues = late("outlast.python.queues")
-    late_sessions = late("outlast.python.sessions")
-    late_tasks = late("outlast.python.tasks")
-    late_workspace = late("outlast.python.workspace")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,27 +75,27 @@ class AsyncOutlast:
     @property
     def handoff(self) -> AsyncHandoffs:
         """Contracts for whoever continues; each call is awaited."""
-        return late_handoffs.AsyncHandoffs(self.blocking.handoff)
+        return rooms.handoffs.AsyncHandoffs(self.blocking.handoff)
 
     @property
     def sessions(self) -> AsyncSessions:
         """Conversations; each call is awaited."""
-        return late_sessions.AsyncSessions(self.blocking.sessions)
+        return rooms.sessions.AsyncSessions(self.blocking.sessions)
 
     @property
     def workspace(self) -> AsyncWorkspace:
         """Artifacts, records and checkpoints; each call is awaited."""
-        return late_workspace.AsyncWorkspace(self.blocking.workspace)
+        return rooms.workspace.AsyncWorkspace(self.blocking.workspace)
 
     @property
     def schedules(self) -> AsyncSchedules:
         """Flows that workers run at certain times; each call is awaited."""
-        return late_queues.AsyncSchedules(self.blocking.schedules)
+        return rooms.queues.AsyncSchedules(self.blocking.schedules)
 
     @property
     def tasks(self) -> AsyncTasks:
         """Tasks of a host; each call is awaited."""
-        return late_tasks.AsyncTasks(self.blocking.tasks)
+        return rooms.tasks.AsyncTasks(self.blocking.tasks)
 
     # -- running flows ---------------------------------------------------------------------------
 
@@ -377,28 +366,11 @@ class AsyncOutlast:
         view.blocking = self.blocking.with_options(**options)
         return view
 
-    @signed_like(Shared.resource)
-    def resource(self, key: str, *value: Any, **how: Any) -> None:
-        """Provide a live object for `inject(key)`. See Outlast.resource."""
-        self.blocking.resource(key, *value, **how)
-
-    @signed_like(Shared.listen)
-    def listen(self, *heard: Any, **by_name: Any) -> None:
-        """Be shown what commands print, and notes for people, as they come. See Outlast.listen."""
-        self.blocking.listen(*heard, **by_name)
-
-    def signals(self) -> OsSignals:
-        """For a block in the main thread: SIGINT and SIGTERM let the step under way finish. See Outlast.signals."""
-        return self.blocking.signals()
-
-    @signed_like(Shared.stop)
-    def stop(self, **how: Any) -> bool:
-        """Ask every run of this process to stop at its next step. See Outlast.stop."""
-        return self.blocking.stop(**how)
-
-    def probing(self) -> dict[str, tuple[str, float]]:
-        """The runs of this process that only ask a probe whether an effect happened. See Outlast.probing."""
-        return self.blocking.probing()
+    resource = passed_on(Shared.resource)
+    listen = passed_on(Shared.listen)
+    signals = passed_on(Shared.signals)
+    stop = passed_on(Shared.stop)
+    probing = passed_on(Shared.probing)
 
     def worker(
         self,
@@ -408,10 +380,8 @@ class AsyncOutlast:
         drain: float | str | None = None,
     ) -> Worker:
         """See Outlast.worker; for `async with`. Async flows run on this loop, plain ones in threads."""
-        from outlast.python.queues import make_worker
-
         loop = asyncio.get_running_loop()
-        return make_worker(self.blocking, flows, concurrency, drain, queues=tuple(queues), loop=loop)
+        return rooms.queues.make_worker(self.blocking, flows, concurrency, drain, queues=tuple(queues), loop=loop)
 
     async def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""

@@ -54,6 +54,16 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     return functools.update_wrapper(waits, method)
 
 
+def passed_on(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """The same, done by the blocking one at once: it takes but a moment."""
+
+    def passes(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        found: Callable[P, T] = getattr(self.blocking, method.__name__)
+        return found(*args, **kwargs)
+
+    return functools.update_wrapper(passes, method)
+
+
 async def to_its_end(work: Callable[[], T]) -> T:
     """What blocking work gives, done in a thread; who cancels it waits until it has stopped."""
     import asyncio  # late: a plain program never loads it

@@ -246,7 +246,7 @@ class Flow(Generic[P, T]):
 
     def steps(self) -> FlowSteps:
         """The steps that its code shows. Nothing is run."""
-        return _steps_of(self.spec)
+        return rooms.named_flows.steps_of(self.spec)
 
     def audit(self) -> Audit:
         """The six acceptance questions, answered from its code. Nothing is run."""
@@ -362,7 +362,7 @@ class FlowFile:
 
     def steps(self) -> FlowSteps:
         """Its steps, with those of the flow files that it runs. Nothing is run."""
-        return _steps_of(self.spec)
+        return rooms.named_flows.steps_of(self.spec)
 
     def audit(self) -> Audit:
         """The six acceptance questions, answered from the file. Nothing is run."""
@@ -370,12 +370,6 @@ class FlowFile:
 
     def __repr__(self) -> str:
         return f"<flow {self.spec.name}>"
-
-
-def _steps_of(spec: FlowSpec) -> FlowSteps:
-    from outlast.python.named_flows import steps_of  # late: a run needs it never
-
-    return steps_of(spec)
 
 
 def flow_file(path: str | Path, *folders: Path) -> FlowFile:

@@ -51,37 +51,27 @@ class Outlast(Shared):
     @cached_property
     def handoff(self) -> Handoffs:
         """Contracts for whoever continues: store, recover with a verdict, claim, settle."""
-        from outlast.python.handoffs import Handoffs
-
-        return Handoffs(self._executor)
+        return rooms.handoffs.Handoffs(self._executor)
 
     @cached_property
     def schedules(self) -> Schedules:
         """Flows that workers run at certain times: add, list, pause, resume, remove, trigger."""
-        from outlast.python.queues import Schedules
-
-        return Schedules(self._executor)
+        return rooms.queues.Schedules(self._executor)
 
     @cached_property
     def sessions(self) -> Sessions:
         """Conversations: append, read, fit into a window, sum up in a memo."""
-        from outlast.python.sessions import Sessions
-
-        return Sessions(self._caller)
+        return rooms.sessions.Sessions(self._caller)
 
     @cached_property
     def workspace(self) -> Workspace:
         """Content that outlives a run: artifacts by ref, and checkpoints of tasks."""
-        from outlast.python.workspace import Workspace
-
-        return Workspace(self._caller)
+        return rooms.workspace.Workspace(self._caller)
 
     @cached_property
     def tasks(self) -> Tasks:
         """Tasks of a host: open one, and pause, resume and complete it."""
-        from outlast.python.tasks import Tasks
-
-        return Tasks(self._executor)
+        return rooms.tasks.Tasks(self._executor)
 
     @overload
     def run(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]: ...
@@ -354,9 +344,7 @@ class Outlast(Shared):
         `concurrency` (8) runs at once, each in a thread. When the block ends they end their steps within `drain`
         (30 s), and go on where somebody works.
         """
-        from outlast.python.queues import make_worker
-
-        return make_worker(self, flows, concurrency, drain, queues=tuple(queues))
+        return rooms.queues.make_worker(self, flows, concurrency, drain, queues=tuple(queues))
 
     def close(self) -> None:
         """Let go of the files. Runs of this process are asked to stop, and given time to do so."""

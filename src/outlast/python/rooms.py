@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from outlast.home import claimer as claimer
     from outlast.home import home as home
     from outlast.home import place as place
+    from outlast.python import handoffs as handoffs
     from outlast.python import named_flows as named_flows
+    from outlast.python import queues as queues
+    from outlast.python import sessions as sessions
+    from outlast.python import tasks as tasks
+    from outlast.python import workspace as workspace
     from outlast.runs import begin as begin
     from outlast.runs import body as body
     from outlast.runs import branches as branches
@@ -54,7 +59,6 @@ if TYPE_CHECKING:
     from outlast.runs.live import Commands
     from outlast.runs.outputs import files as files
     from outlast.runs.outputs import restore as restore
-    from outlast.runs.outputs import workspace as workspace
     from outlast.runs.queues import engine as engine
     from outlast.runs.queues import limit as limit
     from outlast.runs.queues import queue as queue
@@ -72,12 +76,12 @@ _PLACES = {
     "outlast.flows.yaml": "flow",
     "outlast.handoffs": "carry compose difference lint store",
     "outlast.home": "act caller claimer home place",
-    "outlast.python": "named_flows",
+    "outlast.python": "handoffs named_flows queues sessions tasks workspace",
     "outlast.runs": """
         begin body branches call_async call_plain decisions effect events find fork journal look os_signals
         outcomes outlook same_flow start
     """,
-    "outlast.runs.outputs": "files restore workspace",
+    "outlast.runs.outputs": "files restore",
     "outlast.runs.queues": "engine limit queue workers",
     "outlast.runs.replay": "replay",
     "outlast.runs.waits": "ask",

@@ -209,16 +209,16 @@ class _Run:
     @property
     def workspace(self) -> RunWorkspace:
         """Artifacts: save content and get it by its ref. It blocks, in an async flow too: save much in a plain step."""
-        from outlast.python.workspace import RunWorkspace
-
-        return RunWorkspace(self._execution, self._frame)
+        return rooms.workspace.RunWorkspace(self._execution, self._frame)
 
     def checkpoint(self, name: str, summary: str = "", refs: Iterable[str] = ()) -> Checkpoint:
         """Pin this boundary of the body: its state, these refs, its place in the journal; once, also on replay.
 
         Raises ArtifactNotFound when a ref names nothing.
         """
-        return rooms.workspace.pin_from_run(self._execution, self._frame(), name, summary, refs)
+        from outlast.runs.outputs.workspace import pin_from_run
+
+        return pin_from_run(self._execution, self._frame(), name, summary, refs)
 
     def resource(self, key: str) -> Any:
         """A live object that this process provided. Raises ResourceMissing."""

@@ -468,10 +468,8 @@ class Shared:
 
         Its `contested` has the handoffs that something contests; they are looked at when that is read.
         """
-        from outlast.python.handoffs import Handoffs, inbox_of
-
         found = [one for one in rooms.look.inbox(self._home, assignee, type) if scope in (None, one.scope)]
-        return inbox_of(found, Handoffs(self._executor), assignee, type)
+        return rooms.handoffs.inbox_of(found, rooms.handoffs.Handoffs(self._executor), assignee, type)
 
     def due(self, *, all: bool = False) -> list[Due]:
         """The runs that can go on by themselves: crashed, stopped by a shutdown, or waiting for what is over.

@@ -18,28 +18,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin, get_
 import msgspec
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.clock import micros
-from outlast.errors import (
-    ArtifactNotFound,
-    CheckpointNotFound,
-    EmbeddedOnly,
-    HandoffNotFound,
-    OutlastError,
-    RecordNotFound,
-    ReplyInvalid,
-    RequestInvalid,
-    RunNotFound,
-    SessionNotFound,
-    TaskNotFound,
-    ValueRefused,
-)
 from outlast.handoffs.handoff import Handoff, Recovered
 from outlast.home.place import check_text
 from outlast.ledger.verdict import Verdict
 from outlast.operations.operation import PARAMETER, Operation, cursor_of
 from outlast.operations.table import OPERATIONS
 from outlast.remote.line import in_path
-from outlast.runs.run import Outcome, RecordStatus, RunError
+from outlast.runs.run import Outcome, RunError
 from outlast.runs.waits.interrupt import Interrupt
 from outlast.values.codec import Decode, decode, pack_json
 
@@ -86,7 +73,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise ReplyInvalid(f"{type(error).__name__}: {error}"[:_SHOWN]) from error
+        raise errors.ReplyInvalid(f"{type(error).__name__}: {error}"[:_SHOWN]) from error
 
 
 @reading()
@@ -149,21 +136,8 @@ def outcome_of(raw: bytes, back: Decode | None = None) -> Outcome[Any]:
     said = msgspec.json.decode(raw, type=_OutcomeJson)
     known = said.status == "succeeded" and "result_pruned" not in said.notes
     result = _result(bytes(said.result), back or decode, said.notes) if known else None
-    return Outcome(
-        said.run_id or "",
-        cast(RecordStatus, said.status),
-        result,
-        said.interrupts,
-        RunError.of(said.error),
-        said.verdict,
-        said.replayed_steps,
-        said.unasked,
-        replayed=said.replayed,
-        notes=said.notes,
-        redelivered=said.redelivered,
-        holder=said.holder,
-        stopped_by=said.stopped_by,
-    )
+    changed = {"run_id": said.run_id or "", "result": result, "error": RunError.of(said.error)}
+    return Outcome(**msgspec.structs.asdict(said) | changed)
 
 
 def _result(raw: bytes, back: Decode, notes: tuple[str, ...]) -> Any:
@@ -213,7 +187,7 @@ def embedded_only(method: F, remedy: str) -> F:
 
     @functools.wraps(method)
     def refuse(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        raise EmbeddedOnly(method.__qualname__.replace("Shared.", "Outlast."), remedy)
+        raise errors.EmbeddedOnly(method.__qualname__.replace("Shared.", "Outlast."), remedy)
 
     return cast(F, refuse)
 
@@ -306,7 +280,7 @@ def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
     rest = dict(given)
     assert operation.pages is not None
     if type(limit := rest.get("limit", 0)) is not int or limit < 0:
-        raise ValueRefused("limit", f"{limit!r:.100} is no number of items", "give a whole number from 0 on")
+        raise errors.ValueRefused("limit", f"{limit!r:.100} is no number of items", "give a whole number from 0 on")
     limit, last = rest.pop("limit", None), rest.pop(operation.pages.by, None) if operation.pages.by != "after" else None
     cursor = "" if last is None else cursor_of(last)
     for _ in range(PAGES):
@@ -319,37 +293,37 @@ def pages(line: Line, operation: Operation, given: Given) -> Iterator[bytes]:
         if more is None:
             return
         limit, cursor = None if limit is None else limit - len(found), more
-    raise ReplyInvalid(f"a list of more than {PAGES:,} pages")
+    raise errors.ReplyInvalid(f"a list of more than {PAGES:,} pages")
 
 
 def _page(line: Line, operation: Operation, given: Given) -> bytes:
     """Raises what the embedded list does when it is to go on after something that it does not have."""
     try:
         return ask(line, operation, given).raw
-    except RequestInvalid as error:
+    except errors.RequestInvalid as error:
         missing = _MISSING.get(operation.name) if error.facts.get("path") == "cursor" else None
         if missing is None:
             raise
         raise missing(_at(given["cursor"]), given.get("scope") or "default") from error
 
 
-_MISSING: dict[str, Callable[[str, str], OutlastError]] = {
-    "run_list": lambda name, scope: RunNotFound(name),
-    "handoff_list": lambda name, scope: HandoffNotFound(f"id {name!r}"),
-    "session_list": SessionNotFound,
-    "task_list": TaskNotFound,
-    "workspace_list": ArtifactNotFound,
-    "workspace_records": lambda name, scope: RecordNotFound(name),
-    "workspace_checkpoints": lambda name, scope: CheckpointNotFound(name),
+_MISSING: dict[str, Callable[[str, str], errors.OutlastError]] = {
+    "run_list": lambda name, scope: errors.RunNotFound(name),
+    "handoff_list": lambda name, scope: errors.HandoffNotFound(f"id {name!r}"),
+    "session_list": errors.SessionNotFound,
+    "task_list": errors.TaskNotFound,
+    "workspace_list": errors.ArtifactNotFound,
+    "workspace_records": lambda name, scope: errors.RecordNotFound(name),
+    "workspace_checkpoints": lambda name, scope: errors.CheckpointNotFound(name),
 }
 
 
 def _refuse_odd(found: list[bytes], more: str | None, size: int, cursor: str) -> None:
     """Raises ReplyInvalid for a page that is longer than was asked for, or that leads nowhere."""
     if len(found) > size:
-        raise ReplyInvalid(f"a page of {len(found):,} where {size:,} were asked for")
+        raise errors.ReplyInvalid(f"a page of {len(found):,} where {size:,} were asked for")
     if more is not None and (not found or more == cursor):
-        raise ReplyInvalid("a list that does not go on, and does not end")
+        raise errors.ReplyInvalid("a list that does not go on, and does not end")
 
 
 def _at(cursor: str) -> str:

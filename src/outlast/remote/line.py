@@ -22,18 +22,6 @@ import msgspec
 from msgspec import Struct
 
 from outlast import errors
-from outlast.errors import (
-    Conflict,
-    ExtraMissing,
-    Invalid,
-    NameInvalid,
-    NotFound,
-    OutlastError,
-    Refused,
-    ReplyInvalid,
-    ServerUnreachable,
-    Unavailable,
-)
 from outlast.home.caller import LOCAL
 from outlast.ids import chance, random_id
 from outlast.values.ambient import refuse_stopped
@@ -43,10 +31,10 @@ from outlast.values.text import visible
 try:
     import httpx2
 except ImportError as missing:
-    raise ExtraMissing("a home behind a URL", "client") from missing
+    raise errors.ExtraMissing("a home behind a URL", "client") from missing
 
 _SHOWN = 300  # characters of an answer that is not ours
-_FAMILIES = {404: NotFound, 409: Conflict, 401: Refused, 403: Refused, 405: Refused}
+_FAMILIES = {404: errors.NotFound, 409: errors.Conflict, 401: errors.Refused, 403: errors.Refused, 405: errors.Refused}
 
 
 class ServerProblem(msgspec.Struct):
@@ -67,10 +55,10 @@ def problem_in(raw: bytes) -> ServerProblem | None:
         return None
 
 
-def error_of(status: int, raw: bytes, url: str) -> OutlastError:
+def error_of(status: int, raw: bytes, url: str) -> errors.OutlastError:
     """The error that a server answered with."""
     problem = problem_in(raw)
-    family = _FAMILIES.get(status, Unavailable if status >= 500 else Invalid)
+    family = _FAMILIES.get(status, errors.Unavailable if status >= 500 else errors.Invalid)
     if problem is None:
         shown = raw[:_SHOWN].decode("utf-8", "replace").strip()
         said = f"{url} answered {status}" + (f": {shown}" if shown else "")
@@ -79,13 +67,13 @@ def error_of(status: int, raw: bytes, url: str) -> OutlastError:
 
 
 @cache
-def _kinds() -> dict[str, type[OutlastError]]:
+def _kinds() -> dict[str, type[errors.OutlastError]]:
     """Every error of ours by its code."""
     found = [getattr(errors, name) for name in dir(errors)]
-    return {kind.code: kind for kind in found if isinstance(kind, type) and issubclass(kind, OutlastError)}
+    return {kind.code: kind for kind in found if isinstance(kind, type) and issubclass(kind, errors.OutlastError)}
 
 
-def _made_again(problem: ServerProblem, kind: type[OutlastError]) -> OutlastError:
+def _made_again(problem: ServerProblem, kind: type[errors.OutlastError]) -> errors.OutlastError:
     error = errors.rebuild(kind, problem.facts)
     if error.code == problem.code and _says(error) == (problem.detail, problem.advice):
         return error
@@ -94,7 +82,7 @@ def _made_again(problem: ServerProblem, kind: type[OutlastError]) -> OutlastErro
     return error
 
 
-def _says(error: OutlastError) -> tuple[str, str] | None:
+def _says(error: errors.OutlastError) -> tuple[str, str] | None:
     try:
         return error.detail, error.what_next
     except (KeyError, IndexError, ValueError, TypeError, AttributeError):
@@ -215,7 +203,7 @@ class Line:
             except _Refused as refused:
                 if not refused.passes:
                     raise refused.error from None
-                trouble: OutlastError | None = refused.error
+                trouble: errors.OutlastError | None = refused.error
                 why = f"it answered {refused.status}"
             except _line_errors() as error:
                 self._heard = self._heard or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
@@ -223,13 +211,13 @@ class Line:
             failed(tries)
             time.sleep(self.pause(began, tries, trouble, why))
 
-    def pause(self, began: float, tries: int, trouble: OutlastError | None, why: str) -> float:
+    def pause(self, began: float, tries: int, trouble: errors.OutlastError | None, why: str) -> float:
         """How long to wait before the next try. Raises what there is to say when there is no time for one."""
         patience = self.patience
         pause: float = min(patience.retry_seconds * 2 ** min(tries - 1, 16), patience.longest_retry_seconds)
         pause *= 0.5 + chance() / 2  # so that many clients do not come back at the same moment
         if time.monotonic() + pause > began + self._deadline:
-            raise trouble or ServerUnreachable(self.url, self._deadline, tries, why)
+            raise trouble or errors.ServerUnreachable(self.url, self._deadline, tries, why)
         return pause
 
     @property
@@ -308,7 +296,7 @@ class Line:
     def take(self, claim_id: str) -> None:
         """Hold a claim that the server gave. Raises ReplyInvalid for what no header can carry."""
         if not claim_id.isascii() or not claim_id.isprintable() or not claim_id or " " in claim_id:
-            raise ReplyInvalid(f"{claim_id!r:.100} is no id of a claim")
+            raise errors.ReplyInvalid(f"{claim_id!r:.100} is no id of a claim")
         self.hold(claim_id)
 
     def hold(self, claim_id: str) -> None:
@@ -327,13 +315,13 @@ class Line:
 class Broken(Exception):
     """A stream broke off, or could not be begun now: it can be taken up again."""
 
-    def __init__(self, why: str, error: OutlastError | None = None) -> None:
+    def __init__(self, why: str, error: errors.OutlastError | None = None) -> None:
         super().__init__(why)
         self.why, self.error = why, error
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, error: OutlastError, passes: bool) -> None:
+    def __init__(self, status: int, error: errors.OutlastError, passes: bool) -> None:
         super().__init__(status)
         self.status, self.error, self.passes = status, error, passes
 
@@ -394,7 +382,7 @@ class _Parts:
         self.found.append(piece)
         self._size += len(piece)
         if self._size > self._most_bytes:
-            raise ReplyInvalid(f"it has more than {self._most_bytes:,} bytes")
+            raise errors.ReplyInvalid(f"it has more than {self._most_bytes:,} bytes")
         if time.monotonic() > self._until + self._size / SLOWEST:
             raise httpx2.ReadTimeout("the answer only drips")
 
@@ -402,7 +390,7 @@ class _Parts:
 def _refuse_packed(answer: httpx2.Response) -> None:
     """Raises ReplyInvalid: nobody asked for it, and what is small packed may be endless unpacked."""
     if (packed := answer.headers.get("content-encoding", "identity")) != "identity":
-        raise ReplyInvalid(f"it is packed ({packed[:40]!r})")
+        raise errors.ReplyInvalid(f"it is packed ({packed[:40]!r})")
 
 
 # -- what is sent ------------------------------------------------------------------------------------
@@ -431,7 +419,7 @@ def _headers(key: str | None, who: Who) -> dict[str, str]:
     found = {name: value for name, (value, usual) in said.items() if value != usual}
     if key:
         if not key.isascii() or not key.isprintable() or " " in key:
-            raise NameInvalid("key", f"{key[:6]}…", "it is no key; give one as `outlast keys create` showed it")
+            raise errors.NameInvalid("key", f"{key[:6]}…", "it is no key; give one as `outlast keys create` showed it")
         found["authorization"] = f"Bearer {key}"
     return found
 
@@ -445,9 +433,11 @@ def _checked(url: str) -> str:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise NameInvalid("home", url, f"it is no URL ({error})") from error
+        raise errors.NameInvalid("home", url, f"it is no URL ({error})") from error
     if not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise NameInvalid("home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…")
+        raise errors.NameInvalid(
+            "home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…"
+        )
     return url.rstrip("/")
 
 

@@ -28,19 +28,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.clock import Clock, SystemClock
-from outlast.errors import (
-    BlobNotFound,
-    EmbeddedOnly,
-    HandoffInvalid,
-    IntegrityBroken,
-    LookFirst,
-    NotFound,
-    NotSettled,
-    OutlastError,
-    ReplyInvalid,
-    ReplyRefused,
-)
 from outlast.handoffs import checks as foreign
 from outlast.handoffs.contract import read_check, read_must
 from outlast.handoffs.difference import edits
@@ -94,14 +83,14 @@ class ObserveQuery(Struct, frozen=True):
             and handoff.id.startswith(asked.handoff_id or "")
         )
         if not is_it:
-            raise ReplyRefused(
+            raise errors.ReplyRefused(
                 f"it is about {found:.300}, and {asked.words:.300} was asked for", "see whose server it is"
             )
 
     def refuse_checks(self, what: str) -> None:
         """Raises ReplyRefused for checks that the caller did not ask for."""
         if not self.checks:
-            raise ReplyRefused(
+            raise errors.ReplyRefused(
                 f"checks of {what:.300} are to be run", "to run them, say so: run_checks=True (--run-checks)"
             )
 
@@ -125,7 +114,7 @@ class ObservedCall:
         for _ in range(LOOKS):
             try:
                 return ask(self._line, operation, body | {"observed": list(self._found.values())}, headers=self._shown)
-            except LookFirst as first:
+            except errors.LookFirst as first:
                 self._look(first)
                 asked = first
         raise asked
@@ -134,7 +123,7 @@ class ObservedCall:
         """The same for an end. Raises NotSettled, whose checks printed here what the caller may read."""
         try:
             return self.about_handoffs(operation, given).raw
-        except NotSettled as error:
+        except errors.NotSettled as error:
             note_printed(self._executor.home, error, self.ran)
             raise
 
@@ -148,11 +137,11 @@ class ObservedCall:
                 reply = ask(self._line, operation, body, headers=self._shown)
                 foreign.stored_here(contract)
                 return reply
-            except LookFirst as first:
+            except errors.LookFirst as first:
                 what = str(first.facts.get("what"))
                 if not may.pop(what, False):
                     why = f"the {what:.100} of {contract.anchor!r} were not to be looked at, or have been sent"
-                    raise ReplyRefused(why, "see whose server it is") from first
+                    raise errors.ReplyRefused(why, "see whose server it is") from first
                 body |= self._bound(contract, what)
 
     def seen(self, got: Recovered) -> Recovered:
@@ -161,7 +150,9 @@ class ObservedCall:
         got = self._whose(got)
         root = self._found.get(got.handoff.id, {}).get("root")
         if got.verdict.word == "trusted" and not root:
-            raise ReplyRefused(f"{got.anchor!r:.300} is to be trusted, and nobody looked at its files", "look yourself")
+            raise errors.ReplyRefused(
+                f"{got.anchor!r:.300} is to be trusted, and nobody looked at its files", "look yourself"
+            )
         return replace(got, diff=self._edits(got))
 
     def _edits(self, got: Recovered) -> str:
@@ -204,7 +195,7 @@ class ObservedCall:
         send_blobs(self._executor.home, binding.blobs)
         return {"binding": binding}
 
-    def _look(self, first: LookFirst) -> None:
+    def _look(self, first: errors.LookFirst) -> None:
         handoff, what = _told_handoff(first), first.facts.get("what")
         self._wanted.refuse_other(handoff)
         if what == "checks":
@@ -220,7 +211,7 @@ class ObservedCall:
         ran = self._found.get(handoff.id, {}).get("ran") is not None
         if ran or self._checks not in (None, handoff.acceptance_checks):
             why = f"checks of {handoff.anchor!r:.300} have run, and others, or the same, are to be run again"
-            raise ReplyRefused(why, "if a revision came meanwhile, read it and ask again")
+            raise errors.ReplyRefused(why, "if a revision came meanwhile, read it and ask again")
         self._checks = handoff.acceptance_checks
 
     def _sighting(self, handoff: Handoff, *, with_checks: bool) -> Given:
@@ -256,27 +247,27 @@ class ObservedCall:
         named = {"anchor": about.anchor, "scope": about.scope if isinstance(about, Handoff) else None}
 
         def use() -> None:
-            with suppress(OutlastError):
+            with suppress(errors.OutlastError):
                 ask(self._line, OPERATIONS["handoff_renew"], named, headers=self._shown)
 
         return use
 
 
-def _told_handoff(first: LookFirst) -> Handoff:
+def _told_handoff(first: errors.LookFirst) -> Handoff:
     """The handoff that is to be looked at. Raises ReplyInvalid for what no store holds."""
     with reading():
         handoff = msgspec.convert(first.facts["handoff"], Handoff)
     try:
         _refuse_odd(handoff)
-    except HandoffInvalid as error:
-        raise ReplyInvalid(f"{error.detail:.300}") from error
+    except errors.HandoffInvalid as error:
+        raise errors.ReplyInvalid(f"{error.detail:.300}") from error
     return handoff
 
 
 def _refuse_odd(handoff: Handoff) -> None:
     """Raises HandoffInvalid for what storing refuses: it cannot have been stored."""
     if max(len(handoff.acceptance_checks), len(handoff.musts) // 3) > MAX_CHECKS:
-        raise HandoffInvalid("acceptance_checks", f"has more than {MAX_CHECKS}", "name fewer")
+        raise errors.HandoffInvalid("acceptance_checks", f"has more than {MAX_CHECKS}", "name fewer")
     for form in handoff.acceptance_checks:
         read_check(form, "acceptance_checks")
     for name, form in handoff.musts:
@@ -382,7 +373,7 @@ class NoStore:
     """Stands for the ledger, which is the server's."""
 
     def __getattr__(self, name: str) -> Any:
-        raise EmbeddedOnly("this", "do it where the home is, or by the call of the same name that a server has")
+        raise errors.EmbeddedOnly("this", "do it where the home is, or by the call of the same name that a server has")
 
 
 class RemoteBlobs(FolderBlobs):
@@ -403,7 +394,7 @@ class RemoteBlobs(FolderBlobs):
         return name
 
     def has(self, name: str) -> bool:
-        with contextlib.suppress(IntegrityBroken):
+        with contextlib.suppress(errors.IntegrityBroken):
             return self._fetch(name)
         return False
 
@@ -422,15 +413,15 @@ class RemoteBlobs(FolderBlobs):
     def _fetch(self, name: str) -> bool:
         """Raises IntegrityBroken, as where the content is; also for what is no digest: the name may be an answer's."""
         if not _DIGEST.fullmatch(name):
-            raise IntegrityBroken(f"blob {name[:12]}", "it is no digest")
+            raise errors.IntegrityBroken(f"blob {name[:12]}", "it is no digest")
         if super().has(name):
             return True
         try:
             content = self._line.ask("GET", f"/v1/handoff/blobs/{name}").raw
-        except BlobNotFound:
-            raise IntegrityBroken(f"blob {name[:12]}", "it is missing") from None
+        except errors.BlobNotFound:
+            raise errors.IntegrityBroken(f"blob {name[:12]}", "it is missing") from None
         if digest(content) != name:
-            raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+            raise errors.IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         self.put(content)
         return True
 
@@ -443,6 +434,6 @@ class RemoteBlobs(FolderBlobs):
     def _send(self, name: str) -> None:
         try:
             self._line.ask("HEAD", f"/v1/handoff/blobs/{name}")
-        except NotFound:
+        except errors.NotFound:
             content = super().get(name)
             self._line.ask("PUT", f"/v1/handoff/blobs/{name}", content=lambda: iter((content,)))

@@ -29,7 +29,7 @@ from outlast.sessions.session import (
     message_header,
     window_of,
 )
-from outlast.store.contract import MemoRow, MessageRow, NewSession, Reading, SessionRow, Writing, every_row
+from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode, value_of
 from outlast.values.tokens import counter
 
@@ -115,8 +115,9 @@ def _made(home: Home, tx: Writing, asked: SessionCall, meta: str = "{}") -> Sess
     if found is not None:
         return found
     at = home.clock.now()
-    starts = genesis_of_session(asked.scope, asked.session_id, meta, asked.actor, at)
-    return tx.add_session(NewSession(asked.scope, asked.session_id, meta, asked.actor, *starts, at))
+    who = asked.scope, asked.session_id, meta, asked.actor
+    messages, memos = genesis_of_session(*who, at)
+    return tx.add_session(SessionRow(0, *who, 0, messages, 0, memos, at, at))
 
 
 def _chained(session: SessionRow, drafts: Sequence[MessageDraft], actor: str, at: int) -> Iterator[MessageRow]:

@@ -16,15 +16,15 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outlast.store import postgres as server
     from outlast.store.blobs import chosen, folder
     from outlast.store.contract import KeyStore, NewTables, Store, Tables
     from outlast.store.contract.blobs import Blobs, BlobsWanted
-    from outlast.store.postgres import entry as server
     from outlast.store.sqlite import tables as files
 else:
     chosen = late("outlast.store.blobs.chosen")
     folder = late("outlast.store.blobs.folder")
-    server = late("outlast.store.postgres.entry")
+    server = late("outlast.store.postgres")
     files = late("outlast.store.sqlite.tables")
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from outlast.errors import DiskFull, HomeReadOnly, NetworkFilesystem, StoreFailed, StoreReadOnly, ValueRefused
@@ -87,6 +88,15 @@ def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadO
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return read_only(path, error.strerror or str(error))
     return StoreFailed(path, str(error))
+
+
+@contextmanager
+def translating(place: Path) -> Iterator[None]:
+    """Around what is done on the disk for a home's content: its errors in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise translated(error, str(place), HomeReadOnly) from error
 
 
 def filesystem_of(path: Path, table: Path = _TABLE) -> str:

@@ -10,8 +10,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import IntegrityBroken
-from outlast.store.blobs.folder import FolderBlobs
-from outlast.store.blobs.trash import FolderTrash
+from outlast.store.blobs.folder import FolderBlobs, FolderTrash
 from outlast.values.codec import digest
 
 from ..support import in_threads, kept, left, thrown

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psycopg
 
 from outlast.store.contract import Store
-from outlast.store.postgres.listener import channel_of
+from outlast.store.postgres.open import channel_of
 from outlast.store.postgres.schema import schema_of
 
 from ..backends import PostgresSchema

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from outlast.clock import ManualClock
-from outlast.store.blobs.place import place_of
+from outlast.store.blobs.chosen import place_of
 from outlast.store.blobs.s3 import S3Blobs
 
 from ...kit.bad_bucket import BadBucket, bad_bucket

@@ -11,7 +11,7 @@ import pytest
 from outlast.clock import ManualClock
 from outlast.errors import BlobsRefused, BlobsUnreachable, IntegrityBroken
 from outlast.store.blobs.bucket import PART_BYTES
-from outlast.store.blobs.place import place_of
+from outlast.store.blobs.chosen import place_of
 from outlast.store.blobs.s3 import S3Blobs
 from outlast.values.codec import digest
 

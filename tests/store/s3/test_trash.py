@@ -7,7 +7,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import BlobsTaken
-from outlast.store.blobs.place import place_of
+from outlast.store.blobs.chosen import place_of
 from outlast.store.blobs.s3 import S3Blobs
 from outlast.store.blobs.s3_trash import S3Trash
 from outlast.values.codec import digest

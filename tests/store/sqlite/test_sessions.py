@@ -3,13 +3,13 @@
 import apsw
 import pytest
 
-from outlast.store.contract import MessageRow, NewSession
+from outlast.store.contract import MessageRow, SessionRow
 from outlast.store.sqlite.open import SqliteStore
 
 from ..support import begin, outsider
 from .test_schema import plan
 
-NEW = NewSession("default", "s", "{}", "local", bytes(32), bytes(32), 1)
+NEW = SessionRow(0, "default", "s", "{}", "local", 0, bytes(32), 0, bytes(32), 1, 1)
 
 
 def message(seq: int) -> MessageRow:

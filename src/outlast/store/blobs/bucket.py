@@ -22,7 +22,7 @@ from obstore.store import S3Store
 
 from outlast.clock import Clock, SystemClock
 from outlast.errors import BlobsRefused, BlobsUnreachable, OutlastError, StoreForked
-from outlast.store.blobs.place import BucketPlace
+from outlast.store.blobs.chosen import BucketPlace
 from outlast.values.frozen import NamedTuple
 
 T = TypeVar("T")

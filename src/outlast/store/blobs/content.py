@@ -20,9 +20,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
 
-from outlast.errors import HomeReadOnly, IntegrityBroken
+from outlast.errors import IntegrityBroken
 from outlast.store.contract.blobs import Blobs, Known, Stored, TakenContent, nothing_known
-from outlast.store.disk import translated
+from outlast.store.disk import translating
 from outlast.values.codec import decode, encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -198,18 +198,14 @@ class FolderIntake:
 
     def __init__(self, blobs: Collecting) -> None:
         self._blobs, self._found, self.size = blobs, sha256(), 0
-        try:
+        with translating(blobs.folder):
             self._path = _beside(blobs)
             self._file = open(self._path, "wb", opener=open_file)  # noqa: SIM115  # closed by `close`
-        except OSError as error:
-            raise translated(error, str(blobs.folder), HomeReadOnly) from error
 
     def write(self, piece: bytes) -> None:
         """Take the next piece. Raises DiskFull, StoreFailed."""
-        try:
+        with translating(self._blobs.folder):
             self._file.write(piece)
-        except OSError as error:
-            raise translated(error, str(self._blobs.folder), HomeReadOnly) from error
         self._found.update(piece)
         self.size += len(piece)
 
@@ -222,12 +218,10 @@ class FolderIntake:
 
         With `pack` it is packed where that saves a quarter or more. Raises DiskFull, StoreReadOnly, StoreFailed.
         """
-        try:
+        with translating(self._blobs.folder):
             self._file.close()
             digest = self.digest
             stored = self._there(known(digest)) or self._placed(pack)
-        except OSError as error:
-            raise translated(error, str(self._blobs.folder), HomeReadOnly) from error
         return TakenContent(digest, self.size, *stored)
 
     def _there(self, known: Stored | None) -> Stored | None:

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from outlast import failpoints
-from outlast.errors import BlobsTaken, BlobsUnreachable, HomeReadOnly, IntegrityBroken
+from outlast.errors import BlobsTaken, BlobsUnreachable, IntegrityBroken, OutlastError
 from outlast.store.blobs.bucket import PART_BYTES, AlreadyThere, Bucket, BucketObject, Missing, part_bytes
 from outlast.store.blobs.content import FolderIntake, temporary
 from outlast.store.blobs.folder import checked
 from outlast.store.contract.blobs import Stored, nothing_inside
-from outlast.store.disk import PIECE_BYTES, translated
+from outlast.store.disk import PIECE_BYTES, translating
 from outlast.values.codec import digest
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
@@ -39,12 +39,12 @@ from outlast.values.private import open_file, open_plain
 
 if TYPE_CHECKING:
     from outlast.clock import Clock
-    from outlast.store.blobs import s3_probe, s3_trash
-    from outlast.store.blobs.place import BucketPlace
+    from outlast.store.blobs import s3_trash
+    from outlast.store.blobs.chosen import BucketPlace
     from outlast.store.contract.blobs import Inside, Intake, Trash
 else:
-    s3_probe = late("outlast.store.blobs.s3_probe")
     s3_trash = late("outlast.store.blobs.s3_trash")
+
 
 FIRST = "0"  # the key of a blob's content that readers ask for first
 TRASH, GONE = ".trash", ".gone"
@@ -323,7 +323,7 @@ class S3Blobs:
         return s3_trash.S3Trash(self)
 
     def probe(self) -> dict[str, str]:
-        return s3_probe.probe(self)
+        return probe(self)
 
 
 class _RangedFile(RawIOBase):
@@ -366,14 +366,11 @@ def _md5(content: bytes) -> str:
 
 def _tag_of(file: Path, size: int) -> str:
     """What a bucket says of a file: the MD5 of it, or of those of its parts, if it was uploaded in parts."""
-    try:
-        with open(file, "rb") as opened:
-            if size <= PART_BYTES:
-                return _md5(opened.read())
-            length = part_bytes(size)
-            parts = [_part(opened, length) for _ in range(0, size, length)]
-    except OSError as error:
-        raise translated(error, str(file.parent), HomeReadOnly) from error
+    with translating(file.parent), open(file, "rb") as opened:
+        if size <= PART_BYTES:
+            return _md5(opened.read())
+        length = part_bytes(size)
+        parts = [_part(opened, length) for _ in range(0, size, length)]
     return f"{md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
@@ -387,11 +384,8 @@ def _part(file: BinaryIO, length: int) -> bytes:
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Collect content in a file of this machine. Raises DiskFull, HomeReadOnly."""
-    try:
-        with open(path, "wb", opener=open_file) as file:
-            file.writelines(pieces)
-    except OSError as error:
-        raise translated(error, str(path.parent), HomeReadOnly) from error
+    with translating(path.parent), open(path, "wb", opener=open_file) as file:
+        file.writelines(pieces)
 
 
 # -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---
@@ -405,3 +399,62 @@ class S3Intake(FolderIntake):
 
     def _there(self, known: Stored | None) -> Stored | None:
         return None
+
+
+# -- what a bucket does and does not do ------------------------------------------------------------
+
+
+ENFORCED, IGNORED = "enforced", "ignored"
+
+
+def probe(blobs: S3Blobs) -> dict[str, str]:
+    """By name: `reachable` and `writable` are "yes" or why not; what is asked for on condition is enforced or ignored.
+
+    Whose place it is is told too: `owner` is "this home", "another home", or "nobody yet". It is found out by asking,
+    for `doctor`, and nothing is left behind.
+    """
+    bucket, name = blobs.bucket, f"probe-{secrets.token_hex(8)}/0"
+    found = {"reachable": _tried(blobs.claimed_by)}
+    if found["reachable"] != "yes":
+        return found
+    found |= {"owner": _owner(blobs), "writable": _tried(lambda: bucket.put(name, b"one"))}
+    if found["writable"] != "yes":
+        return found
+    try:
+        return found | _conditions(bucket, name)
+    finally:
+        found["writable"] = _tried(lambda: bucket.remove(name))
+
+
+def _conditions(bucket: Bucket, name: str) -> dict[str, str]:
+    listed = [each.path for each in bucket.listed(name.partition("/")[0])]
+    return {
+        "listing": "current" if name in listed else "behind",
+        "create_only": _enforced(lambda: bucket.put(name, b"two", create=True)),
+        "if_match": _enforced(lambda: bucket.put(name, b"three", tag='"00000000000000000000000000000000"')),
+    }
+
+
+def _enforced(put: Callable[[], None]) -> str:
+    try:
+        put()
+    except AlreadyThere:
+        return ENFORCED
+    except OutlastError as error:
+        return f"not known ({error})"
+    return IGNORED
+
+
+def _tried(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except OutlastError as error:
+        return str(error)
+    return "yes"
+
+
+def _owner(blobs: S3Blobs) -> str:
+    found = blobs.claimed_by()
+    if not found:
+        return "nobody yet"
+    return "this home" if found.partition("/")[0] == blobs.owner.partition("/")[0] else "another home"

@@ -23,9 +23,8 @@ from collections.abc import Iterator
 from outlast import failpoints
 from outlast.errors import BlobsTaken, OutlastError
 from outlast.store.blobs.bucket import BucketObject
-from outlast.store.blobs.folder import FolderBlobs
+from outlast.store.blobs.folder import GRACE_SECONDS, FolderBlobs, FolderTrash
 from outlast.store.blobs.s3 import GONE, OWNER, TRASH, Held, S3Blobs, _path, held_of
-from outlast.store.blobs.trash import GRACE_SECONDS, FolderTrash
 from outlast.store.contract.blobs import BlobFile, IsNeeded, Shelf
 
 GONE_SECONDS = 24 * 3600.0

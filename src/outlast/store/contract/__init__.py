@@ -17,128 +17,51 @@ from typing import Any, TypeVar
 import msgspec
 
 from outlast.ledger.journal import Break, JournalEntry
-from outlast.store.contract.handoffs import (
-    AnchorRow,
-    FirstRevision,
-    HandoffReading,
-    HandoffRow,
-    HandoffWriting,
-    MemoRow,
-    MessageRow,
-    NewHandoff,
-    NewSession,
-    NewTask,
-    PlainStore,
-    SessionReading,
-    SessionRow,
-    SessionWriting,
-    TaskEventRow,
-    TaskReading,
-    TaskRow,
-    TaskWriting,
-)
-from outlast.store.contract.queues import (
-    ActReading,
-    ActRow,
-    ActWriting,
-    LimitReading,
-    LimitRow,
-    LimitWriting,
-    NewAct,
-    QueueEntry,
-    QueueReading,
-    QueueRow,
-    QueueWriting,
-    ScheduleReading,
-    ScheduleRow,
-    ScheduleWriting,
-    SlotRow,
-    ToldReading,
-    ToldRow,
-    ToldWriting,
-    WorkerRow,
-)
-from outlast.store.contract.runs import (
-    LAST,
-    MARK,
-    Ending,
-    FinishedRow,
-    Hold,
-    InboxRow,
-    InterruptRow,
-    KeptOutcome,
-    Kin,
-    LeaseRow,
-    NewRun,
-    NewSignal,
-    NewWait,
-    PlainEnd,
-    PlainStart,
-    RunReading,
-    RunRow,
-    RunWriting,
-    SignalRow,
-    Slice,
-    Tombstone,
-    Weight,
-)
+from outlast.store.contract.handoffs import AnchorRow as AnchorRow
+from outlast.store.contract.handoffs import FirstRevision as FirstRevision
+from outlast.store.contract.handoffs import HandoffReading, HandoffWriting
+from outlast.store.contract.handoffs import HandoffRow as HandoffRow
+from outlast.store.contract.handoffs import MemoRow as MemoRow
+from outlast.store.contract.handoffs import MessageRow as MessageRow
+from outlast.store.contract.handoffs import NewHandoff as NewHandoff
+from outlast.store.contract.handoffs import PlainStore as PlainStore
+from outlast.store.contract.handoffs import SessionRow as SessionRow
+from outlast.store.contract.handoffs import TaskEventRow as TaskEventRow
+from outlast.store.contract.handoffs import TaskRow as TaskRow
+from outlast.store.contract.queues import ActRow as ActRow
+from outlast.store.contract.queues import LimitRow as LimitRow
+from outlast.store.contract.queues import QueueEntry as QueueEntry
+from outlast.store.contract.queues import QueueReading, QueueWriting
+from outlast.store.contract.queues import QueueRow as QueueRow
+from outlast.store.contract.queues import ScheduleRow as ScheduleRow
+from outlast.store.contract.queues import SlotRow as SlotRow
+from outlast.store.contract.queues import ToldRow as ToldRow
+from outlast.store.contract.queues import WorkerRow as WorkerRow
+from outlast.store.contract.runs import LAST, RunReading, RunWriting
+from outlast.store.contract.runs import MARK as MARK
+from outlast.store.contract.runs import Ending as Ending
+from outlast.store.contract.runs import FinishedRow as FinishedRow
+from outlast.store.contract.runs import Hold as Hold
+from outlast.store.contract.runs import InboxRow as InboxRow
+from outlast.store.contract.runs import InterruptRow as InterruptRow
+from outlast.store.contract.runs import KeptOutcome as KeptOutcome
+from outlast.store.contract.runs import Kin as Kin
+from outlast.store.contract.runs import LeaseRow as LeaseRow
+from outlast.store.contract.runs import NewRun as NewRun
+from outlast.store.contract.runs import NewSignal as NewSignal
+from outlast.store.contract.runs import NewWait as NewWait
+from outlast.store.contract.runs import PlainEnd as PlainEnd
+from outlast.store.contract.runs import PlainStart as PlainStart
+from outlast.store.contract.runs import RunRow as RunRow
+from outlast.store.contract.runs import SignalRow as SignalRow
+from outlast.store.contract.runs import Slice as Slice
+from outlast.store.contract.runs import Tombstone as Tombstone
+from outlast.store.contract.runs import Weight as Weight
 from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.codec import sha256
 from outlast.values.frozen import NamedTuple, Protocol
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
-
-__all__ = [
-    "MARK",
-    "PROVEN",
-    "ActRow",
-    "AnchorRow",
-    "DatabaseRoom",
-    "Ending",
-    "FinishedRow",
-    "FirstRevision",
-    "HandoffRow",
-    "Hold",
-    "InboxRow",
-    "InterruptRow",
-    "KeptOutcome",
-    "Kin",
-    "LeaseRow",
-    "LimitRow",
-    "MemoRow",
-    "MessageRow",
-    "NewAct",
-    "NewHandoff",
-    "NewRun",
-    "NewSession",
-    "NewSignal",
-    "NewTask",
-    "NewWait",
-    "Plain",
-    "PlainEnd",
-    "PlainStart",
-    "PlainStore",
-    "QueueEntry",
-    "QueueRow",
-    "Reading",
-    "RunRow",
-    "ScheduleRow",
-    "SessionRow",
-    "SignalRow",
-    "Slice",
-    "SlotRow",
-    "Store",
-    "TaskEventRow",
-    "TaskRow",
-    "Ticket",
-    "ToldRow",
-    "Tombstone",
-    "Weight",
-    "WorkerRow",
-    "Writing",
-    "below",
-    "every_row",
-]
 
 T = TypeVar("T")
 Ticket = Any  # what a store gives for something queued; only the store knows what it is
@@ -185,46 +108,28 @@ def below(key: int) -> int:
     return key or -1
 
 
-class Reading(
-    RunReading,
-    QueueReading,
-    LimitReading,
-    ScheduleReading,
-    ToldReading,
-    ActReading,
-    HandoffReading,
-    SessionReading,
-    TaskReading,
-    WorkspaceReading,
-    Protocol,
-):
+class Reading(RunReading, QueueReading, HandoffReading, WorkspaceReading, Protocol):
     """Lookups, each by an index, all seeing one moment of the store."""
 
     @property
-    def memo(self) -> dict[Any, Any] | None: ...  # what was read before (`Store.remember`)
+    def memo(self) -> dict[Any, Any] | None:
+        """What was read before (`Store.remember`)."""
 
-    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]: ...
-    def unproven_row(self, table: str, key: int) -> Break | None: ...
+    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
+        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
+
+    def unproven_row(self, table: str, key: int) -> Break | None:
+        """What is wrong with one row."""
 
 
-class Writing(
-    Reading,
-    RunWriting,
-    QueueWriting,
-    LimitWriting,
-    ScheduleWriting,
-    ToldWriting,
-    ActWriting,
-    HandoffWriting,
-    SessionWriting,
-    TaskWriting,
-    WorkspaceWriting,
-    Protocol,
-):
+class Writing(Reading, RunWriting, QueueWriting, HandoffWriting, WorkspaceWriting, Protocol):
     """One transaction: all of it becomes durable, or none of it."""
 
-    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
-    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None: ...
+    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """Chain entries to a journal. Raises LeaseLost when the epoch is over."""
+
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """The same for the last that its holder writes: the lease is let go of with it."""
 
 
 class Store(Protocol):

@@ -91,9 +91,6 @@ class Rows:
             self._lines.add(line)
             self.tell(line)
 
-    def _texts(self, name: str, *values: Any) -> list[str]:
-        return list(_texts(self._all(name, *values)))
-
 
 class WrittenRows(Rows):
     """The same inside a transaction, with what writing needs."""
@@ -112,10 +109,6 @@ class WrittenRows(Rows):
         if why := damage_of(row):
             raise IntegrityBroken(name_of(row), why)
         return row
-
-
-def _texts(rows: list[Any]) -> Iterator[str]:
-    return (row[0] if type(row[0]) is str else str(row[0]) for row in rows)
 
 
 # -- rows of the contract ----------------------------------------------------------------------------
@@ -395,7 +388,6 @@ class Proofs(Rows):
     """Lookups of rows against their proofs."""
 
     def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
-        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
         rows = {row[0]: row for row in self._all(f"rows_of_{table}", after, limit)}
         proofs = dict(self._all("proofs_after", table, after, limit))
         ends = [max(found) for found in (rows, proofs) if len(found) == limit]
@@ -405,7 +397,6 @@ class Proofs(Rows):
         return upto if ends else 0, breaks
 
     def unproven_row(self, table: str, key: int) -> Break | None:
-        """What is wrong with one row."""
         row, proof = self._one(f"rows_of_{table}", key - 1, 1), self._one("proofs_after", table, key - 1, 1)
         found = row if row and row[0] == key else None
         told = _told(table, key, found, proof[1] if proof and proof[0] == key else None)

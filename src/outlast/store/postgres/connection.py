@@ -22,7 +22,8 @@ from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import BytesBinaryDumper
 
-from outlast.errors import DiskFull, OutlastError, StoreBusy, StoreFailed, StoreReadOnly
+from outlast.errors import DiskFull, Invalid, OutlastError, StoreBusy, StoreFailed, StoreReadOnly
+from outlast.ids import random_id
 from outlast.store.nouns.rows import Rows, WrittenRows, statements
 
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # what it says is ours to say
@@ -234,3 +235,40 @@ def place_of(url: str, schema: str) -> str:
 
 def _said(error: DriverError) -> str:
     return " ".join((error.diag.message_primary or str(error)).split())
+
+
+# -- a pooler that lends connections by the transaction ----------------------------------------------
+
+
+WHY = "a pooler before it lends connections by the transaction: connect directly, or set its pool_mode to session"
+_SET = SQL("SET outlast.session = {}")
+_ASK = "SELECT current_setting('outlast.session', true)"
+TIMES = 3  # others may take the connection that was ours, and give it back, between two questions
+
+
+def refuse_lent(connection: Link, backend_pid: int, url: str, schema: str, place: str) -> None:
+    """Raises Invalid where a session is not ours alone: what is set for it would be somebody else's, and a tenant's
+    statements would find another one's tables.
+
+    Asked only where somebody stands in between: who serves us is another than the one that we were told of.
+    """
+    if connection.info.backend_pid == backend_pid:
+        return
+    with connect(url, schema) as other:
+        for _ in range(TIMES):
+            if _is_shared(connection, other):
+                for each in (connection, other):
+                    each.execute("RESET ALL")
+                raise Invalid(detail=f"{place}: {WHY}")
+
+
+def _is_shared(connection: Link, other: Link) -> bool:
+    """Whether one session sees what another has set, or no more what it has set itself."""
+    word = random_id()
+    connection.execute(_SET.format(word))
+    with other.transaction():
+        ((seen,),) = other.execute(_ASK)
+        if seen == word:  # it may be the only one that there is: nothing is asked beside it
+            return True
+        ((kept,),) = connection.execute(_ASK)
+    return bool(kept != word)

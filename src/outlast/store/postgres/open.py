@@ -1,7 +1,7 @@
 """The store on PostgreSQL: a schema for each tenant, one connection that writes and a few that read.
 
-Owns opening, the pool of readers and the refusal of forked handles. What is written and how it is batched is
-`writer.py`; the statements are in `sql/`.
+Owns opening, the pool of readers, who hears what others write, and the refusal of forked handles. What is written and
+how it is batched is `writer.py`; the statements are in `sql/`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from select import select
 from typing import Any, TypeVar
 
 from psycopg import Error as DriverError
 from psycopg import RawCursor
+from psycopg.sql import SQL, Identifier
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from outlast.errors import Invalid, OutlastError, StoreBusy, StoreForeign, StoreForked
@@ -25,12 +27,71 @@ from outlast.store.commits import Item
 from outlast.store.contract import DatabaseRoom, Hold, Plain, PlainStore, Reading, Writing
 from outlast.store.nouns.rows import newest_version
 from outlast.store.postgres import connection as driver
-from outlast.store.postgres.connection import Link, named_statements, noticing, place_of, set_up
-from outlast.store.postgres.listener import Listener, channel_of
-from outlast.store.postgres.pooler import refuse_lent
+from outlast.store.postgres.connection import Link, connect, named_statements, noticing, place_of, refuse_lent, set_up
 from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, nothing, schema_of, tables
 from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
+
+PROBE_SECONDS = 30.0  # between two words of our own, and how long one is waited for
+LOOK_SECONDS = 0.5  # between two looks at whether it is to end
+AGAIN_SECONDS = 1.0  # before a lost connection is made anew
+
+
+def channel_of(schema: str) -> str:
+    """The channel of a tenant."""
+    return f"{schema} written"
+
+
+class Listener:
+    """One thread that hears what other processes write, on a connection of its own, until it is closed: who waits is
+    told at once, and need not ask. `hears` is whether what is said arrives.
+
+    Every piece of work says so when it commits (NOTIFY); appends do not, which change nothing that anybody waits for.
+    Where notifications do not arrive, as behind a pooler that lends connections by the transaction, that is noticed: a
+    word of our own is not heard, and who waits goes on asking.
+    """
+
+    def __init__(self, url: str, schema: str, tell: Callable[[], None]) -> None:
+        self._url, self._schema, self._tell = url, schema, tell
+        self._ending, self.hears = threading.Event(), False
+        self._thread = threading.Thread(target=self._live, name="outlast-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._ending.set()
+        self._thread.join(2)
+
+    def _live(self) -> None:
+        while not self._ending.is_set():
+            with suppress(DriverError, OSError), connect(self._url, self._schema) as connection:
+                self._listen(connection)
+            self.hears = False
+            self._ending.wait(AGAIN_SECONDS)
+
+    def _listen(self, connection: Link) -> None:
+        channel = channel_of(self._schema)
+        connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
+        while not self._ending.is_set():
+            word = random_id()
+            with connect(self._url, self._schema) as other:  # what a session says to itself proves nothing
+                other.execute("SELECT pg_notify($1, $2)", (channel, word))
+            self.hears = self._heard(connection, word)
+
+    def _heard(self, connection: Link, word: str) -> bool:
+        """Tell of all that is heard until the next probe is due; whether our own word was among it."""
+        found, until = False, time.monotonic() + PROBE_SECONDS
+        while time.monotonic() < until and not self._ending.is_set():
+            for note in connection.notifies(timeout=0):
+                found = found or note.payload == word
+                self.hears = self.hears or found
+                self._tell()
+            select([connection.fileno()], [], [], LOOK_SECONDS)  # the driver's own wait wakes ten times a second
+        return found
+
+
+# -- the store ---------------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 READERS = 4

@@ -16,36 +16,15 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns.handoffs import (
-    HandoffReader,
-    HandoffWriter,
-    SessionReader,
-    SessionWriter,
-    TaskReader,
-    TaskWriter,
-)
-from outlast.store.nouns.queues import (
-    ActReader,
-    ActWriter,
-    LimitReader,
-    LimitWriter,
-    QueueReader,
-    QueueWriter,
-    ScheduleReader,
-    ScheduleWriter,
-    ToldReader,
-    ToldWriter,
-)
-from outlast.store.nouns.rows import Proofs, newest_version, proof_of
-from outlast.store.nouns.runs import RunReader, RunWriter
-from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
+from outlast.store.nouns import Nouns, WrittenNouns
+from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
-from outlast.store.postgres.plain import PlainRuns
 from outlast.store.postgres.prepared import (
     NUMBER,
     NUMBERS,
     PIECE,
     PIECES,
+    PlainRuns,
     Prepared,
     as_columns,
     as_number,
@@ -67,34 +46,20 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
 
-class PostgresReader(
-    PostgresRows,
-    RunReader,
-    QueueReader,
-    LimitReader,
-    ScheduleReader,
-    ToldReader,
-    ActReader,
-    HandoffReader,
-    SessionReader,
-    TaskReader,
-    WorkspaceReader,
-    Proofs,
-):
+class PostgresReader(PostgresRows, Nouns):
     """Lookups on a connection."""
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
 
     def highest_entry(self) -> int:
-        """The highest number that was ever given, also to who has not committed it yet."""
         return int(self._one("highest_entry")[0])
 
     def settled_entry(self, after: int, limit: int) -> int:
-        """Up to which number, of the next so many after one, no entry can come in any more.
+        """Numbers are given before the commit, so that a lower one may be committed later.
 
-        Numbers are given before the commit, so that a lower one may be committed later. Where one is missing, whoever
-        was given it is waited for: until all transactions that were under way when that was first seen are over. What
-        is missing then was rolled back, or removed. Before a row that keeps a number (`keep_number`) nothing is.
+        Where one is missing, whoever was given it is waited for: until all transactions that were under way when that
+        was first seen are over. What is missing then was rolled back, or removed. Before a row that keeps a number
+        (`keep_number`) nothing is.
         """
         begun, unbegun = self._one("snapshot_ends")
         settled = after
@@ -109,20 +74,7 @@ class PostgresReader(
         return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
-class PostgresTransaction(
-    PostgresWrites,
-    RunWriter,
-    QueueWriter,
-    LimitWriter,
-    ScheduleWriter,
-    ToldWriter,
-    ActWriter,
-    HandoffWriter,
-    SessionWriter,
-    TaskWriter,
-    WorkspaceWriter,
-    PostgresReader,
-):
+class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(
@@ -216,12 +168,10 @@ class PostgresTransaction(
             self.put_off("RELEASE work")
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
         if self.append_all([(hold, entries)]):
             raise LeaseLost(hold.run_id, hold.epoch)
 
     def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """The same for the last that its holder writes: the lease is let go of with it."""
         self.append(hold, entries)
         self.release_lease(hold)
 

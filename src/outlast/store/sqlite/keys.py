@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -60,11 +62,8 @@ class KeyFile:
         if not self.path.exists():
             self._refuse_lost()
             return False
-        try:
-            with self._lock:
-                copy_database(self._open(), place)
-        except apsw.Error as error:
-            raise self._translate(error) from error
+        with self._opened() as connection:
+            copy_database(connection, place)
         return True
 
     def close(self) -> None:
@@ -77,20 +76,23 @@ class KeyFile:
         if self._connection is None and not self.path.exists():
             self._refuse_lost()
             return []
+        with self._opened() as connection:
+            return [KeyRow(*row) for row in connection.execute(self._sql[name], values)]
+
+    def _do(self, name: str, values: tuple[object, ...]) -> None:
+        with self._opened() as connection:
+            connection.execute(self._sql[name], values)
+
+    @contextmanager
+    def _opened(self) -> Iterator[apsw.Connection]:
+        """The connection, for one at a time, with its errors in our words."""
         try:
             with self._lock:
-                return [KeyRow(*row) for row in self._open().execute(self._sql[name], values)]
+                yield self._open()
         except apsw.Error as error:
             raise self._translate(error) from error
         except UnicodeDecodeError as error:
             raise IntegrityBroken(str(self.path), "a text of it is not UTF-8") from error
-
-    def _do(self, name: str, values: tuple[object, ...]) -> None:
-        try:
-            with self._lock:
-                self._open().execute(self._sql[name], values)
-        except apsw.Error as error:
-            raise self._translate(error) from error
 
     def lost(self) -> str:
         """What is wrong, when there were keys and their file is gone or empty; else nothing."""

@@ -10,22 +10,13 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
-from outlast.errors import (
-    DiskFull,
-    Invalid,
-    OutlastError,
-    StoreBusy,
-    StoreFailed,
-    StoreForeign,
-    StoreForked,
-    StoreReadOnly,
-)
+from outlast import errors
 from outlast.ids import chance
 from outlast.ledger.journal import JournalEntry, Row
 from outlast.store.commits import Item
@@ -220,15 +211,12 @@ class SqliteStore:
                 continue
             if not looking.changed():
                 return found
-        raise StoreBusy(self.place, self._busy_seconds)
+        raise errors.StoreBusy(self.place, self._busy_seconds)
 
     def version(self) -> int:
         """SQLite counts the commits of others for each connection: for the one that only reads, all of them."""
-        with self._lock:
-            try:
-                return int(self._reader.connection.execute("PRAGMA data_version").get)
-            except apsw.Error as error:
-                raise self.translate(error) from error
+        with self._lock, self._translated():
+            return int(self._reader.connection.execute("PRAGMA data_version").get)
 
     def when_written(self, tell: Callable[[], None]) -> Callable[[], None]:
         with self._lock:
@@ -276,7 +264,7 @@ class SqliteStore:
         except OSError:
             now = None
         if now is None or (now.st_dev, now.st_ino) != self._inode:
-            raise StoreFailed(self.place, "the file was removed or replaced while it was open")
+            raise errors.StoreFailed(self.place, "the file was removed or replaced while it was open")
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()
@@ -313,27 +301,20 @@ class SqliteStore:
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
         self._refuse_forked()
-        try:
-            if self._looking is not None:
-                with self._lock:
-                    copy_database(self._reader.connection, place, progress)
-                    if self._looking.changed():
-                        raise StoreBusy(self.place, self._busy_seconds)
+        with self._translated():
+            if self._looking is None:
+                with closing(self._connect()) as connection:
+                    copy_database(connection, place, progress)
                 return
-            connection = self._connect()
-            try:
-                copy_database(connection, place, progress)
-            finally:
-                connection.close()
-        except apsw.Error as error:
-            raise self.translate(error) from error
+            with self._lock:
+                copy_database(self._reader.connection, place, progress)
+                if self._looking.changed():
+                    raise errors.StoreBusy(self.place, self._busy_seconds)
 
     def vacuum(self) -> None:
         self._refuse_forked()
-        try:
+        with self._translated():
             self._writer.vacuum()
-        except apsw.Error as error:
-            raise self.translate(error) from error
 
     def close(self) -> None:
         if self._forks != _forks:
@@ -359,7 +340,7 @@ class SqliteStore:
 
     def _refuse_forked(self) -> None:
         if self._file in _inherited:
-            raise StoreForked(self.place)
+            raise errors.StoreForked(self.place)
 
     def _make(self) -> None:
         """The file, as private as its folder from its first byte on; SQLite makes those beside it alike."""
@@ -404,33 +385,40 @@ class SqliteStore:
                     raise
                 tries += 1
         if mode != "wal":
-            raise StoreFailed(self.place, f"its journal cannot be a WAL here, only {mode!r}")
+            raise errors.StoreFailed(self.place, f"its journal cannot be a WAL here, only {mode!r}")
 
-    def translate(self, error: apsw.Error) -> OutlastError:
+    def translate(self, error: apsw.Error) -> errors.OutlastError:
         """Our error for a driver's: the only place where they meet."""
         match error:
             case apsw.BusyError() | apsw.LockedError():
-                return StoreBusy(self.place, self._busy_seconds)
+                return errors.StoreBusy(self.place, self._busy_seconds)
             case apsw.FullError():
-                return DiskFull(self.place)
+                return errors.DiskFull(self.place)
             case apsw.ReadOnlyError() | apsw.PermissionsError():
-                return StoreReadOnly(self.place, str(error))
+                return errors.StoreReadOnly(self.place, str(error))
             case apsw.CantOpenError():
                 return self._cannot_open(error)
             case apsw.NotADBError() | apsw.CorruptError():
-                return StoreForeign(self.place, str(error))
+                return errors.StoreForeign(self.place, str(error))
             case apsw.ConstraintError() if str(error).startswith("it was moved to "):
-                return StoreReadOnly(self.place, str(error))
+                return errors.StoreReadOnly(self.place, str(error))
             case apsw.TooBigError():
-                return Invalid(detail=f"a record is too big for the store: {error}")
+                return errors.Invalid(detail=f"a record is too big for the store: {error}")
             case _:
-                return StoreFailed(self.place, f"{type(error).__name__}: {error}")
+                return errors.StoreFailed(self.place, f"{type(error).__name__}: {error}")
 
-    def _cannot_open(self, error: apsw.Error) -> OutlastError:
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise self.translate(error) from error
+
+    def _cannot_open(self, error: apsw.Error) -> errors.OutlastError:
         folder = Path(self.place).parent
         if not os.access(folder, os.W_OK):
-            return StoreReadOnly(self.place, f"no permission to write in {folder}")
-        return StoreFailed(self.place, str(error))
+            return errors.StoreReadOnly(self.place, f"no permission to write in {folder}")
+        return errors.StoreFailed(self.place, str(error))
 
 
 @contextmanager

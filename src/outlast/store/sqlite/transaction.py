@@ -21,30 +21,10 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns.handoffs import (
-    HandoffReader,
-    HandoffWriter,
-    SessionReader,
-    SessionWriter,
-    TaskReader,
-    TaskWriter,
-)
-from outlast.store.nouns.queues import (
-    ActReader,
-    ActWriter,
-    LimitReader,
-    LimitWriter,
-    QueueReader,
-    QueueWriter,
-    ScheduleReader,
-    ScheduleWriter,
-    ToldReader,
-    ToldWriter,
-)
+from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import (
     ROW_NAMES,
     UNREADABLE,
-    Proofs,
     Rows,
     WrittenRows,
     ended_row,
@@ -52,8 +32,6 @@ from outlast.store.nouns.rows import (
     started_row,
     stored_row,
 )
-from outlast.store.nouns.runs import RunReader, RunWriter
-from outlast.store.nouns.workspace import WorkspaceReader, WorkspaceWriter
 
 # -- how a named statement is run --------------------------------------------------------------------
 
@@ -193,37 +171,11 @@ class Prover:
             execute(sql["drop_proof"], (table, key))
 
 
-class StoreReader(
-    SqliteRows,
-    RunReader,
-    QueueReader,
-    LimitReader,
-    ScheduleReader,
-    ToldReader,
-    ActReader,
-    HandoffReader,
-    SessionReader,
-    TaskReader,
-    WorkspaceReader,
-    Proofs,
-):
+class StoreReader(SqliteRows, Nouns):
     """Lookups on a connection."""
 
 
-class Transaction(
-    SqliteWrites,
-    RunWriter,
-    QueueWriter,
-    LimitWriter,
-    ScheduleWriter,
-    ToldWriter,
-    ActWriter,
-    HandoffWriter,
-    SessionWriter,
-    TaskWriter,
-    WorkspaceWriter,
-    StoreReader,
-):
+class Transaction(SqliteWrites, WrittenNouns, StoreReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
@@ -252,11 +204,9 @@ class Transaction(
         return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """Chain entries to a run's journal. Raises LeaseLost when the epoch is over."""
         self.append_all([(hold, entries)])
 
     def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """The same for the last that its holder writes: the lease is let go of with it."""
         self.append_all([(hold, entries)], self.sql["advance_and_release"])
 
     def append_all(self, appends: Sequence[tuple[Hold, Sequence[JournalEntry]]], advance: str = "") -> None:

@@ -1,7 +1,0 @@
-"""What the store asks of PostgreSQL, in one place: whoever loads this needs the extra."""
-
-from outlast.store.postgres.keys import KeyTable as KeyTable
-from outlast.store.postgres.open import PostgresStore as PostgresStore
-from outlast.store.postgres.schema import tenants_of as tenants_of
-from outlast.store.postgres.tables import NewSchema as NewSchema
-from outlast.store.postgres.tables import SchemaTables as SchemaTables
