@@ -39,14 +39,14 @@ class Item(Struct, eq=False):
     done: bool = False
     error: BaseException | None = None
     loop: asyncio.AbstractEventLoop | None = None  # on which somebody waits for it
-    later: asyncio.Future[None] | Written | None = None  # what is awaited there
+    later: asyncio.Future[None] | AwaitedItem | None = None  # what is awaited there
     gate: threading.Lock | None = None  # what a waiting thread waits at
     next: Item | None = None  # whose thread this one's wakes, once it is told
     left: bool = False  # its thread does not wait any more
     unsynced: bool = False  # nobody waits for it to be on disk
 
 
-class Written(Struct, eq=False):
+class AwaitedItem(Struct, eq=False):
     """What a task awaits of an item. It goes on in the callback in which its loop hears of the whole batch.
 
     A future would make a callback of its own for each. To a task it is one all the same: these are asyncio's names.
@@ -58,17 +58,17 @@ class Written(Struct, eq=False):
     heard: bool = False  # it is known on its loop what became of it
     cancelled_by: BaseException | None = None
     _asyncio_future_blocking: bool | None = None
-    _wake: Callable[[Written], object] | None = None
+    _wake: Callable[[AwaitedItem], object] | None = None
     _context: Context | None = None
 
-    def __await__(self) -> Generator[Written, None, None]:
+    def __await__(self) -> Generator[AwaitedItem, None, None]:
         if not self.heard:
             self._asyncio_future_blocking = True
             yield self  # the task throws in here what `result` raises
         else:
             self.result()
 
-    def add_done_callback(self, wake: Callable[[Written], object], *, context: Context) -> None:
+    def add_done_callback(self, wake: Callable[[AwaitedItem], object], *, context: Context) -> None:
         """A task waits from now on."""
         if self._wake is not None:
             raise RuntimeError("two tasks cannot wait for one item")
@@ -92,7 +92,7 @@ class Written(Struct, eq=False):
 
     def wake(self) -> None:
         """The task goes on, if one waits."""
-        if self._context is not None:
+        if self._wake is not None and self._context is not None:
             self._context.run(self._wake, self)
 
 
@@ -160,22 +160,23 @@ class CommitQueue:
     def commit_later(self, item: Item) -> asyncio.Future[None]:
         """Let the writer thread commit a queued item: what it gives is resolved on the running loop, then."""
         loop = sys.modules["asyncio"].get_running_loop()  # there is one: it is loaded
-        item.later = future = loop.create_future()
+        future: asyncio.Future[None] = loop.create_future()
+        item.later = future
         self._tell_thread(item, loop)
         return future
 
-    def written(self, item: Item, *, surely: bool = False) -> Written:
+    def written(self, item: Item, *, surely: bool = False) -> AwaitedItem:
         """The same for one task, which awaits it at once. Who is to know `surely` is cancelled only when he does."""
         loop = sys.modules["asyncio"].get_running_loop()
-        item.later = later = Written(item, loop, surely)
+        item.later = later = AwaitedItem(item, loop, surely)
         self._tell_thread(item, loop)
         return later
 
-    def append_later(self, hold: Hold, entry: JournalEntry) -> Written:
+    def append_later(self, hold: Hold, entry: JournalEntry) -> AwaitedItem:
         """Queue one entry, and let the writer thread commit it: for the task that awaits it at once."""
         loop = sys.modules["asyncio"].get_running_loop()
         item = Item(hold, (entry,))
-        item.loop, item.later = loop, (later := Written(item, loop))
+        item.loop, item.later = loop, (later := AwaitedItem(item, loop))
         self._unheard.add(item)
         self._queue.append(item)
         if self._told is not loop:
@@ -327,7 +328,7 @@ class CommitQueue:
             for item in left:
                 heard(item)
                 later, item.later = item.later, None
-                if type(later) is Written:
+                if isinstance(later, AwaitedItem):
                     if not later.heard:
                         later.heard = True
                         later.wake()
