@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outlast.commands.leftovers import ENDED, facts_of
-from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, Line, alive, end_group, line
+from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, ProcessLine, alive, end_group, line
 from outlast.errors import CommandNotStarted, OrphanAlive
 from outlast.ledger.journal import CALLS
 from outlast.runs.call import Ledger, Past
@@ -103,7 +103,7 @@ class Guard:
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._line: Line | None = None
+        self._line: ProcessLine | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._live.clear()
 
@@ -182,7 +182,7 @@ class Guard:
             self._forget()
 
 
-def _spawn(end: Line, patience: float) -> subprocess.Popen[bytes]:
+def _spawn(end: ProcessLine, patience: float) -> subprocess.Popen[bytes]:
     """The guard process. It holds nothing of ours open and stays in nobody's way: no folder, no terminal.
 
     It inherits a mask that blocks what ends others, so that there is no moment in which it could be ended so.

@@ -233,7 +233,7 @@ class HeldCommand:
         self,
         command: str,
         process: subprocess.Popen[bytes],
-        word: Line,
+        word: ProcessLine,
         group: Group,
         on_terminal: bool = False,
     ) -> None:
@@ -373,7 +373,7 @@ def end_group(group: Group, me: Process, patience: float = PATIENCE_SECONDS) -> 
 # -- what is started ---------------------------------------------------------------------------------
 
 
-class Line(_socket.socket):
+class ProcessLine(_socket.socket):
     """One end of a line to a process. `socket` has it too, with all that a network needs, which takes long to load."""
 
     def __enter__(self) -> Self:
@@ -383,15 +383,15 @@ class Line(_socket.socket):
         self.close()
 
 
-_ours_alone: weakref.WeakSet[Line] = weakref.WeakSet()
+_ours_alone: weakref.WeakSet[ProcessLine] = weakref.WeakSet()
 
 
-def line() -> tuple[Line, Line]:
+def line() -> tuple[ProcessLine, ProcessLine]:
     """Both ends of a line: ours, and that of a process.
 
     Ours is closed in processes that are forked from here: our death must be seen though they live on.
     """
-    ours, theirs = (Line(fileno=end.detach()) for end in _socket.socketpair())
+    ours, theirs = (ProcessLine(fileno=end.detach()) for end in _socket.socketpair())
     _ours_alone.add(ours)
     return ours, theirs
 
@@ -406,7 +406,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _spawn(
     argv: list[str], cwd: Path, env: Mapping[str, str], output: int | None
-) -> tuple[subprocess.Popen[bytes], Line]:
+) -> tuple[subprocess.Popen[bytes], ProcessLine]:
     """The process, and the end of the line that its stdin is the other end of."""
     ours, theirs = line()
     try:

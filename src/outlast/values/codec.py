@@ -35,8 +35,9 @@ from outlast.values.late import late
 if TYPE_CHECKING:
     import dataclasses
     import hashlib
-    from hashlib import sha256 as hash_of_few
     from urllib import parse
+
+    hash_of_few = hashlib.sha256
 else:
     dataclasses = late("dataclasses")
     hashlib = late("hashlib")

@@ -171,6 +171,13 @@ class Prover:
             execute(sql["drop_proof"], (table, key))
 
 
+_WAYS: dict[type[Plain], tuple[str, str]] = {
+    PlainStart: ("begin_view", "begin_trigger"),
+    PlainEnd: ("end_view", "end_trigger"),
+    PlainStore: ("store_view", "store_trigger"),
+}
+
+
 class StoreReader(SqliteRows, Nouns):
     """Lookups on a connection."""
 
@@ -189,15 +196,15 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
 
     def make_ready(self) -> None:
         """What an entry alone goes through. Changing where temporary things are kept takes it away."""
-        self.is_ready = False
+        self.ways: set[type[Plain]] = set()
         self.do(self.sql["append_view"])
         self.do(self.sql["append_trigger"])
 
-    def make_all_ready(self) -> None:
-        """What whatever is plain goes through as well. Outside a transaction, with which it would be undone."""
-        for name in ("begin_view", "begin_trigger", "end_view", "end_trigger", "store_view", "store_trigger"):
+    def make_way(self, kind: type[Plain]) -> None:
+        """What plain work of this kind goes through. Outside a transaction, with which it would be undone."""
+        for name in _WAYS[kind]:
             self.do(self.sql[name])
-        self.is_ready = True
+        self.ways.add(kind)
 
     def later(self, chain: int) -> Later | None:
         """Of a journal that this transaction has lengthened nobody else can read everything yet."""

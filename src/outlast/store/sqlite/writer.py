@@ -170,8 +170,9 @@ class Writer(CommitQueue):
         self._durable = False
         if failpoints.armed:
             failpoints.armed("commit.begin")
-        if not tx.is_ready:
-            tx.make_all_ready()
+        for item in batch:
+            if item.plain is not None and type(item.plain) not in tx.ways:
+                tx.make_way(type(item.plain))
         try:
             tx.do("BEGIN IMMEDIATE")
             _apply(batch, tx)
