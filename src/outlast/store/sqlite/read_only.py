@@ -131,9 +131,11 @@ class Refusing:
     def append_if_free(self, hold: Any, entry: Any) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)
 
-    append = append_later = append_if_free
+    def written(self, item: Any, *, surely: bool = False) -> NoReturn:
+        raise HomeReadOnly(self._path, self._why)
 
-    commit = commit_if_free = commit_soon = commit_later = written = put
+    append = append_later = append_if_free
+    commit = commit_if_free = commit_soon = commit_later = put
 
     def vacuum(self) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)
