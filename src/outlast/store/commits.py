@@ -165,10 +165,10 @@ class CommitQueue:
         self._tell_thread(item, loop)
         return future
 
-    def written(self, item: Item, *, surely: bool = False) -> AwaitedItem:
-        """The same for one task, which awaits it at once. Who is to know `surely` is cancelled only when he does."""
+    def written(self, item: Item) -> AwaitedItem:
+        """The same for one task, which awaits it at once: who is cancelled meanwhile is so once it is known."""
         loop = sys.modules["asyncio"].get_running_loop()
-        item.later = later = AwaitedItem(item, loop, surely)
+        item.later = later = AwaitedItem(item, loop, is_sure=True)
         self._tell_thread(item, loop)
         return later
 

@@ -166,7 +166,7 @@ class SqliteStore:
     def finish_surely(self, ticket: Item) -> Awaitable[None] | None:
         if self.live <= 1 and self._writer.commit_if_free(ticket):
             return None
-        return self._writer.written(ticket, surely=True)
+        return self._writer.written(ticket)
 
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))
