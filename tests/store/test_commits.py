@@ -5,7 +5,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -523,6 +524,115 @@ def test_giving_up_waiting_does_not_take_the_entry_back(store: Store) -> None:
     asyncio.run(main())
     assert broken(store, "run1", 2) is None
     assert is_where_it_was_told(store, hold)
+
+
+@contextmanager
+def held_up(store: Store) -> Iterator[Callable[[], None]]:
+    """Somebody else is writing, until the call that it gives is made, or the block is left."""
+    gate, entered = threading.Event(), threading.Event()
+
+    def block(tx: Writing) -> None:
+        entered.set()
+        gate.wait(30)
+
+    thread = threading.Thread(target=store.write, args=(block,))
+    thread.start()
+    entered.wait(30)
+    try:
+        yield gate.set
+    finally:
+        gate.set()
+        thread.join(30)
+
+
+def test_who_awaits_an_entry_and_is_cancelled_goes_on_at_once_and_the_entry_is_written(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def append() -> None:
+        await store.append_later(hold, some(1))
+
+    async def main(let_go: Callable[[], None]) -> None:
+        store.live = 2
+        task = asyncio.ensure_future(append())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 30)
+        let_go()  # only now can it be written
+        await store.append_later(hold, some(2))
+
+    with held_up(store) as let_go:
+        asyncio.run(main(let_go))
+    assert broken(store, "run1", 2) is None
+    assert is_where_it_was_told(store, hold)
+
+
+def test_who_is_to_know_what_became_of_it_is_cancelled_only_then(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def finish() -> None:
+        later = store.finish_surely(store.put(hold, [some(1)]))
+        assert later is not None
+        await later
+
+    async def main(let_go: Callable[[], None]) -> None:
+        store.live = 2
+        task = asyncio.ensure_future(finish())
+        await asyncio.sleep(0)
+        task.cancel()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not task.done()
+        let_go()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(asyncio.shield(task), 30)
+        assert broken(store, "run1", 1) is None  # it was written before the task heard of anything
+
+    with held_up(store) as let_go:
+        asyncio.run(main(let_go))
+
+
+def test_tasks_of_one_batch_go_on_in_the_order_of_the_queue_and_one_that_fails_holds_up_none(store: Store) -> None:
+    holds = [begin(store, f"run{number}") for number in range(6)]
+    take_over(store, holds[2])
+    heard: list[int] = []
+
+    async def append(number: int) -> None:
+        try:
+            await store.append_later(holds[number], some(1))
+        finally:
+            heard.append(number)
+
+    async def main() -> list[BaseException | None]:
+        store.live = len(holds)
+        return await asyncio.gather(*map(append, range(len(holds))), return_exceptions=True)
+
+    ended = asyncio.run(main())
+    assert heard == [*range(len(holds))]
+    assert [type(each) for each in ended] == [LeaseLost if number == 2 else type(None) for number in range(len(holds))]
+
+
+def test_after_a_ctrl_c_in_one_task_of_a_batch_the_others_hear_what_became_of_theirs(store: Store) -> None:
+    holds = [begin(store, f"run{number}") for number in range(4)]
+    heard: list[int] = []
+
+    async def append(number: int) -> None:
+        await store.append_later(holds[number], some(1))
+        heard.append(number)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    loop = asyncio.new_event_loop()
+    store.live = len(holds)
+    tasks = [loop.create_task(append(number)) for number in range(len(holds))]
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(asyncio.wait(tasks))
+    assert heard == [0, 1]
+    loop.run_until_complete(asyncio.wait_for(asyncio.gather(tasks[2], tasks[3]), 30))
+    with pytest.raises(KeyboardInterrupt):
+        tasks[1].result()
+    loop.close()
+    assert heard == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
