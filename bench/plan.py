@@ -8,6 +8,7 @@ from measure import Target
 
 LIMIT = Target("limit: one commit per step", "limits", "commit")
 ROWS = Target("our rows, nothing around them", "limits", "rows")
+LEAST = Target("our rows, made with the least code", "limits", "least")
 GROUP = Target("limit: group commit", "limits", "group")
 DEF = Target("outlast `def`", "ours", "def")
 PASSING = Target("outlast `def`, each result given to the next step", "ours", "passing")
