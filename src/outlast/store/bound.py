@@ -22,10 +22,10 @@ from outlast.store.contract import (
     Reading,
     Store,
     Tombstone,
-    Writing,
     below,
 )
 from outlast.store.contract.workspace import LinkRow
+from outlast.store.nouns import Writing
 
 T = TypeVar("T")
 

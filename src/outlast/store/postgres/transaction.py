@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns import Nouns, WrittenNouns
+from outlast.store.nouns import Reading, Writing
 from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
 from outlast.store.postgres.prepared import (
@@ -46,7 +46,7 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
 
-class PostgresReader(PostgresRows, Nouns):
+class PostgresReader(PostgresRows, Reading):
     """Lookups on a connection."""
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
@@ -74,7 +74,7 @@ class PostgresReader(PostgresRows, Nouns):
         return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
-class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):
+class PostgresTransaction(PostgresWrites, Writing, PostgresReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(
