@@ -168,12 +168,7 @@ class OutlastError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as every door shows it: code, detail, advice, path of the offending value."""
-        return {
-            "code": self.code,
-            "detail": self.detail,
-            "advice": self.what_next,
-            "path": self.facts.get("path"),
-        }
+        return {"code": self.code, "detail": self.detail, "advice": self.what_next, "path": self.facts.get("path")}
 
 
 def rebuild(kind: type[OutlastError], facts: dict[str, Any]) -> OutlastError:

@@ -57,10 +57,6 @@ class NewKey(Struct, frozen=True):
     text: str
 
 
-def text_of(key_id: str, secret: str) -> str:
-    return f"ol_{key_id}_{secret}"
-
-
 def parts_of(text: str) -> tuple[str, str] | None:
     """The id and the secret of a key; None when it is no key."""
     found = _KEY.fullmatch(text)
@@ -141,7 +137,7 @@ class Keys:
             self._file.add(row)
         if not self._found.database:
             keep_out_of_git(self.home)
-        return NewKey(_key(row), text_of(row.id, secret))
+        return NewKey(_key(row), f"ol_{row.id}_{secret}")
 
     def list(self) -> list[ApiKey]:
         """Every key, the oldest first, also those that are over; not those that are damaged, which nobody can use."""
@@ -157,10 +153,7 @@ class Keys:
 
     def is_any(self) -> bool:
         """Whether there is or ever was a key here: one that was revoked or has expired opens no door again."""
-        return self._any or self._look_for_any()
-
-    def _look_for_any(self) -> bool:
-        self._any = self._file.is_any()
+        self._any = self._any or self._file.is_any()
         return self._any
 
     def is_any_usable(self) -> bool:
@@ -231,13 +224,12 @@ class Keys:
 
     def used(self, key: ApiKey) -> None:
         """Note that a key was used now, unless that was noted a moment ago."""
-        if self.is_noted(key):
-            return
-        self._file.use(key.id, self._clock.now())
+        if not self.is_noted(key):
+            self._file.use(key.id, self._clock.now())
 
     def is_noted(self, key: ApiKey) -> bool:
         """Whether its use was written within the last minute."""
-        return key.last_used_at is not None and self._clock.now() - _micros(key) < USED_US
+        return key.last_used_at is not None and self._clock.now() - micros(key.last_used_at) < USED_US
 
     def close(self) -> None:
         """No key can be made, listed or asked for any more."""
@@ -246,11 +238,6 @@ class Keys:
 
 def _seal(kept: str, purpose: str, until: int) -> str:
     return hmac.new(kept.encode(), f"{purpose} {until}".encode(), hashlib.sha256).hexdigest()
-
-
-def _micros(key: ApiKey) -> int:
-    assert key.last_used_at is not None
-    return micros(key.last_used_at)
 
 
 def _actor(given: str) -> str:

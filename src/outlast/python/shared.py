@@ -255,14 +255,7 @@ class Shared:
         return rooms.ask.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
-        self,
-        run_id: str,
-        kind: str,
-        step: str,
-        body: dict[str, Any],
-        operation_id: str | None,
-        *,
-        effects: bool = True,
+        self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None, *, effects: bool = True
     ) -> RunRecord:
         rooms.place.check_text("step", step)
         return rooms.decisions.ask(self._caller, self._row(run_id).id, kind, step, body, operation_id, effects=effects)
@@ -353,10 +346,7 @@ class Shared:
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
         return rooms.events.read_run(
-            self._home,
-            self._row(run_id),
-            rooms.session.number("after", after),
-            rooms.session.number("limit", limit),
+            self._home, self._row(run_id), rooms.session.number("after", after), rooms.session.number("limit", limit)
         )
 
     def all_events(
@@ -578,11 +568,7 @@ class Shared:
         return rooms.import_run.import_any(self._caller, Path(path), flow)
 
     def backup(
-        self,
-        path: str | Path,
-        *,
-        mirror: bool = False,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        self, path: str | Path, *, mirror: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
     ) -> BackedUp:
         """The whole home as one new file, taken while it is at work: all tenants, keys, settings; the mirror if asked.
 
@@ -672,10 +658,7 @@ class Shared:
 
         What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
         """
-        self._caller.claimer, self._caller.door = (
-            rooms.claimer.terminal_leader() or rooms.claimer.nobody(),
-            "cli",
-        )
+        self._caller.claimer, self._caller.door = rooms.claimer.terminal_leader() or rooms.claimer.nobody(), "cli"
         self._caller.tokens.update(claims)
 
     def signals(self) -> OsSignals:
@@ -721,14 +704,7 @@ class Shared:
     # -- shared by run, start, open --------------------------------------------------------------
 
     def _asked(
-        self,
-        task: str | None,
-        fresh: bool,
-        session: str,
-        trace_id: str,
-        meta: JsonMap | None,
-        *,
-        returns: bool = False,
+        self, task: str | None, fresh: bool, session: str, trace_id: str, meta: JsonMap | None, *, returns: bool = False
     ) -> Options:
         return Options(task, fresh, session, trace_id, meta, returns=returns, **self._bound)
 
