@@ -29,6 +29,9 @@ def test_each_database_has_exactly_the_methods_that_the_protocols_declare(protoc
 def test_the_protocols_know_nothing_of_what_keeps_to_them() -> None:
     files = Path(contract.__file__).parent.glob("*.py")
     found = {
-        file.name: re.findall(r"(?:from|import) (outlast\.store(?!\.contract|\.nouns import (?:Reading|Writing)).*)", file.read_text()) for file in files
+        file.name: re.findall(
+            r"(?:from|import) (outlast\.store(?!\.contract|\.nouns import (?:Reading|Writing)).*)", file.read_text()
+        )
+        for file in files
     }
     assert {name: rooms for name, rooms in found.items() if rooms} == {}

@@ -20,6 +20,7 @@ Forms = tuple[Form, ...]
 Words = tuple[str, ...]
 Packet = msgspec.Raw | msgspec.UnsetType  # kept byte for byte
 Json = dict[str, Any]
+EMPTY: Any = msgspec.field(default_factory=dict)
 
 
 def about(sentence: str, **limits: Any) -> Meta:

@@ -239,10 +239,9 @@ def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS, options: Sequence[
     shown = {at: part if isinstance(part, str) else part.least for at, part in enumerate(parts)}
     spent = sum(tokens_of(text) for text in shown.values()) + 2 * (len(parts) - 1)
     if spent > tokens:
+        why = f"{tokens} is too little for what must not be left out; it needs {spent}"
         remedy = f"ask again with tokens={spent}, or read it whole: {_carried(_look(recovered), options)}"
-        raise HandoffInvalid(
-            "tokens", f"{tokens} is too little for what must not be left out; it needs {spent}", remedy
-        )
+        raise HandoffInvalid("tokens", why, remedy)
     optional = [(part.rank, at, part) for at, part in enumerate(parts) if isinstance(part, Part)]
     for _, at, part in sorted(optional, key=lambda each: each[:2]):
         room = tokens - spent + tokens_of(shown[at])

@@ -109,7 +109,7 @@ class StartRun(Change):
     """A flow that the server was given, and its inputs."""
 
     flow: f.FlowName
-    inputs: f.Inputs = msgspec.field(default_factory=dict)
+    inputs: f.Inputs = f.EMPTY
     task: f.Task | None = None
     fresh: f.Fresh = False
     session: f.Session = ""

@@ -161,9 +161,8 @@ class AsyncOutlast:
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run stands once nobody runs it. See Outlast.wait."""
-        return await self._received(
-            await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, run_id, timeout))
-        )
+        waited_for = rooms.outcomes.Awaited(self._caller, run_id, timeout)
+        return await self._received(await rooms.outcomes.await_end_async(waited_for))
 
     @overload
     async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...

@@ -265,13 +265,8 @@ def steps_of(spec: FlowSpec) -> FlowSteps:
     if isinstance(spec, FlowFileSpec):
         every = [spec, *spec.others()]
         secrets = dict.fromkeys(name for each in every for name in each.definition.secrets)
-        return FlowSteps(
-            spec.name,
-            spec.source,
-            signature(spec.definition),
-            tuple(secrets),
-            tuple(_listed(spec, spec.definition.steps)),
-        )
+        shown, steps = signature(spec.definition), tuple(_listed(spec, spec.definition.steps))
+        return FlowSteps(spec.name, spec.source, shown, tuple(secrets), steps)
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"

@@ -100,10 +100,8 @@ class Bounded:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._look, name)
         if name in WHOLE:
-            raise Forbidden(
-                "this is about the whole tenant, and the key is bound to some of its scopes",
-                "use a key of the whole tenant",
-            )
+            why = "this is about the whole tenant, and the key is bound to some of its scopes"
+            raise Forbidden(why, "use a key of the whole tenant")
         place = _scope_places().get(name)
 
         def asked(*given: Any) -> Any:
@@ -182,9 +180,7 @@ class Bounded:
 @cache
 def _scope_places() -> dict[str, int]:
     """Where a scope stands among what is given to each lookup and write."""
-    named = {name: inspect.signature(method) for name, method in inspect.getmembers(Writing, inspect.isfunction)}
-    return {
-        name: list(how.parameters).index("scope") - 1  # without self
-        for name, how in named.items()
-        if "scope" in how.parameters
+    named = {
+        name: [*inspect.signature(how).parameters] for name, how in inspect.getmembers(Writing, inspect.isfunction)
     }
+    return {name: given.index("scope") - 1 for name, given in named.items() if "scope" in given}  # without self

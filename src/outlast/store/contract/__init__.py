@@ -19,44 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outlast.ledger.journal import JournalEntry
-from outlast.store.contract.handoffs import AnchorRow as AnchorRow
-from outlast.store.contract.handoffs import FirstRevision as FirstRevision
-from outlast.store.contract.handoffs import HandoffRow as HandoffRow
-from outlast.store.contract.handoffs import MemoRow as MemoRow
-from outlast.store.contract.handoffs import MessageRow as MessageRow
-from outlast.store.contract.handoffs import NewHandoff as NewHandoff
-from outlast.store.contract.handoffs import PlainStore as PlainStore
-from outlast.store.contract.handoffs import SessionRow as SessionRow
-from outlast.store.contract.handoffs import TaskEventRow as TaskEventRow
-from outlast.store.contract.handoffs import TaskRow as TaskRow
-from outlast.store.contract.queues import ActRow as ActRow
-from outlast.store.contract.queues import LimitRow as LimitRow
-from outlast.store.contract.queues import QueueEntry as QueueEntry
-from outlast.store.contract.queues import QueueRow as QueueRow
-from outlast.store.contract.queues import ScheduleRow as ScheduleRow
-from outlast.store.contract.queues import SlotRow as SlotRow
-from outlast.store.contract.queues import ToldRow as ToldRow
-from outlast.store.contract.queues import WorkerRow as WorkerRow
-from outlast.store.contract.runs import LAST
-from outlast.store.contract.runs import MARK as MARK
-from outlast.store.contract.runs import Ending as Ending
-from outlast.store.contract.runs import FinishedRow as FinishedRow
-from outlast.store.contract.runs import Hold as Hold
-from outlast.store.contract.runs import InboxRow as InboxRow
-from outlast.store.contract.runs import InterruptRow as InterruptRow
-from outlast.store.contract.runs import KeptOutcome as KeptOutcome
-from outlast.store.contract.runs import Kin as Kin
-from outlast.store.contract.runs import LeaseRow as LeaseRow
-from outlast.store.contract.runs import NewRun as NewRun
-from outlast.store.contract.runs import NewSignal as NewSignal
-from outlast.store.contract.runs import NewWait as NewWait
-from outlast.store.contract.runs import PlainEnd as PlainEnd
-from outlast.store.contract.runs import PlainStart as PlainStart
-from outlast.store.contract.runs import RunRow as RunRow
-from outlast.store.contract.runs import SignalRow as SignalRow
-from outlast.store.contract.runs import Slice as Slice
-from outlast.store.contract.runs import Tombstone as Tombstone
-from outlast.store.contract.runs import Weight as Weight
+from outlast.store.contract.handoffs import *
+from outlast.store.contract.handoffs import PlainStore
+from outlast.store.contract.queues import *
+from outlast.store.contract.runs import *
+from outlast.store.contract.runs import LAST, Hold, PlainEnd, PlainStart
 from outlast.values.codec import sha256
 from outlast.values.frozen import NamedTuple, Protocol
 
@@ -73,22 +40,8 @@ Ticket = Any  # what a store gives for something queued; only the store knows wh
 
 # What is proven row by row, because it is no entry of a chain.
 PROVEN = (
-    *(
-        "runs",
-        "chains",
-        "claims",
-        "processes",
-        "interrupts",
-        "inbox",
-        "operations",
-        "deliveries",
-        "tombstones",
-        "anchors",
-        "handoffs",
-        "signals",
-        "schedules",
-        "acts",
-    ),
+    *("runs", "chains", "claims", "processes", "interrupts", "inbox", "operations", "deliveries", "tombstones"),
+    *("anchors", "handoffs", "signals", "schedules", "acts"),
     *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
     *("records", "links", "stored_by", "workspace_shown"),
 )
@@ -238,7 +191,7 @@ class KeyRow(NamedTuple):
 
 
 class KeyStore(Protocol):
-    """The keys of a home. None is ever removed."""
+    """The keys of a home, the oldest first. None is ever removed; of two ends of one the first counts."""
 
     def add(self, row: KeyRow) -> None: ...
     def find(self, key_id: str) -> KeyRow | None: ...
@@ -249,11 +202,9 @@ class KeyStore(Protocol):
 
     def lost(self) -> str:
         """What is wrong, when there were keys and they are gone; else nothing."""
-        ...
 
     def copy_to(self, place: Path) -> bool:
         """Write the keys as they are now into a new file; whether there are any to write."""
-        ...
 
     def close(self) -> None: ...
 
@@ -282,19 +233,15 @@ class Tables(Protocol):
 
     def tables(self) -> list[Table]:
         """Every table, each after those that it refers to."""
-        ...
 
     def rows(self, table: Table, after: Row, limit: int) -> list[Row]:
         """Rows by their keys, beyond one; all that there are where `after` is empty."""
-        ...
 
     def last_numbers(self) -> dict[str, int]:
         """The last key that was given, of tables whose keys are never given twice."""
-        ...
 
     def sealed(self) -> str:
         """Where it was moved to; nothing for one that was not."""
-        ...
 
     def seal(self, to: str) -> None:
         """Let nobody write any more, in whatever process, also one that is open: durable when this returns."""

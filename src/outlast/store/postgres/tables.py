@@ -9,14 +9,14 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from outlast.errors import HomeNotEmpty
 from outlast.store.contract import Row, Table
-from outlast.store.nouns.rows import moving_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.postgres.connection import Link, connect, numbered, place_of
 from outlast.store.postgres.schema import comment_on, lock_of, migrate, moving_of, schema_of
 from outlast.store.sqlite.tables import in_order
 
 OWN = {"schema_version", "counters"}  # of this database alone
 SHOWN = "workspace_shown"  # whose numbers are counted in a table
-_SQL = {name: numbered(text) for name, text in moving_statements().items()}
+_SQL = {name: numbered(text) for name, text in statements_of("moving").items()}
 
 
 class SchemaTables:

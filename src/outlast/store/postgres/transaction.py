@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from psycopg.pq.abc import PGresult
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import LeaseLost, StoreNewer
@@ -239,7 +238,7 @@ class PostgresTransaction(PostgresWrites, Writing, PostgresReader):
             given = [self._lock, *_columns(ends, 7), *_columns(rows, 6), *_columns(blobs, 4)]
             return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
         answer = self._append_entries.run((self._locked, *as_columns(ends, _ENDS), *as_columns(rows, _ROWS)))
-        return _places_in(answer, len(ends))
+        return range(len(ends)) if answer.ntuples == len(ends) else set(numbers_in(answer))
 
     def append_alone(self, hold: Hold, entry: JournalEntry) -> bool:
         """Chain one entry that refers to no blob; False, and nothing is done, for one that is stale."""
@@ -322,11 +321,6 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     for hold, entries in appends:
         groups.setdefault(hold, []).extend(entries)
     return list(groups.items())
-
-
-def _places_in(answer: PGresult, given: int) -> Collection[int]:
-    """The places that were answered, of so many."""
-    return range(given) if answer.ntuples == given else set(numbers_in(answer))
 
 
 _Table = Sequence[tuple[Any, ...]]

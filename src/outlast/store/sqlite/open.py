@@ -299,7 +299,6 @@ class SqliteStore:
         return DatabaseRoom(pages * size, free * size)
 
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
         self._refuse_forked()
         with self._translated():
             if self._looking is None:
