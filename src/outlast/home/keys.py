@@ -29,7 +29,7 @@ from outlast.values.text import duration
 Role = Literal["read", "write", "approve", "admin"]
 ROLES: tuple[Role, ...] = ("read", "write", "approve", "admin")
 UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove it
-_KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+_KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")  # its id and its secret
 
 
 class ApiKey(Struct, frozen=True):
@@ -55,12 +55,6 @@ class NewKey(Struct, frozen=True):
 
     key: ApiKey
     text: str
-
-
-def parts_of(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a key; None when it is no key."""
-    found = _KEY.fullmatch(text)
-    return (found[1], found[2]) if found else None
 
 
 def print_of(secret: str) -> str:
@@ -178,9 +172,9 @@ class Keys:
 
     def check(self, text: str) -> ApiKey:
         """Whose key this is. Raises Unauthenticated; why it is refused is told only to who has the secret."""
-        parts = parts_of(text)
-        row = self._file.find(parts[0]) if parts else None
-        if parts is None or row is None or not matches(parts[1], row.print):
+        found = _KEY.fullmatch(text)
+        row = self._file.find(found[1]) if found else None
+        if found is None or row is None or not matches(found[2], row.print):
             raise Unauthenticated("the key is not known here")
         return self._usable(row)
 

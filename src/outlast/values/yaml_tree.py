@@ -193,7 +193,10 @@ def _built(events: Any) -> Tree:
 
 def _taken(made: _Open, event: Any, kind: str, line: int) -> None:
     if kind == "ScalarEvent":
-        node = _scalar(made, event, line)
+        tag = event.tag
+        if tag in (None, "!"):
+            tag = made.resolve(made.scalar, event.value, event.implicit)
+        node = Tree(line, tag.removeprefix(_TAG), event.value, plain=event.tag is None and not event.style)
         made.add(node)
     else:
         shape, tag = ("list", "seq") if kind == "SequenceStartEvent" else ("mapping", "map")
@@ -202,10 +205,3 @@ def _taken(made: _Open, event: Any, kind: str, line: int) -> None:
         made.begin(node)
     if event.anchor:
         made.anchors[event.anchor] = node
-
-
-def _scalar(made: _Open, event: Any, line: int) -> Tree:
-    tag = event.tag
-    if tag in (None, "!"):
-        tag = made.resolve(made.scalar, event.value, event.implicit)
-    return Tree(line, tag.removeprefix(_TAG), event.value, plain=event.tag is None and not event.style)

@@ -13,6 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -325,7 +326,7 @@ class FolderTrash:
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:
         place = self.folder / name
-        try:
+        with translating(self.folder), suppress(FileNotFoundError):
             make_folder(self.folder)
             os.replace(self.blobs.path(name), place)
             failpoints.reached("sweep.trashed")
@@ -333,12 +334,9 @@ class FolderTrash:
                 self.put_back(name)
                 return False
             os.utime(place)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
-        failpoints.reached("sweep.dated")
-        return True
+            failpoints.reached("sweep.dated")
+            return True
+        return False
 
     def put_back(self, name: str) -> None:
         """Put a blob back in its place, young again; if a saver has written it anew, that one stays."""
@@ -353,29 +351,20 @@ class FolderTrash:
         os.utime(path)
 
     def remove(self, blob: BlobFile, is_needed: IsNeeded) -> bool:
-        try:
+        with translating(self.folder), suppress(FileNotFoundError):
             if is_needed(blob.name):
                 self.put_back(blob.name)
-                return False
-            if not blob.old:
-                return False
-            (self.folder / blob.name).unlink()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
-        failpoints.reached("sweep.emptied")
-        return True
+            elif blob.old:
+                (self.folder / blob.name).unlink()
+                failpoints.reached("sweep.emptied")
+                return True
+        return False
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise translated(error, str(folder), HomeReadOnly) from error
+    with translating(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        return sorted(found, key=lambda entry: entry.name)
+    return []
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -158,7 +158,8 @@ class S3Blobs:
         if any(self._is_whole(each, name) for each in self._look(name).usable.values()):
             return
         with temporary(self) as path:
-            write_pieces(path, checked(name, pieces))
+            with translating(path.parent), open(path, "wb", opener=open_file) as file:
+                file.writelines(checked(name, pieces))
             self.move_in(path, name)
 
     def intake(self) -> Intake:
@@ -359,12 +360,6 @@ def _part(file: BinaryIO, length: int) -> bytes:
         found.update(piece)
         length -= len(piece)
     return found.digest()
-
-
-def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
-    """Collect content in a file of this machine. Raises DiskFull, HomeReadOnly."""
-    with translating(path.parent), open(path, "wb", opener=open_file) as file:
-        file.writelines(pieces)
 
 
 # -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -207,10 +207,8 @@ class SqliteRecall:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        with self._transaction("DEFERRED"):
-            yield
+    def one_moment(self) -> AbstractContextManager[None]:
+        return self._transaction("DEFERRED")
 
     def tally(self) -> Tally:
         return Tally(*next(self._run("tally")))
