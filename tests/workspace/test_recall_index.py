@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlast.store.contract.workspace import RecallIndex
-from outlast.store.nouns.rows import recall_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.sqlite import recall as recall_file
 from outlast.store.sqlite.recall import FORMAT, index_path, with_index
 from outlast.workspace.recall import search as indexed
@@ -358,7 +358,7 @@ def test_every_statement_of_the_index_is_used_and_none_scans_a_table(path: Path)
     code = "".join(file.read_text() for file in Path(recall_file.__file__).parent.glob("recall.py"))
     allowed = {"SCAN tally", "SCAN fresh", "SCAN (subquery-3)"}  # the one row, and the stream that is numbered
     with closing(apsw.Connection(str(path))) as connection:
-        for name, statement in recall_statements().items():
+        for name, statement in statements_of("recall").items():
             assert f'"{name}"' in code
             plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", defaultdict(int))
             scans = {row[3] for row in plan if row[3].startswith("SCAN") and "VIRTUAL TABLE" not in row[3]}

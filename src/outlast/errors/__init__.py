@@ -110,15 +110,10 @@ class _Signature:
         ours = _ours(kind)
         if not ours.__annotations__ or kind.__init__ is not OutlastError.__init__:
             return None
-        default = {name: vars(ours)[name].default for name in ours.__annotations__ if name in vars(ours)}
-        return Signature(
-            [
-                Parameter(
-                    name, Parameter.POSITIONAL_OR_KEYWORD, annotation=each, default=default.get(name, Parameter.empty)
-                )
-                for name, each in ours.__annotations__.items()
-            ]
-        )
+        none, plain = Parameter.empty, Parameter.POSITIONAL_OR_KEYWORD
+        default = {name: vars(ours)[name].default if name in vars(ours) else none for name in ours.__annotations__}
+        fields = ours.__annotations__.items()
+        return Signature([Parameter(name, plain, annotation=each, default=default[name]) for name, each in fields])
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(fact,))
@@ -168,12 +163,7 @@ class OutlastError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as every door shows it: code, detail, advice, path of the offending value."""
-        return {
-            "code": self.code,
-            "detail": self.detail,
-            "advice": self.what_next,
-            "path": self.facts.get("path"),
-        }
+        return {"code": self.code, "detail": self.detail, "advice": self.what_next, "path": self.facts.get("path")}
 
 
 def rebuild(kind: type[OutlastError], facts: dict[str, Any]) -> OutlastError:

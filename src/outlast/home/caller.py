@@ -150,8 +150,13 @@ class Caller(msgspec.Struct, eq=False):
 
     def note_sent(self, digest: str) -> None:
         """He has sent content of this digest: from now on it is there for him."""
+
+        def work(tx: Writing) -> None:
+            if not _was_sent(tx, digest):
+                tx.add_operation(_sent(digest), "content_sent", "", "", self.home.clock.now())
+
         if self.scopes:
-            self.home.store.write(lambda tx: _note_sent(tx, digest, self.home.clock.now()))
+            self.home.store.write(work)
 
 
 def _sent(digest: str) -> str:
@@ -161,11 +166,6 @@ def _sent(digest: str) -> str:
 
 def _was_sent(look: Reading, digest: str) -> bool:
     return look.operation(_sent(digest)) is not None
-
-
-def _note_sent(tx: Writing, digest: str, at: int) -> None:
-    if not _was_sent(tx, digest):
-        tx.add_operation(_sent(digest), "content_sent", "", "", at)
 
 
 def _is_of_handoff(look: Reading, digest: str) -> bool:

@@ -29,7 +29,7 @@ from outlast.values.text import duration
 Role = Literal["read", "write", "approve", "admin"]
 ROLES: tuple[Role, ...] = ("read", "write", "approve", "admin")
 UNPROVEN = " (unproven)"  # after the name of an actor who had no key to prove it
-_KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+_KEY = re.compile(r"ol_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")  # its id and its secret
 
 
 class ApiKey(Struct, frozen=True):
@@ -55,16 +55,6 @@ class NewKey(Struct, frozen=True):
 
     key: ApiKey
     text: str
-
-
-def text_of(key_id: str, secret: str) -> str:
-    return f"ol_{key_id}_{secret}"
-
-
-def parts_of(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a key; None when it is no key."""
-    found = _KEY.fullmatch(text)
-    return (found[1], found[2]) if found else None
 
 
 def print_of(secret: str) -> str:
@@ -141,7 +131,7 @@ class Keys:
             self._file.add(row)
         if not self._found.database:
             keep_out_of_git(self.home)
-        return NewKey(_key(row), text_of(row.id, secret))
+        return NewKey(_key(row), f"ol_{row.id}_{secret}")
 
     def list(self) -> list[ApiKey]:
         """Every key, the oldest first, also those that are over; not those that are damaged, which nobody can use."""
@@ -157,10 +147,7 @@ class Keys:
 
     def is_any(self) -> bool:
         """Whether there is or ever was a key here: one that was revoked or has expired opens no door again."""
-        return self._any or self._look_for_any()
-
-    def _look_for_any(self) -> bool:
-        self._any = self._file.is_any()
+        self._any = self._any or self._file.is_any()
         return self._any
 
     def is_any_usable(self) -> bool:
@@ -185,9 +172,9 @@ class Keys:
 
     def check(self, text: str) -> ApiKey:
         """Whose key this is. Raises Unauthenticated; why it is refused is told only to who has the secret."""
-        parts = parts_of(text)
-        row = self._file.find(parts[0]) if parts else None
-        if parts is None or row is None or not matches(parts[1], row.print):
+        found = _KEY.fullmatch(text)
+        row = self._file.find(found[1]) if found else None
+        if found is None or row is None or not matches(found[2], row.print):
             raise Unauthenticated("the key is not known here")
         return self._usable(row)
 
@@ -231,13 +218,12 @@ class Keys:
 
     def used(self, key: ApiKey) -> None:
         """Note that a key was used now, unless that was noted a moment ago."""
-        if self.is_noted(key):
-            return
-        self._file.use(key.id, self._clock.now())
+        if not self.is_noted(key):
+            self._file.use(key.id, self._clock.now())
 
     def is_noted(self, key: ApiKey) -> bool:
         """Whether its use was written within the last minute."""
-        return key.last_used_at is not None and self._clock.now() - _micros(key) < USED_US
+        return key.last_used_at is not None and self._clock.now() - micros(key.last_used_at) < USED_US
 
     def close(self) -> None:
         """No key can be made, listed or asked for any more."""
@@ -246,11 +232,6 @@ class Keys:
 
 def _seal(kept: str, purpose: str, until: int) -> str:
     return hmac.new(kept.encode(), f"{purpose} {until}".encode(), hashlib.sha256).hexdigest()
-
-
-def _micros(key: ApiKey) -> int:
-    assert key.last_used_at is not None
-    return micros(key.last_used_at)
 
 
 def _actor(given: str) -> str:

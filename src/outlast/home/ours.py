@@ -174,8 +174,8 @@ def why_not(home: str) -> str:
     """Why a hook uses nothing of a home that it found; "" when it is ours. Nothing is adopted."""
     if wrong := wrong_with(home):
         return wrong
-    if known_as(home):
-        return _overwritten(home)
+    if known_as(home):  # a pull puts tracked files over its own without a word, since git ignores what is in it
+        return _tracked(home) if repository.may_track(home) else ""
     return "this user has not used it before (`outlast runs` there makes it known)"
 
 
@@ -277,14 +277,6 @@ def _tracked(home: str) -> str:
     if tracks is None:
         return "it is in a git repository, and git cannot say whether it came with that"
     return "git tracks it: it came with the repository" if tracks else ""
-
-
-def _overwritten(home: str) -> str:
-    """Why a home that is known is not ours any more; "" when it is.
-
-    A pull puts tracked files over those of a home without a word, since git ignores what is in it.
-    """
-    return _tracked(home) if repository.may_track(home) else ""
 
 
 def _name_of(uid: int) -> str:

@@ -127,9 +127,10 @@ def without_password(url: str) -> str:
 
 def tenants_of(home: FoundHome) -> list[str]:
     """Every tenant that a home has a ledger of."""
-    names = (
-        tenants_in(home.database) if home.database else [path.parent.name for path in home.path.glob("*/outlast.db")]
-    )
+    if home.database:
+        names = tenants_in(home.database)
+    else:
+        names = [path.parent.name for path in home.path.glob("*/outlast.db")]
     return sorted(name for name in names if _is_tenant(name))
 
 
@@ -166,20 +167,17 @@ def near() -> Path:
 
     It is the nearest `.outlast` upward that is not above the repository; outside of git the nearest, else one here.
     """
-    return Path(nearest(_here(), FOLDER))
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise HomeNotFound("the current folder, which does not exist any more") from error
+    return Path(nearest(here, FOLDER))
 
 
 def _warn(line: str) -> None:
     import warnings
 
     warnings.warn(line, RuntimeWarning, stacklevel=2)
-
-
-def _here() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError as error:
-        raise HomeNotFound("the current folder, which does not exist any more") from error
 
 
 def project_of(home: Path) -> Path | None:

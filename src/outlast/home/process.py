@@ -13,16 +13,7 @@ from outlast.ledger.lease import Process, can_be_probed
 def this_process(ids: Ids) -> Process:
     """Ourselves, known by boot, PID namespace, pid and start time."""
     pid = os.getpid()
-    host, boot_id, pid_namespace = this_place()
-    return Process(
-        id=ids(),
-        host=host,
-        boot_id=boot_id,
-        pid_namespace=pid_namespace,
-        pid=pid,
-        started=started_at(pid) or 0,
-        machine_id=machine_id(),
-    )
+    return Process(ids(), *this_place(), pid, started_at(pid) or 0, machine_id())
 
 
 def this_place() -> tuple[str, str, str]:

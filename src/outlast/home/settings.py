@@ -91,9 +91,7 @@ def settings_in(home: Path) -> Settings:
 
 def _seconds(given: dict[str, Any]) -> float | None:
     """How long an outcome is kept; None when that is not said, or is no duration."""
-    if "redeliver" not in given:
-        return None
-    return duration(given["redeliver"])
+    return duration(given["redeliver"]) if "redeliver" in given else None
 
 
 def _read(path: Path) -> dict[Any, Any]:
@@ -132,8 +130,8 @@ def close_home(home: Path) -> None:
     wanted = SHARED_FOLDER if is_shared(home) else FOLDER
     if seen.st_mode & _PERMISSIONS == wanted:
         return
-    for path in _ours(home):
-        _close(path, wanted, seen.st_gid)
+    for path, inside in (each for ours in _ours(home) for each in _below(ours)):
+        _close_one(path, inside, wanted, seen.st_gid)
     if _is_all_ours(home):
         _close_one(str(home), os.lstat(home), wanted, seen.st_gid)  # last: until then the next one does it again
 
@@ -155,11 +153,6 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir():
         return entry.name in _FOLDERS or os.path.lexists(os.path.join(entry.path, _DATABASE))
     return entry.name in _FILES or entry.name.startswith(("keys.db-", "hooks.log."))
-
-
-def _close(path: str, wanted: int, group: int) -> None:
-    for each, seen in _below(path):
-        _close_one(each, seen, wanted, group)
 
 
 def _close_one(path: str, seen: os.stat_result, wanted: int, group: int) -> None:

@@ -416,8 +416,5 @@ def breaks_of(run_id: str, flaws: Flaws) -> list[tuple[int, Break]]:
             told[-1] = (told[-1][0], told[-1][1] + 1, flaw.why)
         else:
             told.append((seq, 0, flaw.why))
-    return [(seq, Break(f"entry {run_id}/{seq}", _with_more(why, more))) for seq, more, why in told]
-
-
-def _with_more(why: str, more: int) -> str:
-    return f"{why}, nor {more} after it" if more else why
+    each = ((seq, f"{why}, nor {more} after it" if more else why) for seq, more, why in told)
+    return [(seq, Break(f"entry {run_id}/{seq}", why)) for seq, why in each]

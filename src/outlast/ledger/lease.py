@@ -73,8 +73,5 @@ def is_over(
 
 def silent_us(beat: Beat, me: Process, *, boot_us: int, wall_us: int) -> int:
     """How long a process has not been heard of: by boot time on one boot, else by the wall clock."""
-    return boot_us - beat.boot_us if _on_my_boot(beat.process, me) else wall_us - beat.wall_us
-
-
-def _on_my_boot(holder: Process, me: Process) -> bool:
-    return bool(holder.boot_id) and holder.boot_id == me.boot_id
+    on_my_boot = bool(me.boot_id) and beat.process.boot_id == me.boot_id
+    return boot_us - beat.boot_us if on_my_boot else wall_us - beat.wall_us

@@ -11,54 +11,22 @@ from msgspec.structs import force_setattr
 from outlast.values.codec import encode, identity
 
 CONTESTS = (
-    "integrity_broken",
-    "file_changed",
-    "file_missing",
-    "must_violated",
-    "check_regressed",
-    "rival",
-    "claimed",
-    "effect_in_doubt",
-    "effect_inputs_changed",
-    "artifact_corrupt",
-    "artifact_missing",
-    "evidence_contradicted",
-    "resource_missing",
-    "still_running",
+    *("integrity_broken", "file_changed", "file_missing", "must_violated", "check_regressed", "rival", "claimed"),
+    *("effect_in_doubt", "effect_inputs_changed", "artifact_corrupt", "artifact_missing", "evidence_contradicted"),
+    *("resource_missing", "still_running"),
 )
 WEAKENS = (
     "unobserved",
     "other_place",  # refused by apply
-    "unbound",
-    "no_checks",
-    "target_absent",
-    "weak",
-    "stale",
-    "diverged",
-    "self_reported",
-    "partial_work",
-    "auto_composed",
-    "superseded",
-    "code_changed",
-    "inputs_changed",
-    "maybe_done",
-    "failed_before",
-    "environment_changed",
-    "link_target_changed",
-    "imported",
-    "output_changed",
+    *("unbound", "no_checks", "target_absent", "weak", "stale", "diverged", "self_reported", "partial_work"),
+    *("auto_composed", "superseded", "code_changed", "inputs_changed", "maybe_done", "failed_before"),
+    *("environment_changed", "link_target_changed", "imported", "output_changed"),
     "output_missing",  # contests when a step still to run reads it
 )
 NOTES = (
-    "foreign_commands",
-    "head_moved",
-    "other_files_changed",
-    "checks_not_run",
-    "masked",
-    "renamed_to",
+    *("foreign_commands", "head_moved", "other_files_changed", "checks_not_run", "masked", "renamed_to"),
     "line_ends_changed",
 )
-
 WEIGHTS: dict[str, str] = {
     **dict.fromkeys(CONTESTS, "contests"),
     **dict.fromkeys(WEAKENS, "weakens"),

@@ -69,14 +69,10 @@ def made_of(kind: type, name: str, doc: str, parts: Fields | None = None) -> Ans
 
 _reason = of(Reason) | {"weight": str}
 WeighedReason = shape("WeighedReason", "One fact that bears on the verdict.", _reason)
-AcceptedReason = shape(
-    "AcceptedReason", "One fact that bears on the verdict, and whether it was accepted.", _reason | {"accepted": bool}
-)
-Judgement = shape(
-    "Judgement",
-    "`trusted`, `candidate` or `contested`, with the reasons.",
-    {"word": str, "reasons": many(WeighedReason)},
-)
+_accepted = _reason | {"accepted": bool}
+AcceptedReason = shape("AcceptedReason", "One fact that bears on the verdict, and whether it was accepted.", _accepted)
+_judged = {"word": str, "reasons": many(WeighedReason)}
+Judgement = shape("Judgement", "`trusted`, `candidate` or `contested`, with the reasons.", _judged)
 Entry = shape("Entry", "Where to begin; empty where none was named.", {"file": str, "symbol": str})
 ShownEvidence = shape("ShownEvidence", "What came of one check.", of(Evidence) | {"at": datetime})
 TakenMust = shape(
@@ -115,13 +111,9 @@ STORED = Answer(Handoff, StoredHandoff)
 RECOVERED = Answer(Recovered, RecoveredHandoff)
 LISTED = Answer(Listed, ListedHandoff)
 WAIT = Answer(Interrupt, Wait)
+_answered = _wait | {"goes_on": bool, "why_not": str}
 ANSWERED = Answer(
-    Interrupt,
-    shape(
-        "Answered",
-        "A wait that was answered, and whether its run goes on here.",
-        _wait | {"goes_on": bool, "why_not": str},
-    ),
+    Interrupt, shape("Answered", "A wait that was answered, and whether its run goes on here.", _answered)
 )
 OUTCOME = made_of(
     Outcome,
@@ -129,34 +121,18 @@ OUTCOME = made_of(
     "How a run stands.",
     {"run_id": str | None, "result": Any, "interrupts": many(Wait), "verdict": Judgement | None},
 )
-RUN = Answer(
-    RunRecord,
-    shape(
-        "ShownRun",
-        "A run; of a failed one the child runs in which it went wrong.",
-        of(RunRecord) | {"failed_below": many(FailedBelow)},
-    ),
-)
-PLAN = Answer(
-    Plan,
-    shape(
-        "RunPlan",
-        "What a resume would do: nothing is run or written.",
-        fields_of(Plan, {"verdict": Judgement}) | {"interrupts": many(Wait)},
-    ),
-)
+_run = of(RunRecord) | {"failed_below": many(FailedBelow)}
+RUN = Answer(RunRecord, shape("ShownRun", "A run; of a failed one the child runs in which it went wrong.", _run))
+_plan = fields_of(Plan, {"verdict": Judgement}) | {"interrupts": many(Wait)}
+PLAN = Answer(Plan, shape("RunPlan", "What a resume would do: nothing is run or written.", _plan))
 CONTEXT = made_of(
     TaskContext,
     "TaskStanding",
     "How a task stands here and now, and what may be done with it.",
     {"handoff": RecoveredHandoff | None, "checkpoints": many(Checkpoint), "records": many(Record)},
 )
-PAUSED = made_of(
-    TaskPaused,
-    "PausedTask",
-    "A task that was paused: what was stored for whoever resumes it.",
-    {"handoff": StoredHandoff},
-)
+_paused = {"handoff": StoredHandoff}
+PAUSED = made_of(TaskPaused, "PausedTask", "A task that was paused: what was stored for whoever resumes it.", _paused)
 RESUMED = made_of(
     TaskResumed,
     "ResumedTask",

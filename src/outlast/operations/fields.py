@@ -20,6 +20,7 @@ Forms = tuple[Form, ...]
 Words = tuple[str, ...]
 Packet = msgspec.Raw | msgspec.UnsetType  # kept byte for byte
 Json = dict[str, Any]
+EMPTY: Any = msgspec.field(default_factory=dict)
 
 
 def about(sentence: str, **limits: Any) -> Meta:
@@ -98,8 +99,7 @@ RunChecks = Annotated[bool, about("Whether its checks are run, where its files a
 IncludeFinished = Annotated[bool, about("Whether to read one that is completed too.")]
 Listing = Annotated[bool, about("Whether only its verdict is wanted, for a list: it is not read, and uses no claim.")]
 Outcome = Annotated[
-    Ending,
-    about("completed: done, its checks pass; failed: tried, did not work; released: given back undone."),
+    Ending, about("completed: done, its checks pass; failed: tried, did not work; released: given back undone.")
 ]
 Evidence = Annotated[tuple[Json, ...], about('What somebody reports of checks: `[{"check": …, "passed": true}]`.')]
 Acknowledged = Annotated[Words, about("Every must in prose that was kept, word for word.")]

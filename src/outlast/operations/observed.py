@@ -38,14 +38,10 @@ class FoundFiles(Declared):
 
     root: Annotated[str, about("The folder that paths are relative to.")]
     host: Annotated[str, about("The machine that it is on.")]
-    files: Annotated[dict[str, FoundFile], about("The target files, by path.")] = msgspec.field(default_factory=dict)
+    files: Annotated[dict[str, FoundFile], about("The target files, by path.")] = f.EMPTY
     folders: Annotated[f.Words, about("Targets that are folders.")] = ()
-    environment: Annotated[dict[str, FoundFile], about("The files of `environment`, by path.")] = msgspec.field(
-        default_factory=dict
-    )
-    musts: Annotated[dict[str, FoundFile], about("The files that musts name, by path.")] = msgspec.field(
-        default_factory=dict
-    )
+    environment: Annotated[dict[str, FoundFile], about("The files of `environment`, by path.")] = f.EMPTY
+    musts: Annotated[dict[str, FoundFile], about("The files that musts name, by path.")] = f.EMPTY
     commit: Annotated[str, about("The commit that is checked out.")] = ""
     branch: Annotated[str, about("The branch that is checked out.")] = ""
     dirty: Annotated[str, about("The digest of what differs from the commit; empty: nothing does.")] = ""
@@ -55,9 +51,7 @@ class FoundFiles(Declared):
     patch_why: Annotated[str, about("Why there is no patch.")] = ""
     prefix: Annotated[str, about("The folder inside the repository, if it is not its top.")] = ""
     known_by: Annotated[f.Words, about("What tells the repository: root commits, and remote URLs.")] = ()
-    unkept: Annotated[dict[str, str], about("Files whose content is not kept, and why.")] = msgspec.field(
-        default_factory=dict
-    )
+    unkept: Annotated[dict[str, str], about("Files whose content is not kept, and why.")] = f.EMPTY
 
 
 class RanCheck(Declared):
@@ -80,12 +74,8 @@ class Observation(Declared):
     here: Annotated[str, about("Which place it is, where they are not.")] = ""
     binding: Annotated[FoundFiles | None, about("The files that it is bound to, as they are now.")] = None
     relation: Annotated[Relation, about("How the commit now is to the bound one.")] = "none"
-    musts: Annotated[dict[str, str], about("What is wrong with each must that is looked at; empty: nothing.")] = (
-        msgspec.field(default_factory=dict)
-    )
-    renamed: Annotated[dict[str, f.Words], about("Where files that are gone may have gone to.")] = msgspec.field(
-        default_factory=dict
-    )
+    musts: Annotated[dict[str, str], about("What is wrong with each must that is looked at; empty: nothing.")] = f.EMPTY
+    renamed: Annotated[dict[str, f.Words], about("Where files that are gone may have gone to.")] = f.EMPTY
     ran: Annotated[tuple[RanCheck, ...] | None, about("What came of each check that was run.")] = None
 
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import HandoffInvalid
 from outlast.handoffs.handoff import Contract, Evidence, Form, Handoff, Recovered, label_of
-from outlast.handoffs.musts import SAYS, meaning_of
+from outlast.handoffs.musts import SAYS, meaning_of, prose_in
 from outlast.handoffs.verdict import command
 from outlast.ledger.verdict import Reason
 from outlast.values.codec import encode
@@ -41,48 +41,9 @@ PROMPT_TOKENS = 1500
 
 _FIRST = ("anchor", "entry", "next_action", "summary", "handoff_text")
 _SECOND = (
-    "target_files",
-    "creates",
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "musts",
-    "rollback",
+    *("target_files", "creates", "acceptance_checks", "must_change", "must_remove", "must_keep", "musts", "rollback"),
     "refs",
 )
-_REST = (
-    "file_path",
-    "symbol",
-    "repo_root",
-    "handoff_kind",
-    "risk",
-    "tags",
-    "environment",
-    "expires",
-    "supersedes",
-    "id",
-    "scope",
-    "revision",
-    "actor",
-    "host",
-    "door",
-    "worker",
-    "key_id",
-    "stored_at",
-    "expires_at",
-    "source",
-    "rival",
-    "rival_id",
-    "unread",
-    "reopened",
-    "replayed",
-    "masked",
-    "lint",
-    "binding",
-    "baseline",
-)
-_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run", "notes", "diff")
 _SAID = (
     "handoff_kind",
     "risk",
@@ -95,6 +56,12 @@ _SAID = (
     "reopened",
     "masked",
 )
+_REST = (
+    *("file_path", "symbol", "repo_root", "handoff_kind", "risk", "tags", "environment", "expires", "supersedes", "id"),
+    *("scope", "revision", "actor", "host", "door", "worker", "key_id", "stored_at", "expires_at", "source", "rival"),
+    *("rival_id", "unread", "reopened", "replayed", "masked", "lint", "binding", "baseline"),
+)
+_FOUND = ("standing", "outcome", "root", "evidence", "claim", "resume", "accepted", "run", "notes", "diff")
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
 _PLAIN = frozenset({str, int, bool, float, type(None)})  # what JSON has as it is
 _NAMES = (*_FIRST, *_SECOND, *_REST)
@@ -272,10 +239,9 @@ def prompt(recovered: Recovered, tokens: int = PROMPT_TOKENS, options: Sequence[
     shown = {at: part if isinstance(part, str) else part.least for at, part in enumerate(parts)}
     spent = sum(tokens_of(text) for text in shown.values()) + 2 * (len(parts) - 1)
     if spent > tokens:
+        why = f"{tokens} is too little for what must not be left out; it needs {spent}"
         remedy = f"ask again with tokens={spent}, or read it whole: {_carried(_look(recovered), options)}"
-        raise HandoffInvalid(
-            "tokens", f"{tokens} is too little for what must not be left out; it needs {spent}", remedy
-        )
+        raise HandoffInvalid("tokens", why, remedy)
     optional = [(part.rank, at, part) for at, part in enumerate(parts) if isinstance(part, Part)]
     for _, at, part in sorted(optional, key=lambda each: each[:2]):
         room = tokens - spent + tokens_of(shown[at])
@@ -335,9 +301,8 @@ def _parts(recovered: Recovered, options: Sequence[str] = ()) -> Iterator[str | 
     """The whole prompt in reading order; what is text stays."""
     handoff = recovered.handoff
     yield _verdict(recovered)
-    others = sorted(
-        (each for each in recovered.reasons if each.weight != "contests"), key=lambda r: r.weight, reverse=True
-    )
+    told = [each for each in recovered.reasons if each.weight != "contests"]
+    others = sorted(told, key=lambda each: each.weight, reverse=True)
     yield from _list(1, "", [_told(recovered, each) for each in others], "reasons that do not contest")
     yield _task(recovered)
     look = _carried(_look(recovered), options)
@@ -482,16 +447,8 @@ def _details(recovered: Recovered) -> Iterator[str]:
 
 def _musts(handoff: Handoff) -> Iterator[str]:
     """Each must, and what it is taken for: files that are looked at, or prose that somebody answers for."""
-    from outlast.handoffs.musts import SAYS, meaning_of
-
     for name, form in handoff.musts:
         yield f"- {name} ({SAYS[meaning_of(name, form, handoff.binding)]}): {_form(form)}"
-
-
-def _has_prose(handoff: Handoff) -> bool:
-    from outlast.handoffs.musts import prose_in
-
-    return bool(prose_in(handoff, handoff.binding))
 
 
 def _finish(recovered: Recovered, options: Sequence[str] = ()) -> str:
@@ -512,26 +469,24 @@ def _claiming(recovered: Recovered) -> str:
 
 def _finishing(recovered: Recovered) -> Iterator[str]:
     handoff, claim, run = recovered.handoff, recovered.claim, recovered.run
-    lines: list[str] = []
     if recovered.standing == "finished":
-        lines.append("- It is finished already; storing under the anchor opens it again.")
+        yield "- It is finished already; storing under the anchor opens it again."
     elif claim is None:
-        lines.append(_claiming(recovered))
+        yield _claiming(recovered)
     if run is not None:
-        lines.append(f"- Its run {_inline(run.run_id)} is {_inline(run.status)}: {_inline(run.command)}")
+        yield f"- Its run {_inline(run.run_id)} is {_inline(run.status)}: {_inline(run.command)}"
     shown = ("--claim-id", claim.id) if claim else ()
     if recovered.standing == "finished":
         pass
     elif recovered.is_composed:
         release = _command(recovered, "settle", *shown, after=("released",))
-        lines.append(f"- It is done when its run is; to give it back before: {release}")
+        yield f"- It is done when its run is; to give it back before: {release}"
     else:
         settle = _command(recovered, "settle", *shown, after=("completed",))
-        lines.append(f"- Done, and every check passes: {settle} (else failed, or released)")
-    if handoff.musts and _has_prose(handoff):
-        lines.append("- Acknowledge every must that is prose, word for word, when you settle.")
-    lines.append(f"- All of it, with what was left out here: {_look(recovered)}")
-    yield from lines
+        yield f"- Done, and every check passes: {settle} (else failed, or released)"
+    if handoff.musts and prose_in(handoff, handoff.binding):
+        yield "- Acknowledge every must that is prose, word for word, when you settle."
+    yield f"- All of it, with what was left out here: {_look(recovered)}"
 
 
 def _command(recovered: Recovered, verb: str, *options: str, after: tuple[str, ...] = ()) -> str:

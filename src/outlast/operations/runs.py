@@ -29,6 +29,10 @@ from outlast.runs.run import RunRecord as RunRecord
 from outlast.runs.waits.ask import Signal
 
 STREAM = "text/event-stream"
+STREAMED = {
+    "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
+    "Last-Event-ID": "the last event seen: the stream goes on after it",
+}
 MISSING = (e.RunNotFound, e.RunRemoved, e.AmbiguousPrefix)
 STEPS = (*MISSING, e.StepNotFound, e.StepAmbiguous, e.IntegrityBroken)
 REFUSALS = (e.NoFlows, e.FlowNotFound, e.FlowElsewhere, e.RunHeld, e.RunSealed, e.Contested)
@@ -105,7 +109,7 @@ class StartRun(Change):
     """A flow that the server was given, and its inputs."""
 
     flow: f.FlowName
-    inputs: f.Inputs = msgspec.field(default_factory=dict)
+    inputs: f.Inputs = f.EMPTY
     task: f.Task | None = None
     fresh: f.Fresh = False
     session: f.Session = ""
@@ -123,14 +127,7 @@ class StartRun(Change):
     wait: f.Wait = 0.0
 
 
-@operation(
-    "run_get",
-    "GET /v1/runs/{run_id}",
-    "A run",
-    calls="get",
-    answer=answers.RUN,
-    errors=MISSING,
-)
+@operation("run_get", "GET /v1/runs/{run_id}", "A run", calls="get", answer=answers.RUN, errors=MISSING)
 class GetRun(OfRun):
     """Which run, and whether with its state."""
 
@@ -163,10 +160,7 @@ class RunOutcomeNow(OfRun):
     pages=Pages(lambda last: last.seq, int, "after"),
     errors=(e.RunNotFound, e.RunRemoved),
     answers=STREAM,
-    headers={
-        "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
-        "Last-Event-ID": "the last event seen: the stream goes on after it",
-    },
+    headers=STREAMED,
     detail="A stream ends with an event `end` (`why`: `run` when nobody runs it any more, or `shutdown`) or `problem`. "
     "`follow=idle` ends it when the run ends or waits, `finished` only when it succeeded or was aborted, `no` "
     "after what there is now. A comment comes every 15 seconds, so that nobody takes silence for a broken line.",
@@ -510,10 +504,7 @@ class DueRuns(Request):
     answer=HomeEvents,
     errors=(e.NameInvalid, e.ValueRefused, e.EventAhead),
     answers=STREAM,
-    headers={
-        "Accept": f"`{STREAM}`: a stream, each event's `id` its number; otherwise a page",
-        "Last-Event-ID": "the last event seen: the stream goes on after it",
-    },
+    headers=STREAMED,
     detail="In the order in which they were written, by one number for all of them; nothing comes in later below a "
     "number that was given. A page says in `upto` after which number to go on, and in `more` whether there is more "
     "already. A stream ends with an event `end` (`why`: `shutdown`) or `problem`; a comment comes every 15 seconds. "

@@ -146,15 +146,10 @@ class AsyncOutlast:
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            accepted, given = accept or rooms.caller.NOTHING_ACCEPTED, rooms.outcomes.given
+            caller, accepted = self._caller, accept or rooms.caller.NOTHING_ACCEPTED
+            going, given = rooms.start.go_on_async, rooms.outcomes.given
             # no name for the outcome: the trace of its error keeps this frame
-            return unseen(
-                given(
-                    self._caller,
-                    await rooms.start.go_on_async(self._executor, begun, spec, accepted),
-                    noted=begun.delivers,
-                )
-            )
+            return unseen(given(caller, await going(self._executor, begun, spec, accepted), noted=begun.delivers))
 
     async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
@@ -166,9 +161,8 @@ class AsyncOutlast:
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> Outcome[Any]:
         """How a run stands once nobody runs it. See Outlast.wait."""
-        return await self._received(
-            await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, run_id, timeout))
-        )
+        waited_for = rooms.outcomes.Awaited(self._caller, run_id, timeout)
+        return await self._received(await rooms.outcomes.await_end_async(waited_for))
 
     @overload
     async def start(self, flow: Flow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncStarted[T]: ...

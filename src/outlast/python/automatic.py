@@ -68,10 +68,8 @@ class AutomaticHandoffs:
             return None
         found = find(look, row, revision)
         settled_at = max((one.at for one in found.since), default=found.handoff.stored_us)
-        is_finished = row.status == "finished"
-        return NewestRevision(
-            found.handoff, found.broken is not None, is_finished, settled_at, self._holder(look, found)
-        )
+        is_broken, is_finished = found.broken is not None, row.status == "finished"
+        return NewestRevision(found.handoff, is_broken, is_finished, settled_at, self._holder(look, found))
 
     def _holder(self, look: Any, found: FoundHandoff) -> str:
         from outlast.handoffs.claim import holder_of

@@ -111,7 +111,9 @@ _NAMED = 5
 
 def problems_around(home: Path) -> list[str]:
     """Each with what to do about it. Nothing is changed."""
-    return [*_open_to_others(home), *_refused(Path(os.getcwd()))]
+    why = why_refused(Path(os.getcwd()))
+    refused = [f"git is not asked about this repository: {why}"] if why else []
+    return [*_open_to_others(home), *refused]
 
 
 def _open_to_others(home: Path) -> list[str]:
@@ -121,8 +123,3 @@ def _open_to_others(home: Path) -> list[str]:
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     named = ", ".join(found[:_NAMED])
     return [f"more people than should may read or change {named}{more}: let the owner run a command here, or chmod"]
-
-
-def _refused(here: Path) -> list[str]:
-    why = why_refused(here)
-    return [f"git is not asked about this repository: {why}"] if why else []

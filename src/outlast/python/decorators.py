@@ -23,9 +23,7 @@ from outlast.flows.spec import (
     seconds,
     types_of,
 )
-from outlast.flows.spec import (
-    place_of as written_at,
-)
+from outlast.flows.spec import place_of as written_at
 from outlast.python import rooms
 from outlast.resources.provider import register
 from outlast.runs.step import StepSpec, Work

@@ -231,9 +231,8 @@ class Handoffs:
         self, anchor: str, *, claim_id: str | None = None, scope: str | None = None, actor: str | None = None
     ) -> HandoffClaim:
         """Begin the claim's time anew. Raises ClaimLost, HandoffClaimed."""
-        return renew(
-            self._executor, self._asked(anchor, scope=scope), _claim(claim_id), self._caller.actor_named(actor)
-        )
+        asked = self._asked(anchor, scope=scope)
+        return renew(self._executor, asked, _claim(claim_id), self._caller.actor_named(actor))
 
     def settle(
         self,
@@ -302,8 +301,8 @@ class Handoffs:
     ) -> Handoff:
         _refuse_both(handoff_id, anchor)
         found = get(self._executor.home, self._asked(anchor, handoff_id, scope=scope, revision=revision))
-        if found.scope != self._caller.scope_named(scope):
-            raise HandoffNotFound(f"id {handoff_id!r} in scope {self._caller.scope_named(scope)!r}")
+        if found.scope != (where := self._caller.scope_named(scope)):
+            raise HandoffNotFound(f"id {handoff_id!r} in scope {where!r}")
         return found
 
     def history(self, anchor: str, *, scope: str | None = None) -> list[HandoffEvent]:
@@ -362,9 +361,8 @@ class Handoffs:
 
         `before`, the `handoff_id` of the last one, gives those that come after it.
         """
-        return list_handoffs(
-            self._executor, self._caller.scope_named(scope), _standing(standing), _limit(limit), look, before
-        )
+        where = self._caller.scope_named(scope)
+        return list_handoffs(self._executor, where, _standing(standing), _limit(limit), look, before)
 
     def lint(self, /, anchor: str = "", summary: str = "", handoff_text: str = "", **fields: Any) -> Lint:
         """What would make a handoff better, with better wordings. Nothing is stored."""
@@ -416,9 +414,8 @@ class Handoffs:
 
     def export(self, anchor: str, path: str | Path, *, scope: str | None = None, force: bool = False) -> Bundled:
         """An anchor with its history, evidence, content and patch as one verified file."""
-        return rooms.handoff.export_handoff(
-            self._caller, anchor, Path(path), scope=self._caller.scope_named(scope), force=force
-        )
+        where = self._caller.scope_named(scope)
+        return rooms.handoff.export_handoff(self._caller, anchor, Path(path), scope=where, force=force)
 
     def import_(self, path: str | Path, *, scope: str | None = None, claim_id: str | None = None) -> BundleArrived:
         """Bring in a file that `export` wrote. It keeps its scope: naming another one is refused.
@@ -458,16 +455,8 @@ class Handoffs:
         _refuse_two(anchor=anchor, handoff_id=handoff_id, file_path=file_path, branch=branch)
         if revision is not None:
             _refuse_two(handoff_id=handoff_id, revision=revision)
-        return HandoffQuery(
-            self._caller.scope_named(scope, tenant_id),
-            anchor,
-            handoff_id,
-            file_path,
-            symbol,
-            repo_root,
-            _number("revision", revision),
-            branch,
-        )
+        where, number = self._caller.scope_named(scope, tenant_id), _number("revision", revision)
+        return HandoffQuery(where, anchor, handoff_id, file_path, symbol, repo_root, number, branch)
 
     def _place(self, handoff: Handoff, repo_root: str | None) -> Path:
         root = observer_of(self._caller).place(self._caller, handoff, repo_root)

@@ -149,11 +149,8 @@ def inputs_of(flow: Flow[..., Any] | FlowFile, words: Sequence[str]) -> dict[str
 
 def inputs_line(flow: Flow[..., Any]) -> str:
     """What a flow is given, as words of a command: `topic=… [count=…]`."""
-    words = [
-        f"{each.name}=…" if each.default is Parameter.empty else f"[{each.name}=…]"
-        for each in _parameters(flow.spec).values()
-    ]
-    return " ".join(words)
+    given = _parameters(flow.spec).values()
+    return " ".join(f"{p.name}=…" if p.default is Parameter.empty else f"[{p.name}=…]" for p in given)
 
 
 def refusal(spec: FlowSpec, why: str) -> InputsInvalid:
@@ -268,7 +265,8 @@ def steps_of(spec: FlowSpec) -> FlowSteps:
     if isinstance(spec, FlowFileSpec):
         every = [spec, *spec.others()]
         secrets = dict.fromkeys(name for each in every for name in each.definition.secrets)
-        return FlowSteps(spec.name, spec.source, signature(spec.definition), tuple(secrets), tuple(_of_file(spec)))
+        shown, steps = signature(spec.definition), tuple(_listed(spec, spec.definition.steps))
+        return FlowSteps(spec.name, spec.source, shown, tuple(secrets), steps)
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"
@@ -279,11 +277,7 @@ def _of_code(unit: Unit) -> FlowStep:
     return FlowStep(unit.name, unit.kind, unit.place, writes=unit.writes, confirmed=unit.confirmed)
 
 
-def _of_file(spec: FlowFileSpec, inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
-    yield from _listed(spec, spec.definition.steps, inside)
-
-
-def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]) -> Iterator[FlowStep]:
+def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:
     for node in nodes:
         yield _step(spec, node, inside)
         within = (*inside, node.id)
@@ -292,7 +286,8 @@ def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...]
         elif isinstance(node, Repeat | Foreach):
             yield from _listed(spec, node.steps, within)
         elif isinstance(node, SubFlow):
-            yield from _of_file(find_flow_file(node.flow, spec.file.parent), within)
+            inner = find_flow_file(node.flow, spec.file.parent)
+            yield from _listed(inner, inner.definition.steps, within)
 
 
 def _step(spec: FlowFileSpec, node: Node, inside: tuple[str, ...]) -> FlowStep:

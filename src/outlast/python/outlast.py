@@ -125,15 +125,10 @@ class Outlast(Shared):
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
         with rooms.outcomes.receiving(self._caller, begun.run.id):
-            accepted, given = accept or rooms.caller.NOTHING_ACCEPTED, rooms.outcomes.given
+            caller, accepted = self._caller, accept or rooms.caller.NOTHING_ACCEPTED
+            going, given = rooms.start.go_on_here, rooms.outcomes.given
             # no name for the outcome: the trace of its error keeps this frame
-            return unseen(
-                given(
-                    self._caller,
-                    rooms.start.go_on_here(self._executor, begun, spec, accepted),
-                    noted=begun.delivers,
-                )
-            )
+            return unseen(given(caller, going(self._executor, begun, spec, accepted), noted=begun.delivers))
 
     def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
@@ -219,10 +214,7 @@ class Outlast(Shared):
         return started
 
     def _begin_soon(
-        self,
-        flow: Flow[..., Any] | FlowFile,
-        inputs: Mapping[str, Any],
-        options: Options,
+        self, flow: Flow[..., Any] | FlowFile, inputs: Mapping[str, Any], options: Options
     ) -> tuple[Started[Any], bool]:
         """Like start, once for each operation_id; whether it gives what the same one did before. Raises RunHeld."""
         spec, begun = self._begin(flow, (), dict(inputs), options, warns=False)

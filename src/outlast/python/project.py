@@ -102,10 +102,8 @@ class Project:
             if file and (
                 is_secret_file(file) or is_secret_file(str(self._real(os.path.join(root or str(self.root), file))))
             ):
-                remedy = "check that it exists, or name another file"
-                raise HandoffInvalid(
-                    f"{field}[{place}].file", f"{file!r:.200} is named like a file with secrets", remedy
-                )
+                why = f"{file!r:.200} is named like a file with secrets"
+                raise HandoffInvalid(f"{field}[{place}].file", why, "check that it exists, or name another file")
 
     def _is_inside(self, real: str) -> bool:
         return self.root is not None and repository.is_below(real, str(self.root))

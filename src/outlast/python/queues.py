@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from outlast.errors import ValueRefused
@@ -115,16 +114,9 @@ class Worker(Protocol):
         """Take nothing any more; runs under way end their steps, and go on where somebody works next."""
 
     def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
-
+    def __exit__(self, *_: object) -> None: ...
     async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 def make_worker(

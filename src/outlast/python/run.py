@@ -46,6 +46,9 @@ I = TypeVar("I")  # noqa: E741
 Key = Callable[[I], str | int] | None
 Later = Coroutine[Any, Any, T]
 Probe = Callable[..., Any] | None
+Each = Callable[[I], T]  # of a map
+Stop = Literal["stop"]
+Collect = Literal["collect"]
 OnError = Literal["stop", "collect"]
 Answer = type[T]  # what an answer comes back as
 
@@ -180,9 +183,8 @@ class _Run:
         if kind not in ("progress", "fact") or not isinstance(name, str) or not name:
             raise NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
         if len(name) > NAME_LENGTH or not name.isprintable():
-            raise NameInvalid(
-                "event", name[:NAME_LENGTH], f"its name is printable, of at most {NAME_LENGTH} characters"
-            )
+            why = f"its name is printable, of at most {NAME_LENGTH} characters"
+            raise NameInvalid("event", name[:NAME_LENGTH], why)
         self._execution.emit(self._frame(), name, body, kind)
 
     def envelope(self, *, done: str = "", next: str = "", artifacts: Iterable[str] = ()) -> None:
@@ -260,17 +262,14 @@ class _Run:
 
     def _asked(self, function: Any, items: Iterable[Any], key: Key[Any]) -> list[StepCall]:
         """Every call of a map, identified in the order of the items before any of them runs."""
-        execution, spec = self._execution, as_step(function, _kind(function), {})
+        kind = function.spec.kind if isinstance(function, Step) else "step"
+        execution, spec = self._execution, as_step(function, kind, {})
         frame = self._frame()
         if frame.attempt is not None:
             raise Refused(detail="run.map belongs to the flow's body, not to a step")
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
         return waiting.ask_all(execution, inner, spec, items, key)
-
-
-def _kind(function: Any) -> str:
-    return function.spec.kind if isinstance(function, Step) else "step"
 
 
 def _check_map(concurrency: int, on_error: OnError) -> bool:
@@ -326,39 +325,19 @@ class Run(_Run):
 
     @overload
     def map(
-        self,
-        function: Callable[[I], Later[T]],
-        items: Iterable[I],
-        *,
-        on_error: Literal["collect"],
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, Later[T]], items: Iterable[I], *, on_error: Collect, **how: Unpack[MapOptions[I]]
     ) -> list[Ok[T] | Failed]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], Later[T]],
-        items: Iterable[I],
-        *,
-        on_error: Literal["stop"] = "stop",
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, Later[T]], items: Iterable[I], *, on_error: Stop = "stop", **how: Unpack[MapOptions[I]]
     ) -> list[T]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], T],
-        items: Iterable[I],
-        *,
-        on_error: Literal["collect"],
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, T], items: Iterable[I], *, on_error: Collect, **how: Unpack[MapOptions[I]]
     ) -> list[Ok[T] | Failed]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], T],
-        items: Iterable[I],
-        *,
-        on_error: Literal["stop"] = "stop",
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, T], items: Iterable[I], *, on_error: Stop = "stop", **how: Unpack[MapOptions[I]]
     ) -> list[T]: ...
     def map(
         self,
@@ -404,9 +383,8 @@ class Run(_Run):
         `schema` says: a JSON schema, or a type that the answer comes back as. Past the `deadline` the `default` counts.
         Raises DeadlinePassed without one, WaitCancelled.
         """
-        return rooms.ask.ask_plain(
-            self._frame(), rooms.ask.question(type, payload, schema, deadline, default, assignee)
-        )
+        asked = rooms.ask.question(type, payload, schema, deadline, default, assignee)
+        return rooms.ask.ask_plain(self._frame(), asked)
 
     def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Any:
         """The body of the next signal of that name to this run or its task; one that came before counts.
@@ -462,45 +440,29 @@ class AsyncRun(_Run):
             return _plain_call(spec, args, kwargs)
         return rooms.call_async.call_async(frame, spec, args, kwargs, call_id, depth=4)
 
-    def _noted(self, made: Later[T], what: str) -> Later[T]:
-        """What is to be awaited: the run fails, naming the line, if it never is."""
-        return self._execution.made.add(made, f"run.{what}", 3)
+    def _noted(self, what: str, waits: Callable[[], Later[T]]) -> Later[T]:
+        """What is to be awaited, and begins only then: the run fails, naming the line, if it never is."""
+
+        async def begun() -> T:
+            return await waits()
+
+        return self._execution.made.add(begun(), f"run.{what}", 3)
 
     @overload
     def map(
-        self,
-        function: Callable[[I], Later[T]],
-        items: Iterable[I],
-        *,
-        on_error: Literal["collect"],
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, Later[T]], items: Iterable[I], *, on_error: Collect, **how: Unpack[MapOptions[I]]
     ) -> Later[list[Ok[T] | Failed]]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], Later[T]],
-        items: Iterable[I],
-        *,
-        on_error: Literal["stop"] = "stop",
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, Later[T]], items: Iterable[I], *, on_error: Stop = "stop", **how: Unpack[MapOptions[I]]
     ) -> Later[list[T]]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], T],
-        items: Iterable[I],
-        *,
-        on_error: Literal["collect"],
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, T], items: Iterable[I], *, on_error: Collect, **how: Unpack[MapOptions[I]]
     ) -> Later[list[Ok[T] | Failed]]: ...
     @overload
     def map(
-        self,
-        function: Callable[[I], T],
-        items: Iterable[I],
-        *,
-        on_error: Literal["stop"] = "stop",
-        **how: Unpack[MapOptions[I]],
+        self, function: Each[I, T], items: Iterable[I], *, on_error: Stop = "stop", **how: Unpack[MapOptions[I]]
     ) -> Later[list[T]]: ...
     def map(
         self,
@@ -512,16 +474,13 @@ class AsyncRun(_Run):
         on_error: OnError = "stop",
     ) -> Later[list[Any]]:
         """Call a step for every item, `concurrency` at a time; results in the order of the items. See Run.map."""
-        return self._noted(self._map(function, items, key, concurrency, on_error), "map")
 
-    async def _map(
-        self, function: Callable[[I], Any], items: Iterable[I], key: Key[I], concurrency: int, on_error: OnError
-    ) -> list[Any]:
-        collect = _check_map(concurrency, on_error)
-        asked = self._asked(function, items, key)
-        return await waiting.map_async(
-            self._execution, asked, concurrency, rooms.call_async.drive_async, collect=collect
-        )
+        def waits() -> Later[list[Any]]:
+            collect, drive = _check_map(concurrency, on_error), rooms.call_async.drive_async
+            asked = self._asked(function, items, key)
+            return waiting.map_async(self._execution, asked, concurrency, drive, collect=collect)
+
+        return self._noted("map", waits)
 
     @overload
     def pause_for(
@@ -542,24 +501,17 @@ class AsyncRun(_Run):
         assignee: str = "",
     ) -> Later[Any]:
         """Ask a person; this branch waits for the answer, the others go on. See Run.pause_for."""
-        return self._noted(self._pause_for(type, payload, schema, deadline, default, assignee), "pause_for")
-
-    async def _pause_for(self, *asked: Any) -> Any:
-        return await rooms.ask.ask_async(self._frame(), rooms.ask.question(*asked))
+        asked = type, payload, schema, deadline, default, assignee
+        return self._noted("pause_for", lambda: rooms.ask.ask_async(self._frame(), rooms.ask.question(*asked)))
 
     def wait_for(self, signal: str, *, deadline: Deadline = None, default: Any = NO_DEFAULT) -> Later[Any]:
         """The body of the next signal of that name; this branch waits for it. See Run.wait_for."""
-        return self._noted(self._wait_for(signal, deadline, default), "wait_for")
-
-    async def _wait_for(self, signal: str, deadline: Deadline, default: Any) -> Any:
-        return await rooms.ask.ask_async(self._frame(), rooms.ask.signal(signal, deadline, default))
+        asked = signal, deadline, default
+        return self._noted("wait_for", lambda: rooms.ask.ask_async(self._frame(), rooms.ask.signal(*asked)))
 
     def sleep(self, duration: float | str) -> Later[None]:
         """Wait, also over restarts; other branches go on meanwhile."""
-        return self._noted(self._sleep(duration), "sleep")
-
-    async def _sleep(self, duration: float | str) -> None:
-        await waiting.sleep_async(self._frame(), seconds(duration, "run.sleep"))
+        return self._noted("sleep", lambda: waiting.sleep_async(self._frame(), seconds(duration, "run.sleep")))
 
 
 async def _plain_call(spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -127,12 +127,7 @@ class Sessions:
         return sessions.memo(self._caller.home, self._asked(session_id, scope))
 
     def window(
-        self,
-        session_id: str,
-        tokens: int,
-        *,
-        tokens_of: Callable[[str], int] | None = None,
-        scope: str | None = None,
+        self, session_id: str, tokens: int, *, tokens_of: Callable[[str], int] | None = None, scope: str | None = None
     ) -> Window:
         """The memo, the system messages and the newest others that fit in that many tokens, each whole; never more.
 

@@ -255,14 +255,7 @@ class Shared:
         return rooms.ask.send(self._caller, name, body, task=task, run_id=run_id, operation_id=operation_id)
 
     def _ask(
-        self,
-        run_id: str,
-        kind: str,
-        step: str,
-        body: dict[str, Any],
-        operation_id: str | None,
-        *,
-        effects: bool = True,
+        self, run_id: str, kind: str, step: str, body: dict[str, Any], operation_id: str | None, *, effects: bool = True
     ) -> RunRecord:
         rooms.place.check_text("step", step)
         return rooms.decisions.ask(self._caller, self._row(run_id).id, kind, step, body, operation_id, effects=effects)
@@ -313,9 +306,8 @@ class Shared:
         return rooms.find.find_runs(self._caller, asked, limit, cursor)
 
     def _run_query(self, **asked: Any) -> RunQuery:
-        return rooms.find.run_query(
-            self._home.clock.now(), **{"status": None, "since": None, "until": None, "text": None} | asked
-        )
+        unasked = dict.fromkeys(("status", "since", "until", "text"))
+        return rooms.find.run_query(self._home.clock.now(), **unasked | asked)
 
     def _some_runs(self, limit: int, most: int, cursor: str | None, **asked: Any) -> RunsSoFar:
         """The same among the next so many runs, for a page that is to be there at once."""
@@ -352,12 +344,8 @@ class Shared:
 
     def events(self, run_id: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """The run's journal from `after` on. The sequence never repeats or goes back."""
-        return rooms.events.read_run(
-            self._home,
-            self._row(run_id),
-            rooms.session.number("after", after),
-            rooms.session.number("limit", limit),
-        )
+        row, number = self._row(run_id), rooms.session.number
+        return rooms.events.read_run(self._home, row, number("after", after), number("limit", limit))
 
     def all_events(
         self,
@@ -529,9 +517,8 @@ class Shared:
         `from_step`: of a resume that first goes back to that step; `accept` and `partial` as for `resume`. Raises
         RunFinished, StepNotFound, StepAmbiguous.
         """
-        return rooms.outlook.plan(
-            self._executor, self._row(run_id), from_step or "", rooms.caller.supposed(accept, partial)
-        )
+        row, supposed = self._row(run_id), rooms.caller.supposed(accept, partial)
+        return rooms.outlook.plan(self._executor, row, from_step or "", supposed)
 
     def _plan_with(self, run_id: str, decision: str, step: str) -> Plan:
         """What resuming would do when it was decided to `retry`, `skip` or `rewind` this step. Nothing is written."""
@@ -578,11 +565,7 @@ class Shared:
         return rooms.import_run.import_any(self._caller, Path(path), flow)
 
     def backup(
-        self,
-        path: str | Path,
-        *,
-        mirror: bool = False,
-        progress: Callable[[int, int], None] = lambda done, total: None,
+        self, path: str | Path, *, mirror: bool = False, progress: Callable[[int, int], None] = lambda done, total: None
     ) -> BackedUp:
         """The whole home as one new file, taken while it is at work: all tenants, keys, settings; the mirror if asked.
 
@@ -672,10 +655,7 @@ class Shared:
 
         What was claimed at the same terminal before is its own; and so is every claim whose id is shown here.
         """
-        self._caller.claimer, self._caller.door = (
-            rooms.claimer.terminal_leader() or rooms.claimer.nobody(),
-            "cli",
-        )
+        self._caller.claimer, self._caller.door = rooms.claimer.terminal_leader() or rooms.claimer.nobody(), "cli"
         self._caller.tokens.update(claims)
 
     def signals(self) -> OsSignals:
@@ -721,14 +701,7 @@ class Shared:
     # -- shared by run, start, open --------------------------------------------------------------
 
     def _asked(
-        self,
-        task: str | None,
-        fresh: bool,
-        session: str,
-        trace_id: str,
-        meta: JsonMap | None,
-        *,
-        returns: bool = False,
+        self, task: str | None, fresh: bool, session: str, trace_id: str, meta: JsonMap | None, *, returns: bool = False
     ) -> Options:
         return Options(task, fresh, session, trace_id, meta, returns=returns, **self._bound)
 
@@ -811,9 +784,8 @@ class Shared:
             """Stands for the script's own code."""
 
         spec = FlowSpec(script, name, f"script:{name}", False, Signature(script, skip=1))
-        task = rooms.same_flow.in_worktree(
-            rooms.place.check_name("task", name), rooms.same_flow.known(self._home, spec).worktree
-        )
+        named, worktree = rooms.place.check_name("task", name), rooms.same_flow.known(self._home, spec).worktree
+        task = rooms.same_flow.in_worktree(named, worktree)
         options = replace(options, queue=None)  # a script goes on where it is
         new = rooms.begin.new_run(self._caller, spec, b"{}", options, task=task)
         return spec, rooms.begin.begin(self._executor, spec, new, options)

@@ -26,22 +26,14 @@ if TYPE_CHECKING:
 LONGEST = 500 - len(PREFIX)
 
 
-def _holding(executor: Executor, tokens: set[str]) -> Executor:
-    """The same for one worker: who may use these claims only."""
-    return executor.acting_as(executor.caller.with_tokens(tokens))
-
-
 class TaskSession:
     """One worker at one task. What it claimed by resuming is its own; another session is another worker."""
 
-    _executor: Executor
-
     def __init__(self, executor: Executor, of: Of) -> None:
         self._outlast, self._of, self._run_claim = executor.caller, of, ""
-        shown = (
-            executor.caller.tokens if executor.caller.claimer is not None else ()
-        )  # at a terminal all that is shown there counts
-        self._executor = _holding(executor, {*shown, *filter(None, [of.claim_id])})
+        caller = executor.caller
+        shown = caller.tokens if caller.claimer is not None else ()  # at a terminal all that is shown there counts
+        self._executor = executor.acting_as(caller.with_tokens({*shown, *filter(None, [of.claim_id])}))
         if of.claim_id is not None and tasks.claims_run(executor.home, of):
             self._of, self._run_claim = replace(of, claim_id=None), of.claim_id
 

@@ -138,17 +138,13 @@ def _repository(top: str) -> Repository | None:
         try:
             repository.check(found)
         except LeadsOut as error:
-            if error.always or not _is_safe(top):
+            from outlast.files.ask_git import is_safe
+
+            if error.always or not is_safe(top):
                 return None
     except (LeadsOut, OSError):
         return None
     return found
-
-
-def _is_safe(top: str) -> bool:
-    from outlast.files.ask_git import is_safe
-
-    return is_safe(top)
 
 
 def _branch_in(own: str) -> str:

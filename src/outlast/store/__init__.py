@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from outlast.store.blobs import chosen, folder
     from outlast.store.contract import KeyStore, NewTables, Store, Tables
     from outlast.store.contract.blobs import Blobs, BlobsWanted
+    from outlast.store.sqlite import file
     from outlast.store.sqlite import tables as files
 else:
     chosen = late("outlast.store.blobs.chosen")
     folder = late("outlast.store.blobs.folder")
     server = late("outlast.store.postgres")
+    file = late("outlast.store.sqlite.file")
     files = late("outlast.store.sqlite.tables")
 
 
@@ -142,16 +144,12 @@ def tenants_in(database: str) -> list[str]:
 
 def inspect(path: Path, marker: Path | None) -> None:
     """Nothing, if a database of ours is there or may be made. Raises StoreLost, StoreForeign, StoreNewer."""
-    from outlast.store.sqlite.file import inspect
-
-    inspect(path, marker)
+    file.inspect(path, marker)
 
 
 def remember(marker: Path) -> None:
     """Note that a database was made: one that is gone later is not made anew."""
-    from outlast.store.sqlite.file import remember
-
-    remember(marker)
+    file.remember(marker)
 
 
 def open_keys(home: Path, database: str = "") -> KeyStore:

@@ -13,19 +13,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from outlast.errors import Forbidden
-from outlast.store.contract import (
-    MARK,
-    HandoffRow,
-    InterruptRow,
-    Plain,
-    PlainStore,
-    Reading,
-    Store,
-    Tombstone,
-    Writing,
-    below,
-)
+from outlast.store.contract import MARK, HandoffRow, InterruptRow, Plain, PlainStore, Reading, Store, Tombstone, below
 from outlast.store.contract.workspace import LinkRow
+from outlast.store.nouns import Writing
 
 T = TypeVar("T")
 
@@ -110,10 +100,8 @@ class Bounded:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._look, name)
         if name in WHOLE:
-            raise Forbidden(
-                "this is about the whole tenant, and the key is bound to some of its scopes",
-                "use a key of the whole tenant",
-            )
+            why = "this is about the whole tenant, and the key is bound to some of its scopes"
+            raise Forbidden(why, "use a key of the whole tenant")
         place = _scope_places().get(name)
 
         def asked(*given: Any) -> Any:
@@ -192,9 +180,7 @@ class Bounded:
 @cache
 def _scope_places() -> dict[str, int]:
     """Where a scope stands among what is given to each lookup and write."""
-    named = {name: inspect.signature(method) for name, method in inspect.getmembers(Writing, inspect.isfunction)}
-    return {
-        name: list(how.parameters).index("scope") - 1  # without self
-        for name, how in named.items()
-        if "scope" in how.parameters
+    named = {
+        name: [*inspect.signature(how).parameters] for name, how in inspect.getmembers(Writing, inspect.isfunction)
     }
+    return {name: given.index("scope") - 1 for name, given in named.items() if "scope" in given}  # without self

@@ -17,29 +17,11 @@ ReadOnly = StoreReadOnly | HomeReadOnly
 FilesystemOf = Callable[[Path], str]
 # SQLite's locks cannot be trusted over a network.
 NETWORK = frozenset(
-    [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "ncpfs",
-        "afs",
-        "ceph",
-        "9p",
-        "lustre",
-        "glusterfs",
-        "beegfs",
-        "gpfs",
-        "davfs",
-        "fuse.sshfs",
-        "fuse.s3fs",
-        "fuse.gcsfuse",
-        "fuse.rclone",
-        "fuse.glusterfs",
+    {
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "afs", "ceph", "9p", "lustre", "glusterfs"),
+        *("beegfs", "gpfs", "davfs", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.glusterfs"),
         "fuse.davfs2",
-    ]
+    }
 )
 
 _TABLE = Path("/proc/self/mountinfo")
@@ -47,13 +29,15 @@ _OCTAL = r"\\([0-7]{3})"
 
 
 def sync_file(path: Path) -> None:
-    """Make a file's content durable."""
-    _sync(path)
+    """Make a file's content durable; of a folder, the names in it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    _sync(folder)
+sync_folder = sync_file
 
 
 def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
@@ -63,22 +47,13 @@ def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
         with open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return path
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadOnly) -> Exception:

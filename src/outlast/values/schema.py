@@ -101,20 +101,8 @@ _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
 }
 _KNOWN = (
-    *SILENT,
-    *_LIMITS,
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "enum",
-    "const",
-    "pattern",
-    "anyOf",
-    "$ref",
-    "format",
-    "propertyNames",
+    *(*SILENT, *_LIMITS, "type", "properties", "required", "additionalProperties", "items", "enum", "const"),
+    *("pattern", "anyOf", "$ref", "format", "propertyNames"),
 )
 
 
@@ -300,9 +288,8 @@ def schema_of(kind: Any) -> dict[str, Any]:
     try:
         made = msgspec.json.schema(kind)
     except TypeError as error:
-        raise ValueRefused(
-            "schema", str(error), "give a JSON schema, or a dataclass, msgspec or pydantic type"
-        ) from error
+        remedy = "give a JSON schema, or a dataclass, msgspec or pydantic type"
+        raise ValueRefused("schema", str(error), remedy) from error
     _complete(inspect.type_info(kind), made, made, set())
     return made
 

@@ -91,7 +91,6 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}")
 _SIGNS = re.compile(r"[!-/:-@\[-^`{-\x7f\x00-\x09\x0b-\x1f]+")  # of ASCII, neither letter, digit, space nor `_`
 _GAPS = re.compile(r" {2,}")
 _SCRIPTS = (  # up to which character, and the quarters of one
-    ("\u024f", 3),
     ("\u07ff", 3),
     ("\u1fff", 8),
     ("\u206f", 5),

@@ -79,21 +79,16 @@ def _decoded(data: bytes) -> str:
     if len(data) > SIZE_LIMIT:
         raise UnreadableFlowFile(0, "the file is larger than 1 MiB", "move long commands into scripts of their own")
     if (at := data.find(0)) >= 0:
-        raise UnreadableFlowFile(
-            _line(data, at), "there is a NUL byte: this is no text file", "name a flow file in YAML"
-        )
+        why = "there is a NUL byte: this is no text file"
+        raise UnreadableFlowFile(_line(data, at), why, "name a flow file in YAML")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = _line(data, error.start)
-        raise UnreadableFlowFile(
-            line, f"byte {data[error.start]:#04x} is not UTF-8", "save the file as UTF-8"
-        ) from error
+        line, why = _line(data, error.start), f"byte {data[error.start]:#04x} is not UTF-8"
+        raise UnreadableFlowFile(line, why, "save the file as UTF-8") from error
     if found := re.search(_UNPRINTABLE, text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise UnreadableFlowFile(
-            line, f"there is the control character {found[0]!r}", 'write it as "\\x…" in double quotes'
-        )
+        line, why = text.count("\n", 0, found.start()) + 1, f"there is the control character {found[0]!r}"
+        raise UnreadableFlowFile(line, why, 'write it as "\\x…" in double quotes')
     return text
 
 
@@ -163,18 +158,16 @@ class _Open:
     def alias(self, name: str, line: int) -> Tree:
         found = self.anchors.get(name)
         if found is None:
-            raise UnreadableFlowFile(
-                line, f"nothing is marked &{name} before *{name}", "put a text that starts with * in quotes"
-            )
+            why = f"nothing is marked &{name} before *{name}"
+            raise UnreadableFlowFile(line, why, "put a text that starts with * in quotes")
         if any(found is node for node in self.open):
             raise UnreadableFlowFile(line, f"*{name} stands inside the very thing it names", "write out what is meant")
         return found
 
 
 def _too_many(line: int) -> UnreadableFlowFile:
-    return UnreadableFlowFile(
-        line, f"this makes more than {NODE_LIMIT:,} values", "use fewer aliases, or split the flow"
-    )
+    why = f"this makes more than {NODE_LIMIT:,} values"
+    return UnreadableFlowFile(line, why, "use fewer aliases, or split the flow")
 
 
 def _too_deep(line: int) -> UnreadableFlowFile:
@@ -200,7 +193,10 @@ def _built(events: Any) -> Tree:
 
 def _taken(made: _Open, event: Any, kind: str, line: int) -> None:
     if kind == "ScalarEvent":
-        node = _scalar(made, event, line)
+        tag = event.tag
+        if tag in (None, "!"):
+            tag = made.resolve(made.scalar, event.value, event.implicit)
+        node = Tree(line, tag.removeprefix(_TAG), event.value, plain=event.tag is None and not event.style)
         made.add(node)
     else:
         shape, tag = ("list", "seq") if kind == "SequenceStartEvent" else ("mapping", "map")
@@ -209,10 +205,3 @@ def _taken(made: _Open, event: Any, kind: str, line: int) -> None:
         made.begin(node)
     if event.anchor:
         made.anchors[event.anchor] = node
-
-
-def _scalar(made: _Open, event: Any, line: int) -> Tree:
-    tag = event.tag
-    if tag in (None, "!"):
-        tag = made.resolve(made.scalar, event.value, event.implicit)
-    return Tree(line, tag.removeprefix(_TAG), event.value, plain=event.tag is None and not event.style)

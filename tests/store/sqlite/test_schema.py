@@ -9,7 +9,7 @@ import pytest
 import outlast.store
 from outlast.errors import StoreNewer
 from outlast.store.contract import InterruptRow, RunRow
-from outlast.store.nouns.rows import key_statements, migrations, newest_version, recall_statements, schema, statements
+from outlast.store.nouns.rows import migrations, newest_version, schema, statements, statements_of
 from outlast.store.sqlite.file import APPLICATION_ID, differences, migrate
 from outlast.store.sqlite.open import SqliteStore
 
@@ -119,7 +119,7 @@ def test_every_statement_is_used_and_every_used_one_exists() -> None:
     code = "\n".join(SOURCES.values())
     assert [name for name in SQL if f'"{name.removeprefix("rows_of_")}"' not in code] == []
     used = set(re.findall(r'_(?:one|all)\(\s*"(\w+)"', code)) | set(re.findall(r'sql\["(\w+)"\]', code))
-    assert used - {*SQL, *key_statements(), *recall_statements()} == set()
+    assert used - {*SQL, *statements_of("keys", "recall")} == set()
 
 
 def test_no_statement_is_named_twice() -> None:

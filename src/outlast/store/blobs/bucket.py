@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -150,10 +150,8 @@ class Bucket:
 
     def remove(self, path: str) -> None:
         """Remove an object; that it is not there is no error."""
-        try:
+        with suppress(Missing):
             self._patiently(lambda: obstore.delete(self._store, path))
-        except Missing:
-            return
 
     # -- what can go wrong -----------------------------------------------------------------------
 
@@ -198,7 +196,8 @@ class Bucket:
         text = str(error).partition("\n\nDebug source:")[0]
         said, status = _SAID.search(text), _STATUS.search(text)
         facts = [status[1].strip() if status else "", *(filter(None, said.groups()) if said else ())]
-        why = (": ".join(filter(None, facts)) or _shortened(text)).rstrip(". ")
+        whole = " ".join(text.split()).removeprefix("Generic S3 error: ")
+        why = (": ".join(filter(None, facts)) or whole[-300:]).rstrip(". ")  # the reason is at its end
         is_refused = isinstance(error, PermissionDeniedError | NotKnown) or why.startswith(("401", "403"))
         if is_refused or any(code in text for code in _OURS):
             return BlobsRefused(self.name, why)
@@ -215,12 +214,6 @@ def _whole(content: bytes, size: int) -> bytes:
     if len(content) != size:
         raise _BrokenOff(f"{len(content):,} of {size:,} bytes arrived")
     return content
-
-
-def _shortened(text: str) -> str:
-    """The end of what the client says: there is the reason."""
-    line = " ".join(text.split())
-    return line.removeprefix("Generic S3 error: ")[-300:]
 
 
 def part_bytes(size: int) -> int:
@@ -251,12 +244,8 @@ def _config(place: BucketPlace) -> Any:
 
 def _client(place: BucketPlace) -> Any:
     one = timedelta(seconds=max(place.patience_seconds / 2, 1.0))
-    plain = _endpoint(place).startswith("http://")
-    return {
-        "timeout": one,
-        "connect_timeout": min(one, timedelta(seconds=5)),
-        **({"allow_http": True} if plain else {}),
-    }
+    times = {"timeout": one, "connect_timeout": min(one, timedelta(seconds=5))}
+    return times | ({"allow_http": True} if _endpoint(place).startswith("http://") else {})
 
 
 def _retries(place: BucketPlace) -> Any:

@@ -194,7 +194,7 @@ class Collecting(Protocol):
 
 
 class FolderIntake:
-    """Content as it arrives, in a file beside the blobs."""
+    """Content as it arrives, in a file beside the blobs. See contract.blobs.Intake."""
 
     def __init__(self, blobs: Collecting) -> None:
         self._blobs, self._found, self.size = blobs, sha256(), 0
@@ -203,7 +203,6 @@ class FolderIntake:
             self._file = open(self._path, "wb", opener=open_file)  # noqa: SIM115  # closed by `close`
 
     def write(self, piece: bytes) -> None:
-        """Take the next piece. Raises DiskFull, StoreFailed."""
         with translating(self._blobs.folder):
             self._file.write(piece)
         self._found.update(piece)
@@ -262,7 +261,6 @@ class FolderIntake:
         return Stored(blob, ZLIB, listed)
 
     def close(self) -> None:
-        """Let go of the file; what was not settled is gone."""
         self._file.close()
         self._path.unlink(missing_ok=True)
 

@@ -13,6 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -34,7 +35,7 @@ else:
 
 
 class FolderBlobs:
-    """A folder of blobs: `ab/abcdef…`."""
+    """A folder of blobs: `ab/abcdef…`. See contract.blobs.Blobs."""
 
     def __init__(self, folder: Path, inside: Inside = nothing_inside) -> None:
         self.folder, self._inside = folder, inside
@@ -65,13 +66,11 @@ class FolderBlobs:
         return {}
 
     def put(self, content: bytes) -> str:
-        """Store content durably and give its digest."""
         name = digest(content)
         path = self.path(name)
         with translating(self.folder):
-            if self._rely_on(path, content):
-                return name
-            self._write(path, (content,))
+            if not self._rely_on(path, content):
+                self._write(path, (content,))
         return name
 
     def adopt(self, path: Path, known: str = "") -> str:
@@ -122,8 +121,7 @@ class FolderBlobs:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             with open(temporary, "wb", opener=open_file) as file:
-                for piece in pieces:
-                    file.write(piece)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
             if failpoints.armed:
@@ -173,7 +171,6 @@ class FolderBlobs:
             self._named.add(path.parent.name)
 
     def get(self, name: str) -> bytes:
-        """The content. Raises IntegrityBroken when it is missing or not what was stored."""
         with translating(self.folder), self._opened(name) as file:
             content = file.read()
         if digest(content) != name:
@@ -181,19 +178,16 @@ class FolderBlobs:
         return content
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
         with translating(self.folder), self._opened(name) as file:
             yield from checked(name, iter(lambda: file.read(PIECE_BYTES), b""))
 
     def check(self, name: str) -> None:
-        """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
         with translating(self.folder), self._opened(name) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != name:
             raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
         path = self.path(name)
         with translating(self.folder):
             if self._touch(path) and self._is_whole(name):
@@ -275,7 +269,7 @@ _TEMPORARY = r"\.[0-9a-f]{64}\.(\d+)\.\d+"
 
 
 class FolderTrash:
-    """Moves blobs of one folder out of the way, and back.
+    """Moves blobs of one folder out of the way, and back. See contract.blobs.Trash.
 
     A saver that relies on a blob touches it, then commits its reference. A sweep must not come between. The order:
 
@@ -319,7 +313,6 @@ class FolderTrash:
         return bool(match and seen and self._is_old(seen) and not os.path.exists(f"/proc/{match[1]}"))
 
     def clear(self, name: str) -> str:
-        """Remove what was left half-written; says why it could not be, else nothing."""
         try:
             Path(name).unlink(missing_ok=True)
         except OSError as error:
@@ -332,9 +325,8 @@ class FolderTrash:
     # -- moving ------------------------------------------------------------------------------------
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:
-        """Move a blob to the trash. False when somebody turned out to need it: then it is in its place."""
         place = self.folder / name
-        try:
+        with translating(self.folder), suppress(FileNotFoundError):
             make_folder(self.folder)
             os.replace(self.blobs.path(name), place)
             failpoints.reached("sweep.trashed")
@@ -342,12 +334,9 @@ class FolderTrash:
                 self.put_back(name)
                 return False
             os.utime(place)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
-        failpoints.reached("sweep.dated")
-        return True
+            failpoints.reached("sweep.dated")
+            return True
+        return False
 
     def put_back(self, name: str) -> None:
         """Put a blob back in its place, young again; if a saver has written it anew, that one stays."""
@@ -362,30 +351,20 @@ class FolderTrash:
         os.utime(path)
 
     def remove(self, blob: BlobFile, is_needed: IsNeeded) -> bool:
-        """Remove a blob from the trash for good. False when it is needed, and back, or was put there lately."""
-        try:
+        with translating(self.folder), suppress(FileNotFoundError):
             if is_needed(blob.name):
                 self.put_back(blob.name)
-                return False
-            if not blob.old:
-                return False
-            (self.folder / blob.name).unlink()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise translated(error, str(self.folder), HomeReadOnly) from error
-        failpoints.reached("sweep.emptied")
-        return True
+            elif blob.old:
+                (self.folder / blob.name).unlink()
+                failpoints.reached("sweep.emptied")
+                return True
+        return False
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise translated(error, str(folder), HomeReadOnly) from error
+    with translating(folder), suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as found:
+        return sorted(found, key=lambda entry: entry.name)
+    return []
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -18,6 +18,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from hashlib import file_digest, md5
 from io import BufferedReader, BytesIO, RawIOBase
@@ -89,7 +90,10 @@ class Sent(NamedTuple):
 
 
 class S3Blobs:
-    """A tenant's content in a bucket. `folder` is on this machine: what arrives piece by piece is collected there."""
+    """A tenant's content in a bucket. See contract.blobs.Blobs.
+
+    `folder` is on this machine: what arrives piece by piece is collected there.
+    """
 
     def __init__(
         self,
@@ -115,12 +119,12 @@ class S3Blobs:
         """Make sure that the place is this home's. Raises BlobsTaken."""
         if self._is_ours:
             return
-        ours = self.owner.partition("/")[0]
         found = self.claimed_by()
         if not found:
-            self._claim()
+            with suppress(AlreadyThere):
+                self.bucket.put(OWNER, self.owner.encode(), create=True)
             found = self.claimed_by()
-        if found.partition("/")[0] != ours:
+        if found.partition("/")[0] != self.owner.partition("/")[0]:
             raise BlobsTaken(self.place)
         self._is_ours = True
 
@@ -131,26 +135,15 @@ class S3Blobs:
         except Missing:
             return ""
 
-    def _claim(self) -> None:
-        try:
-            self.bucket.put(OWNER, self.owner.encode(), create=True)
-        except AlreadyThere:
-            return
-
     # -- in ----------------------------------------------------------------------------------------
 
     def put(self, content: bytes) -> str:
-        """Store content durably and give its digest."""
-        name = digest(content)
-
-        def send(bucket: Bucket, path: str, create: bool) -> None:
-            bucket.put(path, content, create=create)
-
-        self._place(name, Sent(len(content), cache(lambda: _md5(content)), send))
+        name, size = digest(content), len(content)
+        send = Sent(size, cache(lambda: _md5(content)), lambda bucket, path, how: bucket.put(path, content, create=how))
+        self._place(name, send)
         return name
 
     def adopt(self, path: Path, known: str = "") -> str:
-        """Store a file's content durably, in constant memory, and give its digest."""
         with open_plain(path) as file:
             name = known or file_digest(file, "sha256").hexdigest()
         self.move_in(path, name)
@@ -158,19 +151,15 @@ class S3Blobs:
 
     def move_in(self, file: Path, name: str) -> None:
         """Store a file whose content has that digest; durable when this returns. The file stays."""
-        size = file.stat().st_size
-
-        def send(bucket: Bucket, path: str, create: bool) -> None:
-            bucket.put_file(path, file, size, create=create)
-
-        self._place(name, Sent(size, cache(lambda: _tag_of(file, size)), send))
+        size, tag = file.stat().st_size, cache(lambda: _tag_of(file, size))
+        self._place(name, Sent(size, tag, lambda bucket, path, how: bucket.put_file(path, file, size, create=how)))
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
         if any(self._is_whole(each, name) for each in self._look(name).usable.values()):
             return
         with temporary(self) as path:
-            write_pieces(path, checked(name, pieces))
+            with translating(path.parent), open(path, "wb", opener=open_file) as file:
+                file.writelines(checked(name, pieces))
             self.move_in(path, name)
 
     def intake(self) -> Intake:
@@ -198,7 +187,8 @@ class S3Blobs:
         key, create = self._next_key(held, FIRST)
         patience = self.bucket.patience()
         for tried in count(1):
-            self._send_once(_path(name, key), sent, create)
+            with suppress(AlreadyThere):  # somebody wrote the same content: it is looked at like our own
+                sent.put(self.bucket, _path(name, key), create)
             failpoints.reached("blob.named")
             held = self._look(name)
             if self._relied_on(held, name, sent):
@@ -207,12 +197,6 @@ class S3Blobs:
                 break
             key, create = self._next_key(held, key)
         raise BlobsUnreachable(self.place, f"what arrives there as blob {name[:12]} is not what was sent")
-
-    def _send_once(self, path: str, sent: Sent, create: bool) -> None:
-        try:
-            sent.put(self.bucket, path, create)
-        except AlreadyThere:  # somebody wrote the same content: it is looked at like our own
-            return
 
     def _next_key(self, held: Held | None, key: str) -> tuple[str, bool]:
         """Where to write: over what is not what it should be, and never where a sweep may still remove something."""
@@ -236,11 +220,9 @@ class S3Blobs:
     # -- out ---------------------------------------------------------------------------------------
 
     def get(self, name: str) -> bytes:
-        """The content. Raises IntegrityBroken when it is missing or not what was stored."""
         return b"".join(self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
         content = self._inside(name)
         if content is None:
             found, content = self._found(name)
@@ -252,7 +234,6 @@ class S3Blobs:
         yield content
 
     def check(self, name: str) -> None:
-        """Raises IntegrityBroken unless the content is there, and what was stored. Read in constant memory."""
         deque(self.pieces(name), maxlen=0)
 
     def _found(self, name: str) -> tuple[BucketObject, bytes | None]:
@@ -293,7 +274,6 @@ class S3Blobs:
             return self.bucket.get_range(again.path, start, end)
 
     def opened(self, name: str) -> BinaryIO:
-        """The content to look into at any place, for who proves what he reads. Raises IntegrityBroken."""
         content = self._inside(name)
         if content is None:
             found, content = self._found(name)
@@ -380,12 +360,6 @@ def _part(file: BinaryIO, length: int) -> bytes:
         found.update(piece)
         length -= len(piece)
     return found.digest()
-
-
-def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
-    """Collect content in a file of this machine. Raises DiskFull, HomeReadOnly."""
-    with translating(path.parent), open(path, "wb", opener=open_file) as file:
-        file.writelines(pieces)
 
 
 # -- Content on its way into a bucket: collected on this machine, in constant memory, then uploaded ---

@@ -52,8 +52,8 @@ class S3Trash:
         yield Shelf("", [], [], [left for shelf in self._spool.shelves() for left in shelf.half_written])
 
     def _usable(self, found: dict[str, Held]) -> list[BlobFile]:
-        there = [(name, held.usable) for name, held in found.items()]
-        return [_blob(name, usable, self._is_old) for name, usable in there if usable]
+        there = [(name, held.usable) for name, held in found.items() if held.usable]
+        return [BlobFile(name, _size(usable), all(map(self._is_old, usable.values()))) for name, usable in there]
 
     def _condemned(self, found: dict[str, Held]) -> list[BlobFile]:
         condemned = []
@@ -128,10 +128,10 @@ class S3Trash:
         if not blob.old:
             return False
         gone = [self._removed(blob.name, key, held, started) for key in condemned]
-        if gone and all(gone) and not needed:
+        is_gone = bool(gone) and all(gone) and not needed
+        if is_gone:
             failpoints.reached("sweep.emptied")
-            return True
-        return False
+        return is_gone
 
     def _removed(self, name: str, key: str, before: Held, started: float) -> bool:
         """Remove the content under one key, if it has been condemned for its time."""
@@ -176,10 +176,6 @@ def _old_marks(found: dict[str, Held]) -> Iterator[str]:
         for key, mark in held.gone.items():
             if key not in held.content and mark.at < time.time() - GONE_SECONDS:
                 yield from (each.path for each in (held.trash.get(key), mark) if each)
-
-
-def _blob(name: str, there: dict[str, BucketObject], is_old: object) -> BlobFile:
-    return BlobFile(name, _size(there), all(map(is_old, there.values())))  # type: ignore[call-overload]
 
 
 def _size(there: dict[str, BucketObject]) -> int:

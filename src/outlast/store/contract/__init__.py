@@ -1,4 +1,6 @@
-"""What the rooms above may ask of a store, whichever database is behind it: one protocol for each noun.
+"""What the rooms above may ask of a store, whichever database is behind it; the rows of each noun are in a file of it.
+
+What is looked up and written of a noun (`Reading`, `Writing`) is said once, for every database, in `nouns/`.
 
 A store commits appends (the hot path) and pieces of work (everything else), many callers' at once in one
 synced transaction. Each append guards itself by epoch and head; a stale one fails alone.
@@ -12,54 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from outlast.ledger.journal import Break, JournalEntry
-from outlast.store.contract.handoffs import AnchorRow as AnchorRow
-from outlast.store.contract.handoffs import FirstRevision as FirstRevision
-from outlast.store.contract.handoffs import HandoffReading, HandoffWriting
-from outlast.store.contract.handoffs import HandoffRow as HandoffRow
-from outlast.store.contract.handoffs import MemoRow as MemoRow
-from outlast.store.contract.handoffs import MessageRow as MessageRow
-from outlast.store.contract.handoffs import NewHandoff as NewHandoff
-from outlast.store.contract.handoffs import PlainStore as PlainStore
-from outlast.store.contract.handoffs import SessionRow as SessionRow
-from outlast.store.contract.handoffs import TaskEventRow as TaskEventRow
-from outlast.store.contract.handoffs import TaskRow as TaskRow
-from outlast.store.contract.queues import ActRow as ActRow
-from outlast.store.contract.queues import LimitRow as LimitRow
-from outlast.store.contract.queues import QueueEntry as QueueEntry
-from outlast.store.contract.queues import QueueReading, QueueWriting
-from outlast.store.contract.queues import QueueRow as QueueRow
-from outlast.store.contract.queues import ScheduleRow as ScheduleRow
-from outlast.store.contract.queues import SlotRow as SlotRow
-from outlast.store.contract.queues import ToldRow as ToldRow
-from outlast.store.contract.queues import WorkerRow as WorkerRow
-from outlast.store.contract.runs import LAST, RunReading, RunWriting
-from outlast.store.contract.runs import MARK as MARK
-from outlast.store.contract.runs import Ending as Ending
-from outlast.store.contract.runs import FinishedRow as FinishedRow
-from outlast.store.contract.runs import Hold as Hold
-from outlast.store.contract.runs import InboxRow as InboxRow
-from outlast.store.contract.runs import InterruptRow as InterruptRow
-from outlast.store.contract.runs import KeptOutcome as KeptOutcome
-from outlast.store.contract.runs import Kin as Kin
-from outlast.store.contract.runs import LeaseRow as LeaseRow
-from outlast.store.contract.runs import NewRun as NewRun
-from outlast.store.contract.runs import NewSignal as NewSignal
-from outlast.store.contract.runs import NewWait as NewWait
-from outlast.store.contract.runs import PlainEnd as PlainEnd
-from outlast.store.contract.runs import PlainStart as PlainStart
-from outlast.store.contract.runs import RunRow as RunRow
-from outlast.store.contract.runs import SignalRow as SignalRow
-from outlast.store.contract.runs import Slice as Slice
-from outlast.store.contract.runs import Tombstone as Tombstone
-from outlast.store.contract.runs import Weight as Weight
-from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
+from outlast.ledger.journal import JournalEntry
+from outlast.store.contract.handoffs import *
+from outlast.store.contract.handoffs import PlainStore
+from outlast.store.contract.queues import *
+from outlast.store.contract.runs import *
+from outlast.store.contract.runs import LAST, Hold, PlainEnd, PlainStart
 from outlast.values.codec import sha256
 from outlast.values.frozen import NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from outlast.store.nouns import Reading as Reading
+    from outlast.store.nouns import Writing as Writing
+else:
+    Reading = Writing = object  # what a look and a piece of work are given: nobody makes one, or asks for its class
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
 
@@ -68,22 +40,8 @@ Ticket = Any  # what a store gives for something queued; only the store knows wh
 
 # What is proven row by row, because it is no entry of a chain.
 PROVEN = (
-    *(
-        "runs",
-        "chains",
-        "claims",
-        "processes",
-        "interrupts",
-        "inbox",
-        "operations",
-        "deliveries",
-        "tombstones",
-        "anchors",
-        "handoffs",
-        "signals",
-        "schedules",
-        "acts",
-    ),
+    *("runs", "chains", "claims", "processes", "interrupts", "inbox", "operations", "deliveries", "tombstones"),
+    *("anchors", "handoffs", "signals", "schedules", "acts"),
     *("sessions", "tasks", "artifacts", "artifact_names", "artifact_dropped", "artifact_removed", "checkpoints"),
     *("records", "links", "stored_by", "workspace_shown"),
 )
@@ -106,30 +64,6 @@ def every_row(page: Callable[[int], Sequence[T]], place: Callable[[T], int], beg
 def below(key: int) -> int:
     """Before which row the next page begins, from the newest on. 0 is the list's beginning: a row has it by damage."""
     return key or -1
-
-
-class Reading(RunReading, QueueReading, HandoffReading, WorkspaceReading, Protocol):
-    """Lookups, each by an index, all seeing one moment of the store."""
-
-    @property
-    def memo(self) -> dict[Any, Any] | None:
-        """What was read before (`Store.remember`)."""
-
-    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
-        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
-
-    def unproven_row(self, table: str, key: int) -> Break | None:
-        """What is wrong with one row."""
-
-
-class Writing(Reading, RunWriting, QueueWriting, HandoffWriting, WorkspaceWriting, Protocol):
-    """One transaction: all of it becomes durable, or none of it."""
-
-    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """Chain entries to a journal. Raises LeaseLost when the epoch is over."""
-
-    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
-        """The same for the last that its holder writes: the lease is let go of with it."""
 
 
 class Store(Protocol):
@@ -257,7 +191,7 @@ class KeyRow(NamedTuple):
 
 
 class KeyStore(Protocol):
-    """The keys of a home. None is ever removed."""
+    """The keys of a home, the oldest first. None is ever removed; of two ends of one the first counts."""
 
     def add(self, row: KeyRow) -> None: ...
     def find(self, key_id: str) -> KeyRow | None: ...
@@ -268,11 +202,9 @@ class KeyStore(Protocol):
 
     def lost(self) -> str:
         """What is wrong, when there were keys and they are gone; else nothing."""
-        ...
 
     def copy_to(self, place: Path) -> bool:
         """Write the keys as they are now into a new file; whether there are any to write."""
-        ...
 
     def close(self) -> None: ...
 
@@ -301,19 +233,15 @@ class Tables(Protocol):
 
     def tables(self) -> list[Table]:
         """Every table, each after those that it refers to."""
-        ...
 
     def rows(self, table: Table, after: Row, limit: int) -> list[Row]:
         """Rows by their keys, beyond one; all that there are where `after` is empty."""
-        ...
 
     def last_numbers(self) -> dict[str, int]:
         """The last key that was given, of tables whose keys are never given twice."""
-        ...
 
     def sealed(self) -> str:
         """Where it was moved to; nothing for one that was not."""
-        ...
 
     def seal(self, to: str) -> None:
         """Let nobody write any more, in whatever process, also one that is open: durable when this returns."""

@@ -85,7 +85,6 @@ class Intake(Protocol):
 
     def settle(self, known: Known = nothing_known, *, pack: bool = False) -> TakenContent:
         """Make what has arrived durable. What is there already is relied on, not written again."""
-        ...
 
     def close(self) -> None:
         """Let go of it; what was not settled is gone."""
@@ -101,23 +100,18 @@ class Trash(Protocol):
 
     def shelves(self) -> Iterator[Shelf]:
         """All that is here, part by part, each looked at once: a bucket is listed but one time."""
-        ...
 
     def refusal(self) -> str:
         """Why nothing may be removed here; nothing when it may."""
-        ...
 
     def clear(self, name: str) -> str:
         """Remove what was left half-written; says why it could not be, else nothing."""
-        ...
 
     def throw(self, name: str, is_needed: IsNeeded) -> bool:
         """Move a blob to the trash. False when somebody turned out to need it: then it is in its place."""
-        ...
 
     def remove(self, blob: BlobFile, is_needed: IsNeeded) -> bool:
         """Remove a blob from the trash for good. False when it is needed, and back, or was put there lately."""
-        ...
 
 
 class Blobs(Protocol):
@@ -129,49 +123,40 @@ class Blobs(Protocol):
 
     def put(self, content: bytes) -> str:
         """Store content durably and give its digest."""
-        ...
 
     def adopt(self, path: Path, known: str = "") -> str:
         """Store a file's content durably, in constant memory, and give its digest. Nobody writes to it any more.
 
         `known` is its digest where the caller has read it to its end already.
         """
-        ...
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         """Store content of a known digest durably, piece by piece. Raises IntegrityBroken if it is other content."""
 
     def get(self, name: str) -> bytes:
         """The content. Raises IntegrityBroken when it is missing or not what was stored."""
-        ...
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The content piece by piece, for what need not fit in memory. IntegrityBroken comes after the last piece."""
-        ...
 
     def check(self, name: str) -> None:
         """Raises IntegrityBroken unless the content is there, and what was stored."""
 
     def opened(self, name: str) -> BinaryIO:
         """The content to look into at any place, for who proves what he reads. Raises IntegrityBroken."""
-        ...
 
     def has(self, name: str) -> bool: ...
 
     def renew(self, name: str) -> bool:
         """Whether it is there, whole; then it is young again, and no sweep takes it."""
-        ...
 
     def size_of(self, name: str) -> int:
         """How many bytes it takes; 0 when it is missing or in the trash."""
-        ...
 
     def intake(self) -> Intake:
         """Content that is about to arrive. Raises DiskFull, HomeReadOnly."""
-        ...
 
     def trash(self) -> Trash: ...
 
     def probe(self) -> dict[str, str]:
         """What is found out of where they are by trying it, for `doctor`; nothing where there is nothing to try."""
-        ...

@@ -131,9 +131,8 @@ JSON: dict[str, dict[str, Any]] = {  # columns that are JSON, and of which kind
     "LinkRow": {"by": dict, "masked": list[str]},
     "ActRow": {"changes": dict[str, tuple[Any, Any]]},
 }
-CHOICES: dict[
-    str, dict[str, tuple[str, ...]]
-] = {  # columns of few words; the first stands for one that is none of them
+# Columns of few words; the first stands for one that is none of them.
+CHOICES: dict[str, dict[str, tuple[str, ...]]] = {
     "RunRow": {
         "status": ("crashed", "queued", "running", "waiting", "failed", "interrupted", "succeeded", "aborted"),
         "seal": ("copy", "", "moved", "testimony"),
@@ -200,11 +199,9 @@ def _mended(kind: type, name: str, value: Any) -> Any:
 @cache
 def _tests(kind: type) -> tuple[tuple[int, Test], ...]:
     json, few = JSON.get(kind.__name__, {}), CHOICES.get(kind.__name__, {})
-    named = enumerate(kind.__annotations__.items())
-    return tuple(
-        (number, few[name].__contains__ if name in few else _test(name, annotation, json.get(name)))
-        for number, (name, annotation) in named
-    )
+    named = kind.__annotations__.items()
+    tests = (few[name].__contains__ if name in few else _test(name, said, json.get(name)) for name, said in named)
+    return tuple(enumerate(tests))
 
 
 @lru_cache(maxsize=1024)
@@ -388,6 +385,7 @@ class Proofs(Rows):
     """Lookups of rows against their proofs."""
 
     def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
+        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
         rows = {row[0]: row for row in self._all(f"rows_of_{table}", after, limit)}
         proofs = dict(self._all("proofs_after", table, after, limit))
         ends = [max(found) for found in (rows, proofs) if len(found) == limit]
@@ -397,6 +395,7 @@ class Proofs(Rows):
         return upto if ends else 0, breaks
 
     def unproven_row(self, table: str, key: int) -> Break | None:
+        """What is wrong with one row."""
         row, proof = self._one(f"rows_of_{table}", key - 1, 1), self._one("proofs_after", table, key - 1, 1)
         found = row if row and row[0] == key else None
         told = _told(table, key, found, proof[1] if proof and proof[0] == key else None)
@@ -424,19 +423,9 @@ def statements(dialect: str) -> dict[str, str]:
     return _read(_FOLDER / "shared") | _read(_FOLDER / dialect)
 
 
-def key_statements(dialect: str = "sqlite") -> dict[str, str]:
-    """Those of API keys, which are no tenant's."""
-    return _read(_FOLDER / "keys") | (_read(_FOLDER / f"{dialect}_keys") if dialect != "sqlite" else {})
-
-
-def moving_statements() -> dict[str, str]:
-    """Those that ask about tables as such, of whichever database."""
-    return _read(_FOLDER / "moving")
-
-
-def recall_statements() -> dict[str, str]:
-    """Those of the index for recall, which is in files of its own."""
-    return _read(_FOLDER / "recall")
+def statements_of(*what: str) -> dict[str, str]:
+    """Those of no noun: of API keys, which are no tenant's, of tables as such, and of the index for recall."""
+    return {name: text for each in what for name, text in _read(_FOLDER / each).items()}
 
 
 def schema(dialect: str) -> str:

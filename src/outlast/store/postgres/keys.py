@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 
 from outlast.errors import Invalid
 from outlast.store.contract import KeyRow
-from outlast.store.nouns.rows import key_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.postgres.connection import Link, connect, numbered, place_of, translate
 from outlast.store.postgres.schema import KEYS_SCHEMA, lock_of
 
@@ -25,7 +25,7 @@ class KeyTable:
         self._lock = threading.Lock()
         self._connection: Link | None = None
         self._is_made = self._has_table = False
-        self._sql = {name: numbered(text) for name, text in key_statements("postgres").items()}
+        self._sql = {name: numbered(text) for name, text in statements_of("keys", "postgres_keys").items()}
 
     def add(self, row: KeyRow) -> None:
         self._run("add_key", tuple(row.proven()), make=True)
@@ -35,7 +35,6 @@ class KeyTable:
         return KeyRow(*rows[0]) if rows else None
 
     def all(self) -> list[KeyRow]:
-        """Every key, the oldest first."""
         return [KeyRow(*row) for row in self._run("all_keys")]
 
     def is_any(self) -> bool:
@@ -44,7 +43,6 @@ class KeyTable:
         return self._is_made
 
     def revoke(self, row: KeyRow, at: int) -> None:
-        """The first time counts."""
         self._run("revoke_key", (at, row._replace(revoked_at=at).proven().proof, row.id))
 
     def use(self, key_id: str, at: int) -> None:

@@ -28,7 +28,7 @@ from outlast.store.contract import DatabaseRoom, Hold, Plain, PlainStore, Readin
 from outlast.store.nouns.rows import newest_version
 from outlast.store.postgres import connection as driver
 from outlast.store.postgres.connection import Link, connect, named_statements, noticing, place_of, refuse_lent, set_up
-from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, nothing, schema_of, tables
+from outlast.store.postgres.schema import differences, lock_of, migrate, moving_of, schema_of, tables
 from outlast.store.postgres.transaction import MARKED, PostgresReader, PostgresTransaction
 from outlast.store.postgres.writer import PATIENCE_SECONDS, PostgresWriter
 
@@ -121,8 +121,8 @@ class PostgresStore:
         patience_seconds: float = PATIENCE_SECONDS,
         busy_seconds: float = PATIENCE_SECONDS,
         is_moving: bool = False,
-        before: Callable[[], None] = nothing,
-        make: Callable[[], object] = nothing,
+        before: Callable[[], None] = lambda: None,
+        make: Callable[[], object] = lambda: None,
     ) -> None:
         """`busy_seconds`: no longer than that is waited for a server that is away, and for others who write;
         `is_moving`: it has no name yet.

@@ -42,10 +42,6 @@ def lock_of(schema: str) -> int:
     return int.from_bytes(sha256(f"outlast {schema}".encode()).digest()[:8], signed=True)
 
 
-def nothing() -> None:
-    """What is asked before a schema is made, where nothing is."""
-
-
 def migrate(
     connection: Link,
     schema: str,
@@ -53,7 +49,7 @@ def migrate(
     steps: Steps | None = None,
     *,
     tenant: str = "",
-    before: Callable[[], None] = nothing,
+    before: Callable[[], None] = lambda: None,
 ) -> None:
     """Make what is missing, all of it or nothing; nothing where `before` raises, which is called before a schema is
     made. Raises StoreNewer, StoreForeign."""

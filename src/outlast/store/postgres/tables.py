@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,14 @@ from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from outlast.errors import HomeNotEmpty
 from outlast.store.contract import Row, Table
-from outlast.store.nouns.rows import moving_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.postgres.connection import Link, connect, numbered, place_of
 from outlast.store.postgres.schema import comment_on, lock_of, migrate, moving_of, schema_of
 from outlast.store.sqlite.tables import in_order
 
 OWN = {"schema_version", "counters"}  # of this database alone
 SHOWN = "workspace_shown"  # whose numbers are counted in a table
-_SQL = {name: numbered(text) for name, text in moving_statements().items()}
+_SQL = {name: numbered(text) for name, text in statements_of("moving").items()}
 
 
 class SchemaTables:
@@ -41,17 +42,16 @@ class SchemaTables:
         return self._connection.execute(_SQL[name], values).fetchall()
 
     def tables(self) -> list[Table]:
-        columns: dict[str, list[str]] = {}
-        for table, column in self._ask("columns_of_server", self._schema):
-            columns.setdefault(str(table), []).append(str(column))
-        keys: dict[str, list[str]] = {}
-        for table, column in self._ask("keys_of_server", self._schema):
-            keys.setdefault(str(table), []).append(str(column))
+        columns, keys = self._by_table("columns_of_server"), self._by_table("keys_of_server")
         found = [Table(name, tuple(columns[name]), tuple(keys[name])) for name in columns if name not in OWN]
-        refers: dict[str, set[str]] = {each.name: set() for each in found}
-        for table, other in self._ask("references_of_server", self._schema):
-            refers[str(table)].add(str(other))
-        return in_order(found, refers)
+        refers = self._by_table("references_of_server")
+        return in_order(found, {each.name: {*refers[each.name]} for each in found})
+
+    def _by_table(self, name: str) -> dict[str, list[str]]:
+        found = defaultdict[str, list[str]](list)
+        for table, other in self._ask(name, self._schema):
+            found[str(table)].append(str(other))
+        return found
 
     def rows(self, table: Table, after: Row, limit: int) -> list[Row]:
         cursor = self._connection.cursor(binary=True)

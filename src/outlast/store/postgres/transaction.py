@@ -10,13 +10,12 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from psycopg.pq.abc import PGresult
 from psycopg.sql import SQL, Identifier
 
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns import Nouns, WrittenNouns
+from outlast.store.nouns import Reading, Writing
 from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
 from outlast.store.postgres.prepared import (
@@ -46,7 +45,7 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
 
-class PostgresReader(PostgresRows, Nouns):
+class PostgresReader(PostgresRows, Reading):
     """Lookups on a connection."""
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
@@ -74,7 +73,7 @@ class PostgresReader(PostgresRows, Nouns):
         return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
-class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):
+class PostgresTransaction(PostgresWrites, Writing, PostgresReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(
@@ -239,7 +238,7 @@ class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):
             given = [self._lock, *_columns(ends, 7), *_columns(rows, 6), *_columns(blobs, 4)]
             return {place for (place,) in self.execute(self.sql["append_entries_with_blobs"], given, prepare=True)}
         answer = self._append_entries.run((self._locked, *as_columns(ends, _ENDS), *as_columns(rows, _ROWS)))
-        return _places_in(answer, len(ends))
+        return range(len(ends)) if answer.ntuples == len(ends) else set(numbers_in(answer))
 
     def append_alone(self, hold: Hold, entry: JournalEntry) -> bool:
         """Chain one entry that refers to no blob; False, and nothing is done, for one that is stale."""
@@ -322,11 +321,6 @@ def _grouped(appends: Sequence[Append]) -> list[Append]:
     for hold, entries in appends:
         groups.setdefault(hold, []).extend(entries)
     return list(groups.items())
-
-
-def _places_in(answer: PGresult, given: int) -> Collection[int]:
-    """The places that were answered, of so many."""
-    return range(given) if answer.ntuples == given else set(numbers_in(answer))
 
 
 _Table = Sequence[tuple[Any, ...]]

@@ -215,10 +215,7 @@ def remember(marker: Path) -> None:
 
 
 def migrate(
-    connection: apsw.Connection,
-    path: str,
-    refuse_lost: Callable[[], None] = lambda: None,
-    steps: Steps | None = None,
+    connection: apsw.Connection, path: str, refuse_lost: Callable[[], None] = lambda: None, steps: Steps | None = None
 ) -> None:
     """Apply what is missing, each migration whole. Raises StoreNewer, StoreForeign, and what `refuse_lost` does.
 

@@ -13,7 +13,7 @@ import apsw
 from outlast.errors import IntegrityBroken, OutlastError, StoreBusy, StoreFailed, StoreForeign, StoreLost, StoreReadOnly
 from outlast.store.contract import KEYS, KeyRow
 from outlast.store.disk import refuse_network
-from outlast.store.nouns.rows import key_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.sqlite.file import copy_database, remember
 from outlast.values.private import kind_of, make_file, make_home
 
@@ -21,14 +21,14 @@ BUSY_MS = 10_000
 
 
 class KeyFile:
-    """The keys of a home. Opened when there is something to read or write."""
+    """The keys of a home. See contract.KeyStore. Opened when there is something to read or write."""
 
     def __init__(self, home: Path) -> None:
         self.path, self._marker = home / KEYS, home / ".made" / KEYS
         self._paths = str(self.path), str(self._marker)
         self._lock = threading.Lock()
         self._connection: apsw.Connection | None = None
-        self._sql = key_statements()
+        self._sql = statements_of("keys")
 
     def add(self, row: KeyRow) -> None:
         self._make()
@@ -47,18 +47,15 @@ class KeyFile:
         return self.path.exists() or bool(self._rows("any_key", ()))
 
     def all(self) -> list[KeyRow]:
-        """Every key, the oldest first."""
         return self._rows("all_keys", ())
 
     def revoke(self, row: KeyRow, at: int) -> None:
-        """The first time counts."""
         self._do("revoke_key", (at, row._replace(revoked_at=at).proven().proof, row.id))
 
     def use(self, key_id: str, at: int) -> None:
         self._do("use_key", (at, key_id))
 
     def copy_to(self, place: Path) -> bool:
-        """Write the keys as they are now into a new file; whether there are any to write."""
         if not self.path.exists():
             self._refuse_lost()
             return False
@@ -95,7 +92,6 @@ class KeyFile:
             raise IntegrityBroken(str(self.path), "a text of it is not UTF-8") from error
 
     def lost(self) -> str:
-        """What is wrong, when there were keys and their file is gone or empty; else nothing."""
         try:
             self._refuse_lost()
         except StoreLost as error:

@@ -94,7 +94,8 @@ class SqliteStore:
             if not _open.get(self._file):
                 inspect(path, marker)
             make()
-            self._make()  # under the lock: closing a file ends the locks that this process has on it
+            with suppress(OSError):  # what cannot be made is told by who opens it
+                make_file(path)  # under the lock: closing a file ends the locks that this process has on it
             _open[self._file] = _open.get(self._file, 0) + 1
         try:
             self._open_file(path)
@@ -299,7 +300,6 @@ class SqliteStore:
         return DatabaseRoom(pages * size, free * size)
 
     def copy_to(self, place: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """Write the store as it is now into a new file, while others go on writing. Raises DiskFull, StoreFailed."""
         self._refuse_forked()
         with self._translated():
             if self._looking is None:
@@ -341,11 +341,6 @@ class SqliteStore:
     def _refuse_forked(self) -> None:
         if self._file in _inherited:
             raise errors.StoreForked(self.place)
-
-    def _make(self) -> None:
-        """The file, as private as its folder from its first byte on; SQLite makes those beside it alike."""
-        with suppress(OSError):  # what cannot be made is told by who opens it
-            make_file(self.place)
 
     def _connect_writer(self) -> Transaction:
         connection = self._connect()
@@ -396,8 +391,10 @@ class SqliteStore:
                 return errors.DiskFull(self.place)
             case apsw.ReadOnlyError() | apsw.PermissionsError():
                 return errors.StoreReadOnly(self.place, str(error))
+            case apsw.CantOpenError() if not os.access(folder := Path(self.place).parent, os.W_OK):
+                return errors.StoreReadOnly(self.place, f"no permission to write in {folder}")
             case apsw.CantOpenError():
-                return self._cannot_open(error)
+                return errors.StoreFailed(self.place, str(error))
             case apsw.NotADBError() | apsw.CorruptError():
                 return errors.StoreForeign(self.place, str(error))
             case apsw.ConstraintError() if str(error).startswith("it was moved to "):
@@ -413,12 +410,6 @@ class SqliteStore:
             yield
         except apsw.Error as error:
             raise self.translate(error) from error
-
-    def _cannot_open(self, error: apsw.Error) -> errors.OutlastError:
-        folder = Path(self.place).parent
-        if not os.access(folder, os.W_OK):
-            return errors.StoreReadOnly(self.place, f"no permission to write in {folder}")
-        return errors.StoreFailed(self.place, str(error))
 
 
 @contextmanager

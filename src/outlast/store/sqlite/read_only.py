@@ -43,7 +43,7 @@ class ReadConnections:
     def connect(self) -> apsw.Connection:
         """A connection that sees every commit so far. Raises StoreReadOnly, StoreForeign, StoreNewer, StoreBusy."""
         self.close()
-        log = _has(f"{self.path}-wal")
+        log = _stamp(f"{self.path}-wal") is not None
         if log and os.path.exists(f"{self.path}-shm"):
             return self._ready(str(self.path), "mode=ro")
         self._seen = _state(self.path)
@@ -115,30 +115,17 @@ def _stamp(name: str) -> tuple[int, int, int] | None:
     return (seen.st_ino, seen.st_size, seen.st_mtime_ns) if seen.st_size else None
 
 
-def _has(name: str) -> bool:
-    return _stamp(name) is not None
-
-
 class Refusing:
     """Stands for the writer where nothing can be written."""
 
     def __init__(self, path: str, why: str) -> None:
         self._path, self._why = path, why
 
-    def put(self, item: Any) -> NoReturn:
+    def put(self, *_: Any) -> NoReturn:
         raise HomeReadOnly(self._path, self._why)
 
-    def append_if_free(self, hold: Any, entry: Any) -> NoReturn:
-        raise HomeReadOnly(self._path, self._why)
-
-    def written(self, item: Any, *, surely: bool = False) -> NoReturn:
-        raise HomeReadOnly(self._path, self._why)
-
-    append = append_later = append_if_free
-    commit = commit_if_free = commit_soon = commit_later = put
-
-    def vacuum(self) -> NoReturn:
-        raise HomeReadOnly(self._path, self._why)
+    append = append_later = append_if_free = put
+    commit = commit_if_free = commit_soon = commit_later = written = vacuum = put
 
     def close(self) -> None:
         return

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import apsw
 
 from outlast.store.contract.workspace import FAMILIES, FoundPassage, IndexedDocument, IndexedPassage, Tally
-from outlast.store.nouns.rows import recall_statements, schema
+from outlast.store.nouns.rows import schema, statements_of
 from outlast.values.private import kind_of, make_file, make_folder, open_file
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
@@ -122,7 +122,7 @@ def _replace(path: Path) -> None:
             suppress(_NotOurs, apsw.Error),
             closing(apsw.Connection(str(path) if not kind_of(path) else "")) as connection,
         ):
-            if _is_ours(connection) and _is_whole(connection):
+            if _is_ours(connection) and next(connection.execute("PRAGMA quick_check(1)")) == ("ok",):
                 return
         fresh = path.with_suffix(".new")
         _unlink(fresh)
@@ -131,10 +131,6 @@ def _replace(path: Path) -> None:
             _prepare(connection)
         _unlink(path, only_beside=True)  # a log that belongs to the old file would be read into the new one
         os.replace(fresh, path)
-
-
-def _is_whole(connection: apsw.Connection) -> bool:
-    return bool(next(connection.execute("PRAGMA quick_check(1)")) == ("ok",))
 
 
 def _unlink(path: Path, *, only_beside: bool = False) -> None:
@@ -165,7 +161,7 @@ class SqliteRecall:
 
     def __init__(self, connection: apsw.Connection, *, lasting: bool) -> None:
         self.lasting = lasting  # False: in memory, for this call only
-        self._connection, self._sql = connection, recall_statements()
+        self._connection, self._sql = connection, statements_of("recall")
         self._tokenizer = connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "0"])
 
     # -- what is in it ---------------------------------------------------------------------------
@@ -211,10 +207,8 @@ class SqliteRecall:
 
     # -- looking ---------------------------------------------------------------------------------
 
-    @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        with self._transaction("DEFERRED"):
-            yield
+    def one_moment(self) -> AbstractContextManager[None]:
+        return self._transaction("DEFERRED")
 
     def tally(self) -> Tally:
         return Tally(*next(self._run("tally")))
@@ -273,12 +267,9 @@ class SqliteRecall:
 
 
 def _passage(row: tuple[Any, ...]) -> FoundPassage:
-    number, start, end, kind, stream, place, voice, day, length, asks, terms = row
+    number, *about, asks, terms = row
     family, key = FAMILIES[number >> PIECE_BITS + KEY_BITS], number >> PIECE_BITS & (1 << KEY_BITS) - 1
-    piece = number & (1 << PIECE_BITS) - 1
-    return FoundPassage(
-        number, family, key, piece, start, end, kind, stream, place, voice, day, length, bool(asks), terms
-    )
+    return FoundPassage._make((number, family, key, number & (1 << PIECE_BITS) - 1, *about, bool(asks), terms))
 
 
 def _any_of(terms: Iterable[str]) -> str:

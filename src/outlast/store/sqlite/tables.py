@@ -12,13 +12,13 @@ import apsw
 from outlast.errors import HomeNotEmpty
 from outlast.store.contract import Row, Table
 from outlast.store.disk import sync_file, sync_folder
-from outlast.store.nouns.rows import moving_statements
+from outlast.store.nouns.rows import statements_of
 from outlast.store.sqlite.file import SEAL, migrate, refuse_foreign, remember
 from outlast.values.private import make_file, make_folder
 
 BUSY_MS = 10_000
 _MOVING = "outlast.db.moving"  # beside the name that it gets
-_SQL = moving_statements()
+_SQL = statements_of("moving")
 
 
 class FileTables:
@@ -34,15 +34,13 @@ class FileTables:
 
     def tables(self) -> list[Table]:
         found = [Table(name, *self._parts(name)) for (name,) in self._connection.execute(_SQL["tables_of_file"])]
-        return in_order(found, {each.name: self._refers(each.name) for each in found})
+        asked = {each.name: self._connection.execute(_SQL["references_of_file"], (each.name,)) for each in found}
+        return in_order(found, {table: {name for (name,) in others} for table, others in asked.items()})
 
     def _parts(self, table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         found = list(self._connection.execute(_SQL["columns_of_file"], (table,)))
         key = sorted((place, name) for name, place in found if place)
         return tuple(name for name, _ in found), tuple(name for _, name in key)
-
-    def _refers(self, table: str) -> set[str]:
-        return {name for (name,) in self._connection.execute(_SQL["references_of_file"], (table,))}
 
     def rows(self, table: Table, after: Row, limit: int) -> list[Row]:
         return list(self._connection.execute(select(table, after, "?"), (*after, limit)))
