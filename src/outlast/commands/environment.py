@@ -22,18 +22,15 @@ from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Replay
 from outlast.values.codec import encode, pack_json
-from outlast.values.late import late
+from outlast.values.late import late, shlex
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
-    import shlex
-
     from outlast.commands.step import CommandAttempt, CommandWork
     from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
     from outlast.runs.outputs import saves
 else:
-    shlex = late("shlex")
     saves = late("outlast.runs.outputs.saves")
 
 
@@ -83,13 +80,10 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
     for name, value in told.items():
         env.pop(name, None)
         if value is not None:
-            env[name] = str(_written(folder / f"{name.removeprefix('OUTLAST_').lower()}.json", value))
+            file = folder / f"{name.removeprefix('OUTLAST_').lower()}.json"
+            write_file(file, encode(value))
+            env[name] = str(file)
     return env
-
-
-def _written(path: Path, value: Any) -> Path:
-    write_file(path, encode(value))
-    return path
 
 
 def envelope_of(execution: Execution, asked: StepCall) -> dict[str, Any]:

@@ -94,10 +94,6 @@ class Lane:
     def path_of(self, node: Node) -> str:
         return f"{known_scope(self.frame.scope or '')}{node.id}"
 
-    def others_of(self, node: Foreach, items: int) -> tuple[Beside, ...]:
-        """The items of a `foreach` if several may be done at once."""
-        return (Beside(self.path_of(node)),) if node.limit != 1 and items > 1 else ()
-
     def for_item(self, name: str, item: Any, others: tuple[Beside, ...]) -> Lane:
         made = self._made(self.frame.within(name))
         made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
@@ -266,11 +262,6 @@ class Performance:
         make = partial(condition_spec, place, node.when, self.setting, node.when_timeout, shell)
         return self._holds(lane.frame.within(node.id), lane, self._made_once(place, make))[1]
 
-    def _until(self, node: Repeat, lane: Lane) -> tuple[Call, bool]:
-        place = f"{node.id}/until"
-        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
-        return self._holds(lane.frame, lane, self._made_once(place, make))
-
     def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
         asked = self.execution.ask(frame, spec, ({},), {}, None)
@@ -339,7 +330,9 @@ class Performance:
         for step in node.steps:
             self._do(step, inner)
         lane.before, lane.result = inner.before, inner.result
-        call, holds = self._until(node, inner)
+        place = f"{node.id}/until"
+        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
+        call, holds = self._holds(inner.frame, inner, self._made_once(place, make))
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -384,7 +377,7 @@ class Performance:
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
-        others = lane.others_of(node, len(items))
+        others = (Beside(lane.path_of(node)),) if node.limit != 1 and len(items) > 1 else ()  # done at once with one
 
         def work(at: int, label: str, item: Any) -> None:
             inner = lane.for_item(f"{name}[{label}]", item, others)

@@ -161,9 +161,8 @@ def follow(
     row = run_row(caller.home, run_id)
     following = _FilesUnderWay(caller.home, row.id, step, attempt)
     while True:
-        going = (
-            record_now(caller, row).status == "running"
-        )  # before its journal is read: the last entries are there then
+        # before its journal is read: the last entries are there then
+        going = record_now(caller, row).status == "running"
         yield from following.news(going)
         if not going:
             break
@@ -189,22 +188,18 @@ class _FilesUnderWay:
 
     def news(self, going: bool) -> Iterator[tuple[CommandLog, bytes]]:
         rows = self._home.store.read(lambda look: look.journal_of(self._key, self._after))
-        heard = self._heard(rows)
+        self._after = rows[-1].seq if rows else self._after
+        found = attempts_of(rows)
+        for each in found:
+            self._calls.setdefault(each.call, each.row)
+        names = labels(self._calls.values()) if found else {}
+        heard = [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
         self._left |= _left(rows)
         newest = {each.call: each for each in heard}
         for each in heard:
             yield from self._entry(each, going and newest[each.call] is each)
         for log, file in self._open.values():
             yield from ((log, piece) for piece in _rest(file))
-
-    def _heard(self, rows: Sequence[Row]) -> list[Heard]:
-        """What is new of the attempts that are wanted."""
-        self._after = rows[-1].seq if rows else self._after
-        found = attempts_of(rows)
-        for each in found:
-            self._calls.setdefault(each.call, each.row)
-        names = labels(self._calls.values()) if found else {}
-        return [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
 
     def _is_wanted(self, heard: Heard) -> bool:
         wanted = self._step in (None, heard.label, heard.call.step)

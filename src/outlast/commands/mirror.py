@@ -227,7 +227,16 @@ class _Folder:
         if folder not in self._made:
             make_folder(folder)
             self._made.add(folder)
-        _write(folder / name, encode(value) + b"\n")
+        # whoever reads finds the old one or the new one, also after a kill in between
+        path = folder / name
+        temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
+        try:
+            write_file(temporary, encode(value) + b"\n")
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 def _which(receipt: Receipt) -> tuple[object, ...]:
@@ -249,15 +258,3 @@ def _handoff(receipt: Receipt) -> dict[str, Any]:
         **jsonable(receipt.envelope),
         "result": jsonable(receipt.result),
     }
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole. Whoever reads finds the old one or the new one, also after a kill in between."""
-    temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
-    try:
-        write_file(temporary, content)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -80,14 +81,9 @@ class Mirrors:
             self._holds[execution.id] = execution.hold
             self._left.discard(execution.id)
             if self._thread is None:
-                self._begin()
-
-    def _begin(self) -> None:
-        thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
-        try:
-            self._thread = begin(thread, "keeping mirrors")
-        except NoThread:
-            return  # the next run tries again; what it owes is written when the home is closed
+                thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
+                with suppress(NoThread):  # the next run tries again; what is owed is written when the home is closed
+                    self._thread = begin(thread, "keeping mirrors")
 
     def let_go(self, execution: Execution) -> None:
         """It does not execute here any more."""

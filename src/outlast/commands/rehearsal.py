@@ -274,10 +274,8 @@ class Rehearsal(OnReceipts):
         if begun and not self._goes_on(begun[-1], scope or ""):
             super()._subflow(node, lane)
             return
-        if begun:
-            self._over(node, lane, {}, None)
-            return
-        self.ahead.append(f"{lane.frame.scope}{node.id}")
+        if not begun:
+            self.ahead.append(f"{lane.frame.scope}{node.id}")
         self._over(node, lane, {}, None)
 
     def _goes_on(self, spawned: Past, scope: str) -> bool:

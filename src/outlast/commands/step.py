@@ -27,12 +27,11 @@ from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
+from outlast.values.late import late, shlex
 from outlast.values.private import make_folder, read_plain
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    import shlex
     import shutil
 
     from outlast.runs.execution import Execution
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import saves
     from outlast.secrets import find as secret_finder
 else:
-    shlex, shutil = late("shlex"), late("shutil")
+    shutil = late("shutil")
     saves = late("outlast.runs.outputs.saves")
     secret_finder = late("outlast.secrets.find")
 
@@ -285,9 +284,7 @@ class CommandAttempt:
         self._transcript.begin()
         self.held.go()
         ended = self.held.wait(
-            command.timeout,
-            lambda: execution.must_end(self.attempt),
-            patience=execution.settings.patience_seconds,
+            command.timeout, lambda: execution.must_end(self.attempt), patience=execution.settings.patience_seconds
         )
         self._transcript.join()
         execution.executor.live.guard.release(self.held.group.pgid)

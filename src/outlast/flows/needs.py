@@ -171,14 +171,11 @@ class _Sources:
                 case ast.Attribute(value=ast.Name(id=owner), attr=name) if meant := self._meant(module, owner):
                     found = self.module(meant[0])
                     yield from self.needs(found, name, call) if found else ()
-            for each in self._called(call):
-                yield from self.needs(module, each.id, call)
-
-    def _called(self, call: ast.Call) -> list[ast.Name]:
-        """The functions that a call calls: by their name, or given to something that does."""
-        does = not self._only_sure or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLERS)
-        given = call.args if does else []
-        return [each for each in (call.func, *given) if isinstance(each, ast.Name)]
+            # what it calls: by its name, or given to something that does
+            does = not self._only_sure or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLERS)
+            for each in (call.func, *(call.args if does else ())):
+                if isinstance(each, ast.Name):
+                    yield from self.needs(module, each.id, call)
 
     # -- providing -------------------------------------------------------------------------------
 
