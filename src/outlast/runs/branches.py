@@ -182,13 +182,10 @@ class Branches:
             await self.changed.wait()
             self.changed.clear()
             while not self.off and self.parked and self.parked == self.in_flight:
-                if self._nobody_moves():
+                # every task that is not parked has a child it can be waiting for
+                if self._leaves() <= self.parked:
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
-
-    def _nobody_moves(self) -> bool:
-        """Whether every task that is not parked has a child it can be waiting for."""
-        return self._leaves() <= self.parked
 
 
 def _set(future: asyncio.Future[None]) -> None:
@@ -212,7 +209,8 @@ def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
         if frame is None or frame.attempt is not None:
             return _make(before, loop, coroutine, context, rest)
         if context is None and not _inside_wait_for():
-            context = _own_lane(frame)
+            context = copy_context()
+            context.run(CURRENT.set, frame.task())
         made = _make(before, loop, coroutine, context, rest)
         branches = frame.execution.branches
         if branches is not None and isinstance(made, asyncio.Task):
@@ -233,12 +231,6 @@ def _make(
     if before is None:
         return asyncio.Task(coroutine, loop=loop, context=context, **rest)
     return before(loop, coroutine, context=context, **rest) if context is not None else before(loop, coroutine, **rest)
-
-
-def _own_lane(frame: Frame) -> Context:
-    context = copy_context()
-    context.run(CURRENT.set, frame.task())
-    return context
 
 
 def _inside_wait_for() -> bool:

@@ -15,7 +15,7 @@ from outlast.flows.loading import refuse_while_loading
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs import failure as log
 from outlast.runs import heartbeat
-from outlast.runs.call import Call, Ledger
+from outlast.runs.call import Call, Ledger, header_of
 from outlast.runs.found import refuse_unproven
 from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
@@ -175,7 +175,7 @@ def claim_in(caller: Caller, tx: Writing, run_id: str, take: str = "") -> RunCla
     token = token_of(caller, tx, row, lease)
     death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
     heartbeat.note_death(tx, lease, death)
-    left = _left(caller.home, row, lease)
+    left = under_way.left_by_owner(caller.home, row, lease) if is_executing(row) else ()
     tx.take_lease(lease, caller.home.process.id)
     silent_at = silent_since(caller.home, tx, row, lease)
     if lease.holder and lease.holder not in (caller.home.process.id, token):
@@ -195,12 +195,6 @@ def tell_taken(home: Home, claimed: RunClaim, take: str = "") -> None:
     """Log that a run was taken over from who had it."""
     if claimed.found == "crashed" or claimed.taken_from:
         log.say_taken(home, claimed.run, claimed.taken_from, take)
-
-
-def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
-    if not is_executing(run):
-        return ()
-    return under_way.left_by_owner(home, run, lease)
 
 
 def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
@@ -339,12 +333,9 @@ def _decision(
     tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")
     settled[call] += settles
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
-    header = Header(
+    header = header_of(
         kind if settles else "decision",
-        call.step,
-        call.scope,
-        call.inputs,
-        call.occurrence,
+        call,
         attempt=tried + 1 if settles else max(tried, 1),  # what was tried keeps its receipt
         mark="reused" if choice == "reuse" else "decided",
         started_at=at,

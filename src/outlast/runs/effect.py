@@ -142,7 +142,10 @@ def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple
     names = labels(rows)
     for past in ledger.calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
-            yield past.call, _effect(run_id, past, names)
+            last = past.last
+            step = names.get(past.call, past.call.step)
+            at = last.ended_at or last.started_at
+            yield past.call, DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
     if ledger.lost:
         yield run_id, _unknown(run_id, "whose records cannot be read")
 
@@ -153,13 +156,6 @@ def _unknown(run_id: str, why: str) -> DoneEffect:
 
 def _may_have_happened(past: Past) -> bool:
     return past.in_doubt or (past.last.delivered and past.last.status in GOOD)
-
-
-def _effect(run_id: str, past: Past, names: dict[Call, str]) -> DoneEffect:
-    last = past.last
-    step = names.get(past.call, past.call.step)
-    at = last.ended_at or last.started_at
-    return DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
 
 
 def _result(past: Past) -> str:

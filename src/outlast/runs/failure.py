@@ -43,11 +43,7 @@ TRACE_CHARACTERS = 8_000
 def record(error: BaseException) -> dict[str, Any]:
     """What a receipt keeps of an exception."""
     kind = type(error)
-    kept: dict[str, Any] = {
-        "type": type_name(kind),
-        "message": _text(error),
-        "trace": _trace(error),
-    }
+    kept: dict[str, Any] = {"type": type_name(kind), "message": _text(error), "trace": _trace(error)}
     if isinstance(error, OutlastError):
         kept["code"] = error.code
     arguments = _arguments(error)

@@ -95,7 +95,11 @@ def find_some(
 ) -> RunsSoFar:
     """The same of the next so many runs at most, without their results, for who cannot wait until all were compared."""
     found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    for looked_at, met in enumerate(_met(caller, asked, limit, cursor, results=results), 1):
+    # every run of the lists in which those stand that are asked for, the newest first
+    start = 0 if cursor is None else run_row(caller.home, cursor).key
+    page = max(1, min(limit, PAGE))
+    lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if limit else []
+    for looked_at, met in enumerate(merge(*lists, key=lambda met: -met.key), 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
         if len(found) >= limit or looked_at >= most:  # before the next one, which may need another page
@@ -109,14 +113,6 @@ class _Met(NamedTuple):
     key: int
     id: str
     record: RunRecord | None
-
-
-def _met(caller: Caller, asked: RunQuery, wanted: int, cursor: str | None, *, results: bool = True) -> Iterator[_Met]:
-    """Every run of the lists in which those stand that are asked for, the newest first."""
-    start = 0 if cursor is None else run_row(caller.home, cursor).key
-    page = max(1, min(wanted, PAGE))
-    lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if wanted else []
-    return merge(*lists, key=lambda met: -met.key)
 
 
 def _lists(asked: RunQuery) -> list[_List]:

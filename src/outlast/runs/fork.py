@@ -98,10 +98,8 @@ def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_
     for name, value in wanted.state.items():
         pack_json(value, f"state[{check_name('state key', name)!r}]")
     inputs = _inputs(executor, run_id, wanted.inputs) if wanted.inputs else None
-    seen, new_id = (
-        executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted)),
-        executor.home.ids(),
-    )
+    seen = executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted))
+    new_id = executor.home.ids()
 
     def work(tx: Writing) -> None:
         is_new = seen is None or seen.head != _head(tx, run_id)

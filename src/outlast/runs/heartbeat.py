@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -133,7 +134,9 @@ class Heartbeat:
         now = home.clock.boot()
         if live and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
             self._beaten_at = now
-            self._beat()
+            # when the store cannot be written now, the lease runs out, which is what it is for
+            with suppress(OutlastError):
+                home.store.write(lambda tx: tx.beat(home.beat()))
             self._look_for_the_store()
 
     def _guarded(self, executions: list[Execution], work: Callable[[], None]) -> bool:
@@ -188,9 +191,8 @@ class Heartbeat:
         pausing = [actor for _, kind, _, actor in asked if kind == "pause"]
         if execution.stopped_by != PERSON and pausing:
             execution.ask_to_stop(PERSON)
-            execution.writer.note(  # written at the next tick, for who looks
-                execution.writer.fact("run", "pausing", {"by": pausing[-1]})
-            )
+            # written at the next tick, for who looks
+            execution.writer.note(execution.writer.fact("run", "pausing", {"by": pausing[-1]}))
 
     def _look_for_the_store(self) -> None:
         try:
@@ -198,9 +200,3 @@ class Heartbeat:
         except OutlastError as error:
             for execution in list(self._executions.values()):
                 execution.writer.severed = error
-
-    def _beat(self) -> None:
-        try:
-            self._home.store.write(lambda tx: tx.beat(self._home.beat()))
-        except OutlastError:
-            return  # a store that cannot be written now: the lease runs out, which is what it is for

@@ -28,7 +28,7 @@ from outlast.runs.waits.stored import DAMAGED, SEE, interrupt_of, waits_now
 from outlast.store.contract import LeaseRow, Reading, RunRow, below
 from outlast.store.contract.runs import damage_of
 from outlast.store.disk import write_whole
-from outlast.values.codec import decode
+from outlast.values.codec import decode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.values.late import late
 
@@ -213,27 +213,12 @@ def run_record(held: ListedRun, result: Any = None) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
     row, lease, holder, origin, tags, place = held
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
-    return RunRecord(
-        id=row.id,
-        flow=row.flow,
-        task=row.task,
-        scope=row.scope,
-        phase=row.phase,
-        parent=row.parent,
-        session=row.session,
-        trace_id=row.trace_id,
-        actor=row.actor,
-        seal=row.seal,
-        identity=row.identity,
-        source=row.source,
-        worktree=row.worktree,
+    return value_of(
+        RunRecord,
+        row,
         status=cast(RecordStatus, status),
-        inputs=decode(row.inputs),
         result=result,
         error=decode(row.error) if row.error else None,
-        meta=decode(row.meta),
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
         epoch=lease.epoch if lease is not None else 0,
         head=lease.head if lease is not None else 0,
         holder=holder,
@@ -332,22 +317,18 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
     """
     row = run_row(home, run_id)
-    found = _all(home, row)
-    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
-    if not alike and (path, seq) != (None, None):
-        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
-        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
-    return alike
-
-
-def _all(home: Home, row: RunRow) -> list[Displaced]:
     rows = home.store.read(lambda look: look.entries_named(row.key, _DISPLACED, _DISPLACED + b"\xff"))
-    return [
+    found = [
         one
         for entry in rows
         if entry.payload
         for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
     ]
+    alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
+    if not alike and (path, seq) != (None, None):
+        place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
+        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+    return alike
 
 
 def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:

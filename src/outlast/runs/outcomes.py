@@ -162,13 +162,7 @@ class Awaited:
     """A run that is waited for: each look gives its outcome, the run itself once it can be taken up, or nothing yet."""
 
     def __init__(
-        self,
-        caller: Caller,
-        run_id: str,
-        seconds: float | None,
-        spec: FlowSpec | None = None,
-        *,
-        takes: bool = True,
+        self, caller: Caller, run_id: str, seconds: float | None, spec: FlowSpec | None = None, *, takes: bool = True
     ) -> None:
         """`takes`: one whose owner died is taken up here; else that is for others."""
         self._takes = takes

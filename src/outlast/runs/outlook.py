@@ -87,13 +87,7 @@ def outlook(
         *_asked(executor.home, found),
     ]
     verdict = judge([*given, *_changed(found, actions), *more])
-    return Outlook(
-        verdict,
-        standing(found, verdict),
-        actions,
-        ahead,
-        tuple(sorted(recovery.needs_of(found, source))),
-    )
+    return Outlook(verdict, standing(found, verdict), actions, ahead, tuple(sorted(recovery.needs_of(found, source))))
 
 
 def standing(found: FoundRun, verdict: Verdict) -> tuple[Reason, ...]:
@@ -295,11 +289,7 @@ def _asked_about_files(executor: Executor, found: FoundRun) -> dict[Call, Action
 
 
 def _with_leftovers(
-    executor: Executor,
-    found: FoundRun,
-    given: list[Reason],
-    actions: dict[Call, Action],
-    names_of: LabelsOf,
+    executor: Executor, found: FoundRun, given: list[Reason], actions: dict[Call, Action], names_of: LabelsOf
 ) -> list[Reason]:
     """The reasons, where those about partial work say what is in the files: after a failure as after a crash."""
     unfinished = [past for past in found.ledger.unfinished() if past.kind == "step"]
@@ -334,14 +324,9 @@ def _with_left(reason: Reason, left: LeftFiles) -> Reason:
 
 def _alive(executor: Executor, found: FoundRun) -> list[Reason]:
     """Processes of unfinished attempts that still run."""
+    then = {"effect": "resuming waits for it", "step": "resuming ends it first"}
     return [
-        Reason(
-            "still_running",
-            past.call.path,
-            "ended",
-            f"process group {pgid}",
-            "resuming waits for it" if past.kind == "effect" else "resuming ends it first",
-        )
+        Reason("still_running", past.call.path, "ended", f"process group {pgid}", then[past.kind])
         for past, pgid in executor.live.commands.still_running(executor.home, found.ledger)
     ]
 

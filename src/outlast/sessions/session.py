@@ -252,7 +252,11 @@ class MessageDraft(NamedTuple):
 def read_message(role: str, content: Any, meta: Mapping[str, Any] | None, run_id: str, path: str = "") -> MessageDraft:
     """A message that can be stored as it is. Raises NameInvalid, ValueRefused."""
     raw = _json(content, f"{path}content", CONTENT_BYTES, _ELSEWHERE)
-    return MessageDraft(_role(role, path), raw, read_meta(meta, f"{path}meta"), _run_id(run_id, path))
+    name = check_name(f"{path}role", role)
+    if len(name) > ROLE_LENGTH:
+        why = f"it has {len(name)} characters; the limit is {ROLE_LENGTH}. The usual ones are {', '.join(ROLES)}"
+        raise NameInvalid(f"{path}role", name, why)
+    return MessageDraft(name, raw, read_meta(meta, f"{path}meta"), _run_id(run_id, path))
 
 
 def read_messages(given: Sequence[Mapping[str, Any]]) -> list[MessageDraft]:
@@ -311,14 +315,6 @@ def _json(value: Any, path: str, limit: int, remedy: str) -> str:
     if len(raw) > limit:
         raise ValueRefused(path, f"it is {len(raw):,} bytes of JSON; the limit is {limit:,}", remedy)
     return raw.decode()
-
-
-def _role(role: str, path: str) -> str:
-    name = check_name(f"{path}role", role)
-    if len(name) > ROLE_LENGTH:
-        why = f"it has {len(name)} characters; the limit is {ROLE_LENGTH}. The usual ones are {', '.join(ROLES)}"
-        raise NameInvalid(f"{path}role", name, why)
-    return name
 
 
 def _run_id(run_id: str, path: str) -> str:

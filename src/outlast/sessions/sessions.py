@@ -98,7 +98,10 @@ def set_memo(
         if expected is not None and expected != session.memos:
             raise MemoConflict(session.id, expected, session.memos)
         stands_for = _upto(session, before, text, upto)
-        row = _following(session, text, stands_for, asked.actor, home.clock.now())
+        at = home.clock.now()
+        version, digest = session.memos + 1, digest_of(text)
+        hash_ = link(session.memo_hash, memo_header(version, stands_for, digest, asked.actor, at))
+        row = MemoRow(version, stands_for, text, digest, asked.actor, at, hash_)
         tx.add_memo(session, row)
         return row, str(row.version)
 
@@ -126,12 +129,6 @@ def _chained(session: SessionRow, drafts: Sequence[MessageDraft], actor: str, at
         digest = digest_of(content)
         before = link(before, message_header(seq, role, digest, meta, run_id, actor, at))
         yield MessageRow(seq, role, content, digest, meta, run_id, actor, at, before)
-
-
-def _following(session: SessionRow, text: str, upto: int, actor: str, at: int) -> MemoRow:
-    version, digest = session.memos + 1, digest_of(text)
-    hash_ = link(session.memo_hash, memo_header(version, upto, digest, actor, at))
-    return MemoRow(version, upto, text, digest, actor, at, hash_)
 
 
 def _upto(session: SessionRow, before: MemoRow | None, text: str, upto: int | None) -> int:

@@ -169,7 +169,7 @@ def events(home: Home, of: Of, after: int, limit: int) -> list[TaskEvent]:
             return []
         return look.task_events_after(row.key, after, limit)
 
-    return [_event(of, row) for row in home.store.read(look_at)]
+    return [value_of(TaskEvent, row, task=of.task) for row in home.store.read(look_at)]
 
 
 # -- pausing and resuming ----------------------------------------------------------------------------
@@ -307,10 +307,6 @@ def record(home: Home, of: Of, name: str, body: Any, operation_id: str | None) -
 
 def _task(row: TaskRow) -> Task:
     return value_of(Task, row, events=row.head)
-
-
-def _event(of: Of, row: TaskEventRow) -> TaskEvent:
-    return value_of(TaskEvent, row, task=of.task)
 
 
 # -- completing --------------------------------------------------------------------------------------

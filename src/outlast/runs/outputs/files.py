@@ -233,17 +233,13 @@ def to_keep(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         if row.payload is None or (_STARTED not in row.payload and _LEFT not in row.payload):
             continue
         header = decode_header(row.header)
-        place = (_unnumbered(header.scope), header.name)
+        # `fix[3]/` is `fix/`: without the numbers of its rounds
+        place = ("/".join(part.rpartition("[")[0] or part for part in header.scope.split("/")), header.name)
         if _LEFT in row.payload and found.get(place):
             found[place] = [found[place][0], row]
         elif b'"writes":[]' not in row.payload:
             found[place] = [row]
     return found
-
-
-def _unnumbered(scope: str) -> str:
-    """A scope without the numbers of its rounds: `fix[3]/` is `fix/`."""
-    return "/".join(part.rpartition("[")[0] or part for part in scope.split("/"))
 
 
 # -- who reads it ------------------------------------------------------------------------------------

@@ -99,15 +99,11 @@ def _listed(names: Iterable[str]) -> str:
 
 def _refuse_outside(home: Home, found: FoundRun, roots: Iterable[Path]) -> None:
     """Raises NotRestorable for a folder that only the record of another place names: it writes nowhere here."""
-    if not any(_is_from_elsewhere(row.header) for row in found.rows):
+    if not any(row.header.startswith(b'["run",') and decode_header(row.header).name == "moved" for row in found.rows):
         return
     for root in roots:
         if home.project is None or not root.resolve().is_relative_to(home.project.resolve()):
             raise NotRestorable(f"{str(root)!r} (the run came from elsewhere, and it is not inside of this project)")
-
-
-def _is_from_elsewhere(header: bytes) -> bool:
-    return header.startswith(b'["run",') and decode_header(header).name == "moved"
 
 
 def _put_back(caller: Caller, found: FoundRun, root: Path, files: Sequence[RecordedOutput]) -> list[str]:
@@ -143,13 +139,14 @@ def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> N
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
         holders.refuse_held(caller, tx, run_id, lease)
-        append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in _steps(saved)])
+        append_notes(
+            tx,
+            run,
+            lease,
+            [_entry(caller, run, lease.epoch, step, saved) for step in dict.fromkeys(one.step for one in saved)],
+        )
 
     caller.home.store.write(work)
-
-
-def _steps(saved: Iterable[RecordedOutput]) -> list[str]:
-    return list(dict.fromkeys(one.step for one in saved))
 
 
 def _entry(caller: Caller, run: RunRow, epoch: int, step: str, saved: Mapping[RecordedOutput, str]) -> JournalEntry:

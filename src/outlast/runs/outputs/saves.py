@@ -349,7 +349,7 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
     """Let what the command of an attempt saved be the attempt's, whose receipt decides about it."""
     for saved in _noted(folder / FILE):
         row = execution.executor.home.store.read(methodcaller("artifact_by_key", saved.key))
-        if row is not None and (not saved.is_new or _is_of(row, execution)):
+        if row is not None and (not saved.is_new or (row.run_id, row.pending) == (execution.id, execution.hold.epoch)):
             fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else NOTHING
             keep(execution, attempt, fresh, repr(row.name), refs=(artifacts.ref_of(row),))
             attempt.saved = (*attempt.saved, about(row))
@@ -357,7 +357,3 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
                 now = execution.executor.home.clock.now()
                 done = Answered(saved.operation, artifacts.OPERATION, saved.print, str(saved.key), now)
                 attempt.operations = (*attempt.operations, done)
-
-
-def _is_of(row: ArtifactRow, execution: Execution) -> bool:
-    return (row.run_id, row.pending) == (execution.id, execution.hold.epoch)

@@ -250,19 +250,16 @@ def _expired(caller: Caller, tx: Writing, run_key: int, scope: str | None) -> It
     if row is None or entry is None or row.status != "queued":
         tx.keep_entry(run_key)  # it was taken, or cannot be read: no time-out is left
     elif _ends(row, scope):
-        why = _why(caller, tx, row, entry.queue, entry.expires_at - entry.added_at)
+        served = AtWork(caller, tx).has_one_for(row, entry.queue)
+        seconds = (entry.expires_at - entry.added_at) / 1_000_000
+        cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
+        why = f"it was not taken out of the queue {entry.queue} within {seconds:g} s: {cause}"
         decisions.time_out(caller, tx, row.id, why, BY)
         yield row
 
 
 def _ends(row: RunRow, scope: str | None) -> bool:
     return row.status == "queued" and scope in (None, row.scope)
-
-
-def _why(caller: Caller, tx: Writing, row: RunRow, queue: str, span_us: int) -> str:
-    served = AtWork(caller, tx).has_one_for(row, queue)
-    cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
-    return f"it was not taken out of the queue {queue} within {span_us / 1_000_000:g} s: {cause}"
 
 
 # -- looking, pausing --------------------------------------------------------------------------------
@@ -275,20 +272,10 @@ def queues(home: Home) -> list[Queue]:
 
 def _shown(look: Reading, row: QueueRow) -> Queue:
     depth = look.queue_depth(row.name)
-    counts = {state: depth.get(state, (0, 0))[0] for state in ("ready", "delayed", "taken", "idle")}
+    ready, delayed, taken, idle = (depth.get(state, (0, 0))[0] for state in ("ready", "delayed", "taken", "idle"))
+    paused = (bool(row.paused), row.paused_by, moment(row.paused_at) if row.paused else None)
     oldest = depth["ready"][1] if "ready" in depth else 0
-    return Queue(
-        row.name,
-        counts["ready"],
-        counts["delayed"],
-        counts["taken"],
-        counts["idle"],
-        bool(row.paused),
-        row.paused_by,
-        moment(row.paused_at) if row.paused else None,
-        row.engine,
-        moment(oldest) if oldest else None,
-    )
+    return Queue(row.name, ready, delayed, taken, idle, *paused, row.engine, moment(oldest) if oldest else None)
 
 
 def pause(caller: Caller, name: str, operation_id: str | None, *, paused: bool) -> Queue:

@@ -102,15 +102,11 @@ def first_of(home: Home, engine: str) -> str:
     """The worker of an engine that lives and began before all others, by its id; empty when there is none."""
 
     def look(reading: Reading) -> str:
-        own = sorted((row.since, row.id) for row in reading.workers_at_work() if _engine(row) == engine)
-        rows = {row.id: row for row in reading.workers_at_work()}
-        return next((id for _, id in own if _lives(home, reading, rows[id])), "")
+        own = [row for row in reading.workers_at_work() if decode(row.about).get("engine", "") == engine]
+        in_order = sorted(own, key=lambda row: (row.since, row.id))
+        return next((row.id for row in in_order if _lives(home, reading, row)), "")
 
     return home.store.read(look)
-
-
-def _engine(row: WorkerRow) -> str:
-    return str(decode(row.about).get("engine", ""))
 
 
 def _lives(home: Home, look: Reading, row: WorkerRow) -> bool:

@@ -240,13 +240,8 @@ class Replaying(Execution):
 
     def never_asked(self) -> list[Past]:
         """What is recorded of this body's calls, of any kind, and it never asked for."""
-        left = []
-        for past in self.ledger.calls.values():
-            if past.kind in OWN or past.reused or past.decided == REWOUND:
-                continue
-            if not self.has_made(past.call):
-                left.append(past)
-        return left
+        known = [past for past in self.ledger.calls.values() if past.kind not in OWN and not past.reused]
+        return [past for past in known if past.decided != REWOUND and not self.has_made(past.call)]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.branches import Branches, run_body, watch_tasks
-from outlast.runs.call import Call, Ledger, Past, fold, labels
+from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
 from outlast.runs.found import find_run
@@ -208,19 +208,15 @@ async def _come_to_async(executor: Executor, recorded: RecordedRun, spec: FlowSp
 def _execution(executor: Executor, recorded: RecordedRun) -> Replaying:
     ledger = fold(recorded.rows)
     if recorded.status == "failed":
-        _deliver_the_end(ledger, recorded.rows)
+        # A resume tries the failure that ended the run again; here it is an outcome like any other
+        for ended in _last_failure(recorded.rows).get("ended_by", ()):
+            past = ledger.calls.get(Call(*ended))
+            if past is not None:
+                past.decided = ""
     last = recorded.rows[-1] if recorded.rows else None
     hold = Hold(0, recorded.run_id, 0, 0, last.seq if last else 0, last.hash if last else b"")
     is_over = recorded.status == "succeeded"
     return Replaying(executor, hold, ledger, recorded.trace_id, is_over=is_over)
-
-
-def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
-    """A resume tries the failure that ended the run again; here it is an outcome like any other."""
-    for ended in _last_failure(rows).get("ended_by", ()):
-        past = ledger.calls.get(Call(*ended))
-        if past is not None:
-            past.decided = ""
 
 
 def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:

@@ -20,7 +20,7 @@ from outlast.runs.call import Call, id_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.store.contract.runs import damage_of
-from outlast.values.codec import decode
+from outlast.values.codec import decode, value_of
 from outlast.values.late import late
 
 if TYPE_CHECKING:
@@ -51,22 +51,16 @@ def interrupt_of(row: InterruptRow) -> Interrupt:
 
 
 def _interrupt(row: InterruptRow, form: dict[str, Any]) -> Interrupt:
-    return Interrupt(
-        id=row.id,
-        run_id=row.run_id,
-        type=row.type,
-        step=row.step,
-        payload=decode(row.payload),
+    return value_of(
+        Interrupt,
+        row,
         status="cancelled" if row.reason else row.status,
         answer=decode(row.answer) if row.answer else None,
-        answered_by=row.answered_by,
-        opened_at=moment(row.opened_at),
         due_at=moment(row.due_at) if row.due_at is not None else None,
         schema=form.get("schema"),
         default=form.get("default"),
         has_default="default" in form,
         assignee=form.get("assignee", ""),
-        reason=row.reason,
         by_flow="digest" in form,
         call=id_of(Call(*decode(row.call))),
     )
