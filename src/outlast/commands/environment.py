@@ -19,7 +19,7 @@ from outlast.commands.loops import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
-from outlast.runs.attempt import Attempt, Ended, Raised, Returned
+from outlast.runs.attempt import Attempt, Ended, Raised, Returned, StepCall
 from outlast.runs.call import Replay
 from outlast.values.codec import encode, pack_json
 from outlast.values.late import late, shlex
@@ -27,7 +27,6 @@ from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.commands.step import CommandAttempt, CommandWork
-    from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
     from outlast.runs.outputs import saves
 else:
@@ -170,9 +169,8 @@ def _no_constant(name: str) -> Any:
 def _take(attempt: Attempt, envelope: Any, step: str) -> None:
     what = "OUTLAST_ENVELOPE"
     if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
-        unknown = (
-            sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
-        )
+        is_object = isinstance(envelope, dict)
+        unknown = sorted(set(envelope) - set(ENVELOPE_KEYS)) if is_object else [type(envelope).__name__]
         raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
     done, coming = envelope.get("done", ""), envelope.get("next", "")
     artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})

@@ -245,9 +245,7 @@ def settle(execution: Execution) -> None:
             # an effect that is under way is not disturbed: what it does is known when it has ended
             told = {"step": orphan.label, "pgid": orphan.group.pgid}
             execution.writer.note(execution.writer.fact("run", "still_running", told))
-            execution.executor.home.tell(
-                f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})"
-            )
+            home.tell(f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})")
             while alive(orphan.group, execution.executor.home.process):
                 execution.gate()
                 execution.clock.sleep(_LOOK_SECONDS)

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import Row, facts_in
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
@@ -28,10 +29,6 @@ from outlast.runs.look import record_now
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import Compared
 from outlast.values.private import open_plain
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 PIECE_BYTES = 1 << 16
 POLL_SECONDS = 0.2

@@ -262,18 +262,14 @@ def is_over(scope: str, loops: Mapping[str, int]) -> bool:
 def go_back(execution: Execution, definition: FlowDefinition) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
     targets = {node.id: node.resume_to for node in definition.nodes() if isinstance(node, Command) and node.resume_to}
-    for past in _unfinished(execution.ledger, targets):
+    # begun and did not deliver, or their failure ended the run: not those set aside
+    named = (past for past in execution.ledger.calls.values() if past.call.step in targets and past.attempts)
+    for past in [past for past in named if not past.finished and not past.aside]:
         scope, target = past.call.scope, targets[past.call.step]
         name, place = f"{scope}{past.call.step}", _place_of(execution.ledger, scope, target)
         if place and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
             facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
             execution.go_back(execution.writer.fact("run", "rewound", facts))
-
-
-def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
-    """Calls of these steps that were begun and did not deliver, or whose failure ended the run: not those set aside."""
-    named = (past for past in ledger.calls.values() if past.call.step in names and past.attempts)
-    return [past for past in named if not past.finished and not past.aside]
 
 
 def _place_of(ledger: Ledger, scope: str, step: str) -> int:

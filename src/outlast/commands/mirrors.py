@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
 from outlast.flows.loading import is_flow_file
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
-    from outlast.home.home import Home
     from outlast.runs.execution import Execution
     from outlast.store.contract import Hold
 

@@ -83,9 +83,8 @@ def member_of(pid: int) -> GroupMember | None:
 
 def living(session: int) -> list[GroupMember]:
     """Every living process of a session."""
-    found = [
-        member_of(int(name)) for name in os.listdir("/proc") if name.isdigit() and _session_of(int(name)) == session
-    ]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    found = [member_of(pid) for pid in pids if _session_of(pid) == session]
     return [member for member in found if member and member.session == session and member.lives]
 
 

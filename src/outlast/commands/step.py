@@ -250,9 +250,8 @@ class CommandAttempt:
         sink = execution.executor.live.sink
         shown = (lambda out: sink(label, out)) if sink else None
         secrets, on_terminal = execution.executor.home.secrets, work.command.pty
-        self._transcript = Transcript(
-            folder / TAIL, work.secrets, shown, lambda: secrets.rules, on_terminal=on_terminal
-        )
+        rules = lambda: secrets.rules  # noqa: E731
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> HeldCommand:
@@ -283,9 +282,8 @@ class CommandAttempt:
         execution, command = self.execution, self.work.command
         self._transcript.begin()
         self.held.go()
-        ended = self.held.wait(
-            command.timeout, lambda: execution.must_end(self.attempt), patience=execution.settings.patience_seconds
-        )
+        patience, stop = execution.settings.patience_seconds, lambda: execution.must_end(self.attempt)
+        ended = self.held.wait(command.timeout, stop, patience=patience)
         self._transcript.join()
         execution.executor.live.guard.release(self.held.group.pgid)
         self.exit = ended.exit

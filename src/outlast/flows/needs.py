@@ -218,9 +218,8 @@ def _injected(node: _Function, call: ast.Call | None = None) -> Iterator[str]:
 
 def _gives(call: ast.Call, place: ast.arg, places: list[ast.arg]) -> bool:
     """Whether a call has an argument for this parameter, or some that may be for it."""
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(
-        each.arg in (None, place.arg) for each in call.keywords
-    ):
+    named = any(each.arg in (None, place.arg) for each in call.keywords)
+    if named or any(isinstance(each, ast.Starred) for each in call.args):
         return True
     return place in places and places.index(place) < len(call.args)
 

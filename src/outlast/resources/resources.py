@@ -51,9 +51,7 @@ class Resources:
         That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
         """
         if (value is NOTHING) == (factory is None):
-            raise errors.ResourceInvalid(
-                str(key), "give either the object itself or factory=…, a function that makes it"
-            )
+            raise ResourceInvalid(str(key), "give either the object itself or factory=…, a function that makes it")
         if factory is not None:
             made = providers.made_by(key, factory, health, close)
         else:

@@ -26,13 +26,12 @@ from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import failure, journal, journal_writer
-from outlast.runs import outcomes as delivery
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
-from outlast.runs.found import broken_reasons, find, find_newer, refuse_unknown_end
+from outlast.runs.found import FoundRun, broken_reasons, find, find_newer, refuse_unknown_end
 from outlast.runs.journal import wait_digest
 from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Outcome, RecordStatus, RunError
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from outlast.runs import branches, call_async
     from outlast.runs import child as children
     from outlast.runs import outlook as planning
-    from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
     from outlast.runs.queues import queue
     from outlast.workspace.recall import search
@@ -162,7 +160,7 @@ def _recover(
     execution.suspects, execution.row = suspects, found.run
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     for reason in taken:
-        facts = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": executor.caller.actor}
+        facts: dict[str, Any] = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": executor.caller.actor}
         facts |= reason.to_dict()
         execution.writer.note(execution.writer.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
@@ -404,9 +402,8 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
         "interrupts": [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in waits],
         "by": stopped_by,
     }
-    yield _last_entries(
-        home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact}
-    )
+    told = {name: fact for name, fact in facts.items() if fact}
+    yield _last_entries(home, execution, ended.status, stored, kept, told)
     if ended.status == "failed" and kept is not None:
         failure.say_failed(execution, kept)
     return Outcome(
@@ -448,7 +445,8 @@ def _last_entries(
     hold = execution.hold
     kept = encode(error).decode() if error else None
     ending = Ending(status, execution.phase, stored, kept, home.clock.now())
-    receiver = delivery.receiver_of(home, hold.run_id, status)
+    is_awaited = status == "succeeded" and hold.run_id in home.held.receiving  # by somebody here
+    receiver = home.process.id if is_awaited else ""
 
     def work(tx: Writing) -> list[JournalEntry]:
         waits = tx.waits_of(hold.run_key)
@@ -457,21 +455,16 @@ def _last_entries(
             call = Call(*decode(wait.call))
             if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
                 tx.use_interrupt(wait.id)
-                told += _closing(execution, wait, call)
+                if wait.status == "open":  # nobody needs to answer it any more
+                    known = call in execution.settled
+                    why = "its probe knows what became of it" if known else "it is not asked any more"
+                    told += notes_of(home, hold.epoch, execution.trace_id).closed(wait, why)
         tx.end_run(hold.run_key, ending)
         tx.set_receiver(hold.run_key, receiver)
         queue.note_end(tx, hold.run_key, status, execution.stopped_by)
         return told
 
     return execution.last_entries(facts, ending, receiver, work, _kept(stored))
-
-
-def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:
-    """What is said of a wait that nobody needs to answer any more."""
-    if wait.status != "open":
-        return []
-    why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
-    return notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
 
 
 def _kept(stored: str | None) -> Payload:

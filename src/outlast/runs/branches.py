@@ -15,10 +15,9 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
 from outlast.errors import Paused, Stopped
-from outlast.runs.attempt import CURRENT, Frame
+from outlast.runs.attempt import CURRENT, Attempt, Frame
 
 if TYPE_CHECKING:
-    from outlast.runs.attempt import Attempt
     from outlast.runs.execution import Execution
 
 _WAIT_FOR = asyncio.wait_for.__code__
@@ -306,10 +305,7 @@ def _is_let_end(execution: Execution, attempt: Attempt) -> bool:
 
 
 async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
-    while True:
-        left = [task for task in (main, *branches.tasks) if not task.done()]
-        if not left:
-            return
+    while left := [task for task in (main, *branches.tasks) if not task.done()]:
         for task in left:
             task.cancel()
         await asyncio.wait(left)

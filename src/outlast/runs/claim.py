@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import under_way
-    from outlast.runs.under_way import StepNote
     from outlast.runs.waits import ask as questions
     from outlast.runs.waits import stored as wait_notes
 else:
@@ -65,7 +64,7 @@ class RunClaim(NamedTuple):
     notes: tuple[str, ...] = ()  # what who started it should know
     death: str = ""  # of one that was found crashed: why that is no step's doing alone (`heartbeat.py`)
     taken_from: str = ""  # who held it, and may live
-    left: tuple[StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
+    left: tuple[under_way.StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
     delivers: bool = True  # that its outcome is to be received may be noted (`outcomes.py`)
     reason: str = "queued"  # of one that was taken out of a queue: why it could go on
 
@@ -174,7 +173,8 @@ def claim_in(caller: Caller, tx: Writing, run_id: str, take: str = "") -> RunCla
     _sign_in(caller.home, tx)
     token = token_of(caller, tx, row, lease)
     death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
-    heartbeat.note_death(tx, lease, death)
+    if death == heartbeat.SHARED:  # kept with the dead process: its runs that are taken up later would not see it
+        tx.note_shared(str(lease.holder))
     left = under_way.left_by_owner(caller.home, row, lease) if is_executing(row) else ()
     tx.take_lease(lease, caller.home.process.id)
     silent_at = silent_since(caller.home, tx, row, lease)

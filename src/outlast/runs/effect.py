@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +18,9 @@ from outlast.flows.spec import Signature
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
-from outlast.store.contract import Reading, RunRow
+from outlast.runs.run import Options
+from outlast.store.contract import FinishedRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.runs.run import Options
-    from outlast.store.contract import FinishedRow
 
 
 class Happened(Struct, frozen=True):

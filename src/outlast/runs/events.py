@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import EventAhead, IntegrityBroken, OutlastError, ValueRefused
-from outlast.home.caller import LOCAL
-from outlast.home.home import run_row
+from outlast.home.caller import LOCAL, Caller
+from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
@@ -35,10 +35,6 @@ from outlast.store.contract import Reading, RunRow
 from outlast.store.contract.runs import EntryRow
 from outlast.values.ambient import notice
 from outlast.values.late import asyncio
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 E_co = TypeVar("E_co", covariant=True)
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened

@@ -181,9 +181,8 @@ def say_waits(execution: Execution, asked: StepCall, kind: str, attempt: int) ->
 
 def say_taken(home: Home, run: RunRow, holder: str, why: str) -> None:
     """A run goes on here that was another process's: it died, or the run was taken from it."""
-    said = (
-        f"the run is taken from {holder}: {why}" if holder else "the run is taken over: the process that ran it is gone"
-    )
+    gone = "the run is taken over: the process that ran it is gone"
+    said = f"the run is taken from {holder}: {why}" if holder else gone
     _say(home, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import merge
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from outlast.clock import micros
 from outlast.errors import ValueRefused
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
 from outlast.runs import journal
@@ -32,10 +33,6 @@ from outlast.store.contract.runs import damage_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import duration
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 Time = datetime | timedelta | str | float
 FOREVER = 1 << 62
@@ -271,9 +268,8 @@ def _left(home: Home) -> Iterator[RunRow]:
 def _waiting(home: Home) -> Iterator[RunRow]:
     """The waiting runs of which something may be over."""
     now = home.clock.now()
-    return every_row(
-        lambda after: home.store.read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key
-    )
+    read = home.store.read
+    return every_row(lambda after: read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key)
 
 
 def _is_looked_at(home: Home, row: RunRow, all: bool) -> bool:

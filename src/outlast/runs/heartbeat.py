@@ -21,7 +21,7 @@ from outlast.ledger.lease import was_rebooted
 from outlast.runs import journal, stops
 from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
-from outlast.store.contract import LeaseRow, Reading, Writing
+from outlast.store.contract import LeaseRow, Reading
 from outlast.values.ambient import begin
 from outlast.values.late import late
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs import under_way
     from outlast.runs.execution import Execution
-    from outlast.runs.under_way import StepNotes
 else:
     under_way = late("outlast.runs.under_way")
 
@@ -50,12 +49,6 @@ def death_of(home: Home, look: Reading, lease: LeaseRow) -> str:
     if was_rebooted(beat.process, home.process):
         return REBOOTED
     return SHARED if beat.shared or _several_at_work(home, look, str(lease.holder)) else ""
-
-
-def note_death(tx: Writing, lease: LeaseRow, death: str) -> None:
-    """Keep with the dead process that its runs shared its death: those that are taken up later would not see it."""
-    if death == SHARED:
-        tx.note_shared(str(lease.holder))
 
 
 def _several_at_work(home: Home, look: Reading, process_id: str) -> bool:
@@ -85,10 +78,10 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._beaten_at = 0
         self._heard: tuple[int, ...] = ()  # of which moment of the store, and for which runs
-        self._notes: StepNotes | None = None
+        self._notes: under_way.StepNotes | None = None
 
     @property
-    def notes(self) -> StepNotes:
+    def notes(self) -> under_way.StepNotes:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:

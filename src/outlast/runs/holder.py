@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast.errors import LeaseLost, RunHeld, RunSealed
+from outlast.home.caller import Caller
 from outlast.home.claimer import is_ours, print_of
+from outlast.home.home import Home
 from outlast.home.process import is_alive, is_stopped
 from outlast.ledger.journal import NOTES, Row, read_facts, read_header
 from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow
 from outlast.store.contract.runs import refuse_damaged
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 BESIDE = (("run", "checked"), ("run", "displaced"))  # entries that say nothing about who holds a run
 HERE = "this process"  # who holds a run that is executed right here

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound, RunNotFound
-from outlast.home.home import interrupt_row, run_row
+from outlast.home.home import Home, interrupt_row, run_row
 from outlast.ledger.journal import decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
@@ -34,7 +34,6 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
-    from outlast.home.home import Home
     from outlast.runs import plan as plans
     from outlast.runs.receipt import Attempts, Receipt
 else:
@@ -263,9 +262,8 @@ def inbox(home: Home, assignee: str | None = None, type: str | None = None) -> l
     """The open waits: questions for people first, each kind the oldest first."""
     rows = home.store.read(lambda look: look.inbox_waits())
     found = (InboxItem(interrupt_of(row.wait), row.task, row.flow, row.scope) for row in rows)
-    wanted = [
-        item for item in found if assignee in (None, item.interrupt.assignee) and type in (None, item.interrupt.type)
-    ]
+    asked = (item for item in found if assignee in (None, item.interrupt.assignee))
+    wanted = (item for item in asked if type in (None, item.interrupt.type))
     return sorted(wanted, key=lambda item: (not is_for_people(item.interrupt.type), item.interrupt.opened_at))
 
 

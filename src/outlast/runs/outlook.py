@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_flow_file, one_look_at_source
 from outlast.flows.spec import FlowSpec, is_of_file
-from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
@@ -39,10 +39,8 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
-    from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import decisions
-    from outlast.runs.decisions import SupposedDecision
     from outlast.runs.live import Executor
 else:
     decisions = late("outlast.runs.decisions")  # most resumes follow none
@@ -222,7 +220,9 @@ def _died_in(step: PlanStep) -> bool:
     return step.kind == "step" and step.status == "started" and step.action == "retry"
 
 
-def _with_decisions(home: Home, look: Reading, found: FoundRun, supposed: SupposedDecision | None) -> FoundRun:
+def _with_decisions(
+    home: Home, look: Reading, found: FoundRun, supposed: decisions.SupposedDecision | None
+) -> FoundRun:
     """The run as it is when what was decided stands in its journal, and what is `supposed` to be."""
     lease: LeaseRow = found.lease
     more = [(supposed.kind, supposed.body)] if supposed else []

@@ -302,9 +302,8 @@ def given(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
 def refuse_other_worktree(home: Home, run: RecordedFlow, source: str) -> None:
     """Raises FlowElsewhere for a flow that was found in a run's stead, in another work tree: whatever it is."""
     file = path_of(source, home.project)
-    now = FlowFacts(
-        run.identity, source, worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree
-    )
+    worktree = worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree
+    now = FlowFacts(run.identity, source, worktree)
     if source != run.source and now.worktree != run.worktree:
         raise elsewhere(home.project, run, now, "other_worktree")
 

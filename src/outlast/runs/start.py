@@ -17,8 +17,8 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, hints_of, is_of_file
-from outlast.home.caller import NOTHING_ACCEPTED
-from outlast.home.home import refuse_loop, run_row
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
+from outlast.home.home import Home, refuse_loop, run_row
 from outlast.home.place import restoration_of
 from outlast.ledger.journal import OF_A_CALL
 from outlast.runs import body as runner
@@ -37,8 +37,6 @@ from outlast.values.codec import decode, decoder, encode, pack
 from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    from outlast.home.caller import Acceptance, Caller
-    from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs import call_async
     from outlast.runs import look as looks

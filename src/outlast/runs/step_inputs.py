@@ -28,9 +28,7 @@ else:
     find = late("outlast.secrets.find")  # it is dear, and calls without text never need it
 
 INLINE_BYTES = 2 * 1024
-REF_LENGTH = (
-    12  # of a call's id, enough within a run: a page of the store is to have room for three entries of a kilobyte
-)
+REF_LENGTH = 12  # of a call's id, enough within a run: a page of the store has room for three entries of a kilobyte
 LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call, and what people call it
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
 _BARE = frozenset({int, float, bool, type(None)})

@@ -23,13 +23,12 @@ from outlast.ledger.journal import JournalEntry, Payload, Row, entry
 from outlast.runs import journal
 from outlast.runs.call import Call, Past, fold, header_of
 from outlast.runs.found import FoundRun, find, folded
-from outlast.store.contract import LeaseRow, Reading, RunRow
+from outlast.store.contract import Hold, LeaseRow, Reading, RunRow
 from outlast.values.private import make_folder, open_file
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.attempt import Attempt
-    from outlast.store.contract import Hold
 
 FOLDER = "under-way"  # in a tenant's folder; a file for each process, named by its id
 PLACES, BYTES = 128, 512  # how many notes a file has room for, and how long each may be

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
@@ -169,7 +170,8 @@ def window_of(
     kept = memo if need and filling.take(need) else None
     first = filling.each(system)
     floor = kept.upto if kept else 0
-    others = (message for message in _above(floor, newest) if message.role != SYSTEM)
+    above = takewhile(lambda message: message.seq > floor, newest)
+    others = (message for message in above if message.role != SYSTEM)
     rest = filling.each(others, unbroken=True)
     covered = floor - sum(message.seq <= floor for message in first)
     return Window(
@@ -183,13 +185,6 @@ def window_of(
         too_large=tuple(sorted(filling.skipped)),
         memo_need=0 if kept else need,
     )
-
-
-def _above(floor: int, newest: Iterable[Message]) -> Iterable[Message]:
-    for message in newest:
-        if message.seq <= floor:
-            return
-        yield message
 
 
 class _Filling:

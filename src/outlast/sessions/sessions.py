@@ -7,7 +7,6 @@ writes at once. Nothing here is read by a run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +15,12 @@ from outlast.clock import moment
 from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
 from outlast.home import caller as operations
 from outlast.home.caller import DoneBefore, Repeatable
+from outlast.home.home import Home
 from outlast.ledger.journal import link
 from outlast.sessions.session import (
     Memo,
     Message,
+    MessageDraft,
     Session,
     TokensOf,
     Window,
@@ -32,10 +33,6 @@ from outlast.sessions.session import (
 from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode, value_of
 from outlast.values.tokens import counter
-
-if TYPE_CHECKING:
-    from outlast.home.home import Home
-    from outlast.sessions.session import MessageDraft
 
 PAGE = 20
 

@@ -100,7 +100,10 @@ def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     definition = _read(Path(os.path.realpath(path)))
     if source != place and source != f"{place}:{definition.name}":
         raise FlowNotFound(source, f"that file is the flow {definition.name!r} now")
-    return flow_file_spec(definition, path)
+    # its body is not here: whoever runs it performs its nodes (`commands/flow.py`)
+    named, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
+    parameters = Signature(_body, skip=1)
+    return FlowFileSpec(_body, definition.name, named, False, parameters, True, definition=definition, file=file)
 
 
 def _read(path: Path) -> FlowDefinition:
@@ -109,14 +112,6 @@ def _read(path: Path) -> FlowDefinition:
     from outlast.flows.yaml.read import read_flow_file  # late: it loads the parser
 
     return read_flow_file(path)
-
-
-def flow_file_spec(definition: FlowDefinition, path: str) -> FlowFileSpec:
-    """A flow file as a flow. Its body is not here: whoever runs it performs its nodes (`commands/flow.py`)."""
-    source, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
-    return FlowFileSpec(
-        _body, definition.name, source, False, Signature(_body, skip=1), True, definition=definition, file=file
-    )
 
 
 def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:

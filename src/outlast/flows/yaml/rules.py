@@ -274,9 +274,8 @@ def _check_decline(pause: MappingDraft, top: list[str], known: set[str], on_top:
         why = "inside a repeat, parallel or foreach, a decline ends the run or goes on"
         pause.note("on_decline", problems, why, "write `continue`, or remove the key")
     elif target not in known:
-        pause.note(
-            "on_decline", problems, f"there is no step {target!r}", nearest(target, ["continue", *others], "one of")
-        )
+        advice = nearest(target, ["continue", *others], "one of")
+        pause.note("on_decline", problems, f"there is no step {target!r}", advice)
     elif target not in others:
         why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat or parallel or foreach'}"
         pause.note("on_decline", problems, why, f"it may be one of: {', '.join(['continue', *others])}")

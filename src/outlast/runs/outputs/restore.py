@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,21 +18,17 @@ from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile
 from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
-from outlast.runs.found import find_run
+from outlast.runs.found import FoundRun, find_run
 from outlast.runs.outputs.files import Output, RecordedOutput, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.stored import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.codec import text
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.found import FoundRun
 
 _NAMED = 20  # that many files are spelled out in an error
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import same_flow
-    from outlast.runs.same_flow import FlowFacts
 else:
     same_flow = late("outlast.runs.same_flow")
     metadata = late("importlib.metadata")
@@ -162,7 +161,7 @@ class AtWork:
 class WorkerOffer(NamedTuple):
     """What a worker takes."""
 
-    known: list[FlowFacts] | None  # None: every flow that is found where its run says
+    known: list[same_flow.FlowFacts] | None  # None: every flow that is found where its run says
     queues: list[str]  # none: all of them
     engine: str = ""  # that gives it its runs, where it is not ours
 

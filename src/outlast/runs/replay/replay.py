@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from outlast.clock import moment
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.home.caller import Caller
 from outlast.home.home import refuse_loop, run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import failure
@@ -25,6 +26,7 @@ from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
 from outlast.runs.found import find_run
+from outlast.runs.live import Executor
 from outlast.runs.look import record_now
 from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
@@ -35,11 +37,6 @@ from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode, encode, pack
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.runs.live import Executor
-
 
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
@@ -273,9 +270,8 @@ def compared(recorded: RecordedRun, spec: FlowSpec, came: Came) -> RunReplay:
     reached = ended.how == "returned" or (as_recorded and not execution.was_cut)
     if reached:
         found += [_unasked(past, names) for past in rest]
-    found += [
-        Divergence("code_changed", name, "its code then", "other code") for name in sorted(execution.code_changed)
-    ]
+    changed = sorted(execution.code_changed)
+    found += [Divergence("code_changed", name, "its code then", "other code") for name in changed]
     if as_recorded or reached:
         found += [*_state(recorded, execution), *_phase(recorded, execution)]
     return RunReplay(

@@ -31,7 +31,7 @@ from outlast.errors import (
     WaitCancelled,
 )
 from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Caller, Repeatable
 from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
@@ -47,7 +47,6 @@ from outlast.values.late import late
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast.home.caller import Caller
     from outlast.runs import decisions
     from outlast.runs.attempt import Frame
     from outlast.runs.execution import Execution
@@ -235,7 +234,9 @@ def ask(frame: Frame, asked: Question) -> GivenAnswer | None:
     execution.come_to_new()
     old = execution.ledger.answers.get(call)
     if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
-        _write_again(execution, old)
+        # it stands in the journal after the rewind too: a failure that it causes can be told from it
+        header = replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
+        execution.writer.commit(JournalEntry(msgspec.json.encode(header), old.payload))
         return _told(execution, asked, old)
     return _open(execution, call, asked)
 
@@ -272,12 +273,6 @@ def _told(execution: Execution, asked: Question, past: Past) -> GivenAnswer:
 def _as_type(back: Any, raw: bytes) -> Any:
     """An answer as the type that was asked for."""
     return decoder(back)(raw) if back is not None else decode(raw)
-
-
-def _write_again(execution: Execution, old: Past) -> None:
-    """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
-    header = replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
-    execution.writer.commit(JournalEntry(msgspec.json.encode(header), old.payload))
 
 
 def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
@@ -390,10 +385,6 @@ def _waiting(caller: Caller, tx: Writing, name: str, task: str, run: RunRow | No
         refuse_sealed(now)
     runs = [run] if run is not None else [row for row in tx.unfinished_of_task(caller.scope, task) if not row.seal]
     waits = [wait for row in runs for wait in tx.waits_of(row.key)]
-    mine = [
-        each
-        for each in waits
-        if each.type == "signal" and each.status == "open" and decode(each.payload)["name"] == name
-    ]
-    in_order = sorted(mine, key=lambda wait: wait.key)
+    signals = (wait for wait in waits if wait.type == "signal" and wait.status == "open")
+    in_order = sorted((wait for wait in signals if decode(wait.payload)["name"] == name), key=lambda wait: wait.key)
     return next((wait for wait in in_order if not decisions.pass_deadline(caller.home, tx, wait)), None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.home.home import interrupt_row
+from outlast.home.home import Home, interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.call import Call, id_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
@@ -24,7 +24,6 @@ from outlast.values.codec import decode, value_of
 from outlast.values.late import late
 
 if TYPE_CHECKING:
-    from outlast.home.home import Home
     from outlast.secrets import SecretRules, find
     from outlast.values import schema
 else:
