@@ -333,16 +333,10 @@ def _decision(
     tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")
     settled[call] += settles
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
-    header = header_of(
-        kind if settles else "decision",
-        call,
-        attempt=tried + 1 if settles else max(tried, 1),  # what was tried keeps its receipt
-        mark="reused" if choice == "reuse" else "decided",
-        started_at=at,
-        ended_at=at,
-        key=past.last.key if past else "",
-        epoch=epoch,
-    )
+    attempt = tried + 1 if settles else max(tried, 1)  # what was tried keeps its receipt
+    mark, key = "reused" if choice == "reuse" else "decided", past.last.key if past else ""
+    header = header_of(kind if settles else "decision", call, attempt=attempt, mark=mark, key=key, epoch=epoch)
+    header = msgspec.structs.replace(header, started_at=at, ended_at=at)
     if choice == "skip":
         payload = Payload(result=msgspec.Raw(encode(answer["result"])), facts=facts)
         return entry(msgspec.structs.replace(header, status="skipped", delivered=True), payload)

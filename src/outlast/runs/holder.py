@@ -61,16 +61,9 @@ def holder_of(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> st
 
 def _is_over(home: Home, beat: Beat, *, executing: bool) -> bool:
     """Whether a holder's lease may be taken. One that only claimed the run says nothing between two uses."""
-    me, clock = home.process, home.clock
-    return is_over(
-        beat,
-        me,
-        alive=is_alive(beat.process, me),
-        stopped=is_stopped(beat.process, me),
-        boot_us=clock.boot(),
-        wall_us=clock.now(),
-        leases=SILENT_LEASES if executing else 1,
-    )
+    me, clock, leases = home.process, home.clock, SILENT_LEASES if executing else 1
+    alive, stopped = is_alive(beat.process, me), is_stopped(beat.process, me)
+    return is_over(beat, me, alive=alive, stopped=stopped, boot_us=clock.boot(), wall_us=clock.now(), leases=leases)
 
 
 def is_dead(home: Home, look: Reading, process_id: str) -> bool:

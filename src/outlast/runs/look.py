@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound, RunNotFound
 from outlast.home.home import Home, interrupt_row, run_row
-from outlast.ledger.journal import decode_header, decode_payload
+from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
 from outlast.runs.queues.workers import NOWHERE, AtWork, RunPlace, place_of_run
@@ -316,12 +316,7 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     """
     row = run_row(home, run_id)
     rows = home.store.read(lambda look: look.entries_named(row.key, _DISPLACED, _DISPLACED + b"\xff"))
-    found = [
-        one
-        for entry in rows
-        if entry.payload
-        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
-    ]
+    found = [one for entry in rows for one in _of_entry(home, row.id, entry)]
     alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
     if not alike and (path, seq) != (None, None):
         place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
@@ -329,11 +324,12 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     return alike
 
 
-def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
-    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+def _of_entry(home: Home, run_id: str, entry: Row) -> Iterator[Displaced]:
+    facts = decode_payload(entry.payload).facts if entry.payload else None
+    at = moment(decode_header(entry.header).ended_at)
     for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
 
         def read(name: str = str(blob)) -> Iterator[bytes]:
             return home.blobs.pieces(name)
 
-        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)
+        yield Displaced(run_id, entry.seq, str(facts["step"]), str(path), str(blob), at, read)

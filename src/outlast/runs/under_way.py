@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.ledger.journal import JournalEntry, Payload, Row, entry
 from outlast.runs import journal
@@ -189,16 +190,7 @@ def with_entries(found: FoundRun, entries: Sequence[JournalEntry]) -> FoundRun:
 
 
 def _entry(note: StepNote, trace_id: str, epoch: int) -> JournalEntry:
-    header = header_of(
-        "step",
-        note.call,
-        attempt=note.attempt,
-        status="started",
-        agent=note.agent,
-        started_at=note.started_at,
-        code=note.code,
-        epoch=epoch,
-        trace_id=trace_id,
-        seen=f"{note.item}#{note.digest}" if note.item else note.digest,
-    )
+    seen = f"{note.item}#{note.digest}" if note.item else note.digest
+    header = header_of("step", note.call, attempt=note.attempt, status="started", agent=note.agent, code=note.code)
+    header = replace(header, started_at=note.started_at, epoch=epoch, trace_id=trace_id, seen=seen)
     return entry(header, Payload(facts={"crashes": note.crashes}) if note.crashes else Payload())

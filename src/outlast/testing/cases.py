@@ -182,18 +182,9 @@ class Case(Struct, frozen=True):
         rules = self.accept
         waits = tuple(Call(*call) for call in rules.get("waits", ()))
         rows = [_row(one) for one in self.entries]
-        return RecordedRun(
-            self.run_id,
-            self.flow,
-            rules["status"],
-            rules.get("phase", ""),
-            self.inputs,
-            rows,
-            rules.get("result"),
-            rules.get("error"),
-            waits,
-            state=rules.get("state"),
-        )
+        stands = (self.run_id, self.flow, rules["status"], rules.get("phase", ""))
+        came = (rules.get("result"), rules.get("error"), waits)
+        return RecordedRun(*stands, self.inputs, rows, *came, state=rules.get("state"))
 
     def _asks_for(self, found: Divergence, code: bool) -> bool:
         if found.code == "code_changed":

@@ -134,12 +134,8 @@ def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> N
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
         holders.refuse_held(caller, tx, run_id, lease)
-        append_notes(
-            tx,
-            run,
-            lease,
-            [_entry(caller, run, lease.epoch, step, saved) for step in dict.fromkeys(one.step for one in saved)],
-        )
+        steps = dict.fromkeys(one.step for one in saved)
+        append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in steps])
 
     caller.home.store.write(work)
 

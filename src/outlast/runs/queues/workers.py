@@ -116,17 +116,9 @@ def _shown(look: Reading, row: WorkerRow) -> WorkerRecord:
     about = decode(row.about)
     flows = None if about["flows"] is None else tuple(WorkerFlow(*each) for each in about["flows"])
     beat = look.beat_of(row.process)
-    return WorkerRecord(
-        row.id,
-        str(beat.process) if beat is not None else "",
-        moment(row.since),
-        flows,
-        tuple(about["queues"]),
-        about["concurrency"],
-        about["version"],
-        tuple(look.runs_held_by(row.process)),
-        about.get("engine", ""),
-    )
+    process, runs = str(beat.process) if beat is not None else "", tuple(look.runs_held_by(row.process))
+    told = (about["concurrency"], about["version"], runs, about.get("engine", ""))
+    return WorkerRecord(row.id, process, moment(row.since), flows, tuple(about["queues"]), *told)
 
 
 class AtWork:

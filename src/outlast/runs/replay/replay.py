@@ -125,19 +125,10 @@ def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
     waits = caller.home.store.read(lambda reading: reading.waits_of(row.key))
     calls = [Call(*decode(wait.call)) for wait in waits if wait.status == "open"]
     asleep = any(call.step == RETRY for call in calls)  # it failed, and is tried again
-    inputs: dict[str, Any] = decode(row.inputs)
-    return RecordedRun(
-        row.id,
-        row.flow,
-        "failed" if asleep else record.status,
-        row.phase,
-        inputs,
-        found.rows,
-        record.result,
-        _last_failure(found.rows).get("error") if asleep else record.error,
-        tuple(call for call in calls if call.step not in OF_THE_RUN),
-        row.trace_id,
-    )
+    stands = (row.id, row.flow, "failed" if asleep else record.status, row.phase)
+    error = _last_failure(found.rows).get("error") if asleep else record.error
+    asked = tuple(call for call in calls if call.step not in OF_THE_RUN)
+    return RecordedRun(*stands, decode(row.inputs), found.rows, record.result, error, asked, row.trace_id)
 
 
 def _last_failure(rows: Sequence[Row]) -> dict[str, Any]:
@@ -274,16 +265,10 @@ def compared(recorded: RecordedRun, spec: FlowSpec, came: Came) -> RunReplay:
     found += [Divergence("code_changed", name, "its code then", "other code") for name in changed]
     if as_recorded or reached:
         found += [*_state(recorded, execution), *_phase(recorded, execution)]
-    return RunReplay(
-        recorded.run_id,
-        recorded.flow,
-        recorded.status,
-        ended.how,
-        execution.replayed,
-        tuple(found),
-        tuple(one.label for one in execution.lacking.values() if one.kind != "emit") if waits and as_recorded else (),
-        0 if reached else len(rest),
-    )
+    stands = (recorded.run_id, recorded.flow, recorded.status, ended.how, execution.replayed)
+    lacking = execution.lacking.values() if waits and as_recorded else ()
+    ahead = tuple(one.label for one in lacking if one.kind != "emit")
+    return RunReplay(*stands, tuple(found), ahead, 0 if reached else len(rest))
 
 
 def _uses(execution: Replaying) -> list[Divergence]:
@@ -461,10 +446,8 @@ class OnRecord(Replaying):
         ledger = fold(()) if removed else proven(executor.home, outcome.run_id).ledger
         super().__init__(executor, Hold(0, outcome.run_id, 0, 0, 0, b""), ledger, "", is_over=True)
         self.store = executor.home.store
-        self._task, self._at = (
-            task,
-            "" if removed else f"{moment(run_row(executor.home, outcome.run_id).updated_at):%Y-%m-%d}",
-        )
+        self._task = task
+        self._at = "" if removed else f"{moment(run_row(executor.home, outcome.run_id).updated_at):%Y-%m-%d}"
 
     def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         self._refuse(f"{asked.spec.kind} {asked.call.path}")

@@ -113,16 +113,8 @@ class Notes:
         if wait.type in UNTOLD:
             return []
         clean, masked = find.counted(body, self._secrets.rules)
-        header = Header(
-            "interrupt",
-            name,
-            delivered=True,
-            started_at=self._at,
-            ended_at=self._at,
-            key=wait.call,
-            epoch=self._epoch,
-            trace_id=self._trace_id,
-        )
+        header = Header("interrupt", name, delivered=True, started_at=self._at, ended_at=self._at, key=wait.call)
+        header = replace(header, epoch=self._epoch, trace_id=self._trace_id)
         return [entry(header, Payload(facts=clean, masked=masked))]
 
 
