@@ -325,7 +325,7 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
 
 
 def _of_entry(home: Home, run_id: str, entry: Row) -> Iterator[Displaced]:
-    facts = decode_payload(entry.payload).facts if entry.payload else None
+    facts: Any = decode_payload(entry.payload).facts if entry.payload else None
     at = moment(decode_header(entry.header).ended_at)
     for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
 
