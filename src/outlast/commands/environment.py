@@ -19,21 +19,17 @@ from outlast.commands.loops import text_of
 from outlast.commands.transcript import mask
 from outlast.errors import OutlastError, SaidWrong
 from outlast.ledger.journal import Payload, decode_payload
-from outlast.runs.attempt import Attempt, Ended, Raised, Returned
+from outlast.runs.attempt import Attempt, Ended, Raised, Returned, StepCall
 from outlast.runs.call import Replay
 from outlast.values.codec import encode, pack_json
-from outlast.values.late import late
+from outlast.values.late import late, shlex
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
-    import shlex
-
     from outlast.commands.step import CommandAttempt, CommandWork
-    from outlast.runs.attempt import StepCall
     from outlast.runs.execution import Execution
     from outlast.runs.outputs import saves
 else:
-    shlex = late("shlex")
     saves = late("outlast.runs.outputs.saves")
 
 
@@ -83,13 +79,10 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
     for name, value in told.items():
         env.pop(name, None)
         if value is not None:
-            env[name] = str(_written(folder / f"{name.removeprefix('OUTLAST_').lower()}.json", value))
+            file = folder / f"{name.removeprefix('OUTLAST_').lower()}.json"
+            write_file(file, encode(value))
+            env[name] = str(file)
     return env
-
-
-def _written(path: Path, value: Any) -> Path:
-    write_file(path, encode(value))
-    return path
 
 
 def envelope_of(execution: Execution, asked: StepCall) -> dict[str, Any]:
@@ -176,9 +169,8 @@ def _no_constant(name: str) -> Any:
 def _take(attempt: Attempt, envelope: Any, step: str) -> None:
     what = "OUTLAST_ENVELOPE"
     if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
-        unknown = (
-            sorted(set(envelope) - set(ENVELOPE_KEYS)) if isinstance(envelope, dict) else [type(envelope).__name__]
-        )
+        is_object = isinstance(envelope, dict)
+        unknown = sorted(set(envelope) - set(ENVELOPE_KEYS)) if is_object else [type(envelope).__name__]
         raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
     done, coming = envelope.get("done", ""), envelope.get("next", "")
     artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})

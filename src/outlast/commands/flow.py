@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from outlast.runs import child as children
     from outlast.runs import decisions
     from outlast.runs.waits import ask as questions
-    from outlast.runs.waits.ask import GivenAnswer, Question
 else:
     children = late("outlast.runs.child")
     decisions = late("outlast.runs.decisions")
@@ -77,7 +76,7 @@ class Lane:
     def __init__(self, frame: Frame, setting: Setting, before: StepCall | None = None) -> None:
         self.frame, self.setting, self.before = frame, setting, before
         self.iteration, self.beside = 0, False
-        self.answer: GivenAnswer | None = None  # the last one that a wait was given
+        self.answer: questions.GivenAnswer | None = None  # the last one that a wait was given
         self.result: Any = None  # of the last step
         self.others: tuple[Beside, ...] = ()  # what is done at once with it, the outermost first
 
@@ -93,10 +92,6 @@ class Lane:
 
     def path_of(self, node: Node) -> str:
         return f"{known_scope(self.frame.scope or '')}{node.id}"
-
-    def others_of(self, node: Foreach, items: int) -> tuple[Beside, ...]:
-        """The items of a `foreach` if several may be done at once."""
-        return (Beside(self.path_of(node)),) if node.limit != 1 and items > 1 else ()
 
     def for_item(self, name: str, item: Any, others: tuple[Beside, ...]) -> Lane:
         made = self._made(self.frame.within(name))
@@ -266,11 +261,6 @@ class Performance:
         make = partial(condition_spec, place, node.when, self.setting, node.when_timeout, shell)
         return self._holds(lane.frame.within(node.id), lane, self._made_once(place, make))[1]
 
-    def _until(self, node: Repeat, lane: Lane) -> tuple[Call, bool]:
-        place = f"{node.id}/until"
-        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
-        return self._holds(lane.frame, lane, self._made_once(place, make))
-
     def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
         asked = self.execution.ask(frame, spec, ({},), {}, None)
@@ -339,7 +329,9 @@ class Performance:
         for step in node.steps:
             self._do(step, inner)
         lane.before, lane.result = inner.before, inner.result
-        call, holds = self._until(node, inner)
+        place = f"{node.id}/until"
+        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
+        call, holds = self._holds(inner.frame, inner, self._made_once(place, make))
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -384,7 +376,7 @@ class Performance:
         self.mirror.catch_up()
         name = self._pass_of(node, lane)
         given: list[Any] = [None] * len(items)
-        others = lane.others_of(node, len(items))
+        others = (Beside(lane.path_of(node)),) if node.limit != 1 and len(items) > 1 else ()  # done at once with one
 
         def work(at: int, label: str, item: Any) -> None:
             inner = lane.for_item(f"{name}[{label}]", item, others)
@@ -413,11 +405,8 @@ class Performance:
         if before is not None and not (self.looks_at_files and file.exists()):
             return cast(Sequence[Any], self._recorded(lane, before, spec))
         lines = read_lines(node.id, file, node.lines)
-        seen = (
-            {}
-            if self._is_own(normpath(join(self.definition.cwd, node.lines)))
-            else {node.lines: identity(encode(lines))}
-        )
+        is_own = self._is_own(normpath(join(self.definition.cwd, node.lines)))
+        seen = {} if is_own else {node.lines: identity(encode(lines))}
         asked = self.execution.ask(lane.frame, spec, (seen,), {}, None)
         if isinstance(asked.next, Replay):
             return cast(Sequence[Any], self.execution.recorded(asked, asked.next.past))
@@ -463,15 +452,14 @@ class Performance:
     def _end_declined(self, node: Pause) -> NoReturn:
         """Nobody answered in time and the default is no: that ends the run as a person's no does."""
         execution, writer = self.execution, self.execution.writer
+        caller = execution.executor.caller
         why = f"nobody answered {node.id} in time, and its default is no"
         with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = writer.queue_work(
-                lambda tx: decisions.decline(execution.executor.caller, tx, execution.id, why, BY_DEADLINE)
-            )
+            queued = writer.queue_work(lambda tx: decisions.decline(caller, tx, execution.id, why, BY_DEADLINE))
         writer.write(queued)
         writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 
-    def _wait(self, lane: Lane, asked: Question) -> GivenAnswer:
+    def _wait(self, lane: Lane, asked: questions.Question) -> questions.GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""
         told = questions.ask(lane.frame, asked)
         if told is not None:

@@ -227,16 +227,13 @@ class Orphan(NamedTuple):
 
 def orphans_of(home: Home, ledger: Ledger) -> list[Orphan]:
     """The groups of unfinished attempts that are still alive here."""
-    return [orphan for orphan in _unfinished(home, ledger) if alive(orphan.group, home.process)]
-
-
-def _unfinished(home: Home, ledger: Ledger) -> list[Orphan]:
     found: list[Orphan] = []
     for past in ledger.calls.values():
         if past.status == "started" and past.kind in CALLS and past.told and b'"group"' in past.told:
-            group: dict[str, Any] | None = facts_of(home, past.told).get("group")
-            if group is not None:
-                found.append(Orphan(past, Group.from_facts(group)))
+            facts: dict[str, Any] | None = facts_of(home, past.told).get("group")
+            group = Group.from_facts(facts) if facts is not None else None
+            if group is not None and alive(group, home.process):
+                found.append(Orphan(past, group))
     return found
 
 
@@ -245,18 +242,12 @@ def settle(execution: Execution) -> None:
     home = execution.executor.home
     for orphan in orphans_of(home, execution.ledger):
         if orphan.past.kind == "effect":
-            _wait_for(execution, orphan)
+            # an effect that is under way is not disturbed: what it does is known when it has ended
+            told = {"step": orphan.label, "pgid": orphan.group.pgid}
+            execution.writer.note(execution.writer.fact("run", "still_running", told))
+            home.tell(f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})")
+            while alive(orphan.group, execution.executor.home.process):
+                execution.gate()
+                execution.clock.sleep(_LOOK_SECONDS)
         elif not end_group(orphan.group, home.process, execution.settings.patience_seconds):
             raise OrphanAlive(orphan.label, orphan.group.pgid)
-
-
-def _wait_for(execution: Execution, orphan: Orphan) -> None:
-    """An effect that is under way is not disturbed: what it does is known when it has ended."""
-    told = {"step": orphan.label, "pgid": orphan.group.pgid}
-    execution.writer.note(execution.writer.fact("run", "still_running", told))
-    execution.executor.home.tell(
-        f"waiting for {orphan.label}, which an earlier process left running ({orphan.group.pgid})"
-    )
-    while alive(orphan.group, execution.executor.home.process):
-        execution.gate()
-        execution.clock.sleep(_LOOK_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,14 +16,11 @@ from outlast.commands.leftovers import facts_of, previous_of
 from outlast.errors import OutlastError
 from outlast.files.changes import FileChange, LeftFiles, SeenFile, from_facts
 from outlast.files.patch import unified
-from outlast.runs.call import labels
+from outlast.home.home import Home
+from outlast.runs.call import Past, labels
 from outlast.runs.found import find
 from outlast.secrets.find import mask
-
-if TYPE_CHECKING:
-    from outlast.home.home import Home
-    from outlast.runs.call import Past
-    from outlast.store.contract import RunRow
+from outlast.store.contract import RunRow
 
 MOST_BYTES = 256 << 10  # of a file whose difference is shown
 BINARY = "it is no text"

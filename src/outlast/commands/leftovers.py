@@ -55,9 +55,8 @@ class Writers:
         self._execution, self._facts_of = execution, facts_of
         self._last: dict[Path, Wrote] = {}
         self._folders: dict[Call, Path] = {}
-        for row in execution.executor.home.store.read(
-            self._rows
-        ):  # by the runtime: the execution of a plan has no store
+        store = execution.executor.home.store  # the runtime's: the execution of a plan has none
+        for row in store.read(self._rows):
             self._read(row)
 
     def _rows(self, look: Reading) -> list[Row]:
@@ -72,14 +71,10 @@ class Writers:
         header, facts = decode_header(row.header), self._facts_of(raw)
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         if "declared" in facts:
-            self._folders[call] = self._root / facts["declared"]["folder"]
+            self._folders[call] = (self._execution.executor.home.project or Path.cwd()) / facts["declared"]["folder"]
         if call in self._folders:
             past = self._execution.ledger.calls.get(call)
             self._note(self._folders[call], _digests(facts), aside=past is not None and past.undone)
-
-    @property
-    def _root(self) -> Path:
-        return self._execution.executor.home.project or Path.cwd()
 
     def _note(self, root: Path, digests: Mapping[str, str], *, aside: bool) -> None:
         self._last |= {root / path_of(path): Wrote(digest, aside) for path, digest in digests.items()}
@@ -133,7 +128,10 @@ class DeclaredFiles:
         except Unavailable as error:  # it is not the step that failed: nothing more can be kept
             execution.writer.sever(error)
         except (OutlastError, OSError) as error:
-            _pass_on(execution, attempt)
+            # it leaves nothing: what the one before left is still there for the next
+            if attempt.previous is not None:
+                attempt.asked.left = attempt.previous
+                _note(execution, attempt, "left", attempt.previous.to_dict())
             return Raised(error)
         return None
 
@@ -170,13 +168,6 @@ class DeclaredFiles:
 def _work_of(spec: StepSpec) -> DeclaredFiles:
     assert isinstance(spec.work, DeclaredFiles)
     return spec.work
-
-
-def _pass_on(execution: Execution, attempt: Attempt) -> None:
-    """An attempt that cannot begin leaves nothing: what the one before left is still there for the next."""
-    if attempt.previous is not None:
-        attempt.asked.left = attempt.previous
-        _note(execution, attempt, "left", attempt.previous.to_dict())
 
 
 def _note_files(execution: Execution, attempt: Attempt, name: str, value: dict[str, Any]) -> None:
@@ -275,7 +266,11 @@ def previous(execution: Execution, asked: StepCall, *, keeps: bool = False) -> P
     """The attempt before this one, as it is found now. No file is touched; with `keeps` their content is kept."""
     past = execution.previous_of(asked)
     left = asked.left or previous_of(execution.executor.home, execution.id, past)
-    before = _before(execution, asked, past)
+    # unless that was put back or never known
+    facts = asked.left_before
+    if facts is None and past is not None:
+        facts = facts_of(execution.executor.home, past.begun or past.payload).get("before")
+    before = from_facts(facts) if facts is not None else None
     if past is not None and past.undone and before is not None and left is not None and asked.left is None:
         before, left = _set_aside(execution, asked.spec, before, left, keeps=keeps)
     return Previous(past, left, before, _wish(execution, asked, past), asked.left is not None)
@@ -355,14 +350,6 @@ def _wish(execution: Execution, asked: StepCall, past: Past | None) -> str:
     return decided if decided in ("keep", "restore") else execution.partial or asked.spec.on_partial
 
 
-def _before(execution: Execution, asked: StepCall, past: Past | None) -> dict[str, SeenFile] | None:
-    """How the files were before the step's first attempt, unless that was put back or never known."""
-    facts = asked.left_before
-    if facts is None and past is not None:
-        facts = facts_of(execution.executor.home, past.begun or past.payload).get("before")
-    return from_facts(facts) if facts is not None else None
-
-
 def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
     """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
     if past is None or past.finished:
@@ -430,8 +417,7 @@ def _restore(execution: Execution, attempt: Attempt, found: Previous) -> None:
 
 def _displaced(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) -> None:
     """What a restore is about to displace is kept and on the record before any file is touched."""
-    label = attempt.asked.call.path
-    facts = {"step": label, "files": {text(path): blob for path, blob in saved.items()}}
+    facts = {"step": attempt.asked.call.path, "files": {text(path): blob for path, blob in saved.items()}}
     made = execution.writer.fact("run", "displaced", facts)
     execution.writer.commit(made._replace(blobs=tuple(saved.values())))
 
@@ -444,17 +430,14 @@ def _announce(execution: Execution, attempt: Attempt, saved: Mapping[str, str]) 
     execution.executor.home.tell(f"{told} gave way and is kept: outlast displaced {execution.id}")
 
 
-def _ended_at(execution: Execution, past: Past | None) -> int | None:
+def _ended_at(execution: Execution, past: Past) -> int | None:
     """When the processes of a crashed attempt were surely gone, in microseconds of the wall clock."""
-    if past is None:
-        return None
-    folder = work_folder(execution.executor.home, execution.id, past.call, past.attempts)
-    facts = facts_of(execution.executor.home, past.payload)
-    group = facts.get("group")
+    group = facts_of(execution.executor.home, past.payload).get("group")
     if group is None:
         return execution.silent_at or None
     if group.get("boot_id") != execution.executor.home.process.boot_id:
         return execution.clock.now() - execution.clock.boot()
+    folder = work_folder(execution.executor.home, execution.id, past.call, past.attempts)
     try:
         return (folder / ENDED).stat().st_mtime_ns // 1000
     except OSError:

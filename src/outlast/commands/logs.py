@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.commands.leftovers import TAIL, work_folder
 from outlast.errors import StepNotFound
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import Row, facts_in
 from outlast.runs import journal
 from outlast.runs.call import Call, labels
@@ -28,10 +29,6 @@ from outlast.runs.look import record_now
 from outlast.store.contract import Reading, RunRow
 from outlast.values.frozen import Compared
 from outlast.values.private import open_plain
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 PIECE_BYTES = 1 << 16
 POLL_SECONDS = 0.2
@@ -161,9 +158,8 @@ def follow(
     row = run_row(caller.home, run_id)
     following = _FilesUnderWay(caller.home, row.id, step, attempt)
     while True:
-        going = (
-            record_now(caller, row).status == "running"
-        )  # before its journal is read: the last entries are there then
+        # before its journal is read: the last entries are there then
+        going = record_now(caller, row).status == "running"
         yield from following.news(going)
         if not going:
             break
@@ -189,22 +185,18 @@ class _FilesUnderWay:
 
     def news(self, going: bool) -> Iterator[tuple[CommandLog, bytes]]:
         rows = self._home.store.read(lambda look: look.journal_of(self._key, self._after))
-        heard = self._heard(rows)
+        self._after = rows[-1].seq if rows else self._after
+        found = attempts_of(rows)
+        for each in found:
+            self._calls.setdefault(each.call, each.row)
+        names = labels(self._calls.values()) if found else {}
+        heard = [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
         self._left |= _left(rows)
         newest = {each.call: each for each in heard}
         for each in heard:
             yield from self._entry(each, going and newest[each.call] is each)
         for log, file in self._open.values():
             yield from ((log, piece) for piece in _rest(file))
-
-    def _heard(self, rows: Sequence[Row]) -> list[Heard]:
-        """What is new of the attempts that are wanted."""
-        self._after = rows[-1].seq if rows else self._after
-        found = attempts_of(rows)
-        for each in found:
-            self._calls.setdefault(each.call, each.row)
-        names = labels(self._calls.values()) if found else {}
-        return [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
 
     def _is_wanted(self, heard: Heard) -> bool:
         wanted = self._step in (None, heard.label, heard.call.step)

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +195,10 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
     state = {name: [value] for name, value in execution.state.items()}
     key, since = execution.hold.run_key, max(execution.marked - 1, 0)
     rows = execution.store.read(lambda look: look.journal_of(key, since))
-    keep, done = _kept(execution, rows, live, last), _done(execution, rows)
-    written = _written(execution, rows, keep)
+    before = facts_in(rows[0]) if execution.marked and rows else {}
+    keep = _kept(execution, rows, before.get("keep", {}), live, last)
+    done = int(before.get("done", 0)) + sum(_is_done(decode_header(row.header)) for row in rows)
+    written = _written(execution, rows, before.get("outputs", {}), keep)
     facts = {"loops": live, "keep": keep, "state": state, "last": last, "done": done, "outputs": written}
 
     def work(tx: Writing) -> None:
@@ -206,29 +208,27 @@ def mark(execution: Execution, loops: Mapping[str, int], last: Call | None) -> N
     execution.writer.commit_work(work, execution.writer.fact("run", "mark", facts))
 
 
-def _kept(execution: Execution, rows: list[Row], loops: Mapping[str, int], last: Call | None) -> dict[str, str]:
+def _kept(
+    execution: Execution, rows: list[Row], older: Mapping[str, str], loops: Mapping[str, int], last: Call | None
+) -> dict[str, str]:
     """Entries before the mark that a resume needs, with the digests of their headers: none of a loop that is over."""
-    key, older = execution.hold.run_key, facts_in(rows[0]).get("keep", {}) if execution.marked and rows else {}
     newer = {str(row.seq): print_of(row.header) for row in rows if _matters(decode_header(row.header), loops, last)}
     if not older:
         return newer
-    known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older]))
+    known = _entries(execution, older)
     still = {str(row.seq) for row in known if _matters(decode_header(row.header), loops)}
     return {seq: found for seq, found in older.items() if seq in still} | newer
 
 
-def _written(execution: Execution, rows: list[Row], keep: Collection[str]) -> dict[str, str]:
+def _written(execution: Execution, rows: list[Row], older: Mapping[str, str], keep: Collection[str]) -> dict[str, str]:
     """Entries of rounds that are over by which the files of steps are known, with the digests of their headers."""
-    key, older = execution.hold.run_key, facts_in(rows[0]).get("outputs", {}) if execution.marked and rows else {}
-    known = execution.store.read(lambda look: look.entries_of(key, [int(seq) for seq in older])) if older else []
+    known = _entries(execution, older) if older else []
     found = [row for pair in to_keep([*known, *rows]).values() for row in pair]
     return {str(row.seq): print_of(row.header) for row in found if str(row.seq) not in keep}
 
 
-def _done(execution: Execution, rows: list[Row]) -> int:
-    """How many steps have their outcome, of all there were."""
-    before = int(facts_in(rows[0]).get("done", 0)) if execution.marked and rows else 0
-    return before + sum(map(_is_done, (decode_header(row.header) for row in rows)))
+def _entries(execution: Execution, seqs: Iterable[str]) -> list[Row]:
+    return execution.store.read(lambda look: look.entries_of(execution.hold.run_key, [int(seq) for seq in seqs]))
 
 
 def _is_done(header: Header) -> bool:
@@ -262,17 +262,14 @@ def is_over(scope: str, loops: Mapping[str, int]) -> bool:
 def go_back(execution: Execution, definition: FlowDefinition) -> None:
     """Where a step was left unfinished that says `resume_to`, forget what was done since that earlier step."""
     targets = {node.id: node.resume_to for node in definition.nodes() if isinstance(node, Command) and node.resume_to}
-    for past in _unfinished(execution.ledger, targets):
+    # begun and did not deliver, or their failure ended the run: not those set aside
+    named = (past for past in execution.ledger.calls.values() if past.call.step in targets and past.attempts)
+    for past in [past for past in named if not past.finished and not past.aside]:
         scope, target = past.call.scope, targets[past.call.step]
         name, place = f"{scope}{past.call.step}", _place_of(execution.ledger, scope, target)
         if place and execution.ledger.went_back.get(name, 0) < execution.settings.crashes_before_asking:
-            _rewind(execution, name, target, place)
-
-
-def _unfinished(ledger: Ledger, names: Collection[str]) -> list[Past]:
-    """Calls of these steps that were begun and did not deliver, or whose failure ended the run: not those set aside."""
-    named = (past for past in ledger.calls.values() if past.call.step in names and past.attempts)
-    return [past for past in named if not past.finished and not past.aside]
+            facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
+            execution.go_back(execution.writer.fact("run", "rewound", facts))
 
 
 def _place_of(ledger: Ledger, scope: str, step: str) -> int:
@@ -280,8 +277,3 @@ def _place_of(ledger: Ledger, scope: str, step: str) -> int:
     alike = (past for past in ledger.calls.values() if (past.call.scope, past.call.step) == (scope, step))
     places = [place for past in alike if (place := place_of(ledger, past.call)) < NOT_REACHED]
     return max([place for place in places if place < BEHIND] or places, default=0)
-
-
-def _rewind(execution: Execution, name: str, target: str, place: int) -> None:
-    facts = {"to": place, "by": "the flow", "why": f"{name} says resume_to {target}", "from": name}
-    execution.go_back(execution.writer.fact("run", "rewound", facts))

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from outlast.errors import OutlastError
 from outlast.flows.loading import is_flow_file, lasting
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import CALLS, UNDAMAGED, Flaws, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import GOOD
@@ -26,9 +26,6 @@ from outlast.runs.journal import Labels
 from outlast.runs.receipt import Attempts, Receipt
 from outlast.values.codec import encode, identity, jsonable
 from outlast.values.private import make_folder, write_file
-
-if TYPE_CHECKING:
-    from outlast.home.home import Home
 
 _NAME_BYTES = 110  # of a step and of an agent: both, a number and a suffix are one name of a file
 PIECE = 100  # receipts that are made at once
@@ -187,7 +184,12 @@ class _Folder:
         """Write these, which are newer than all before. One that has only begun is written when it is superseded."""
         touched: dict[str, None] = {}
         for receipt in receipts:
-            place = self._place(receipt)
+            # when two pairs of step and agent read the same, the first one has the plain name
+            step, agent = receipt.step, receipt.agent or "main"
+            ending = safe(agent).replace("~", "%7E")
+            place = f"{safe(self._name(receipt))}-{ending}"
+            first = self._owners.setdefault(f"{safe(step)}-{ending}", (step, agent))
+            place = place if first == (step, agent) else f"{place}%-{len(agent)}"
             self._latest[place] = receipt, self._number(place, receipt)
             touched[place] = None
         for place in touched:
@@ -202,14 +204,6 @@ class _Folder:
             return number  # this is how it ended
         self._put("receipts", f"{place}.{number}.json", jsonable(before))
         return max(receipt.attempt, number + 1)
-
-    def _place(self, receipt: Receipt) -> str:
-        """The plain name of a call's files. When two pairs of step and agent read the same, the first one has it."""
-        step, agent = receipt.step, receipt.agent or "main"
-        ending = safe(agent).replace("~", "%7E")
-        place = f"{safe(self._name(receipt))}-{ending}"
-        first = self._owners.setdefault(f"{safe(step)}-{ending}", (step, agent))
-        return place if first == (step, agent) else f"{place}%-{len(agent)}"
 
     def _write_latest(self, place: str, receipt: Receipt) -> None:
         if receipt.status == "started":
@@ -227,7 +221,16 @@ class _Folder:
         if folder not in self._made:
             make_folder(folder)
             self._made.add(folder)
-        _write(folder / name, encode(value) + b"\n")
+        # whoever reads finds the old one or the new one, also after a kill in between
+        path = folder / name
+        temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
+        try:
+            write_file(temporary, encode(value) + b"\n")
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 def _which(receipt: Receipt) -> tuple[object, ...]:
@@ -249,15 +252,3 @@ def _handoff(receipt: Receipt) -> dict[str, Any]:
         **jsonable(receipt.envelope),
         "result": jsonable(receipt.result),
     }
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole. Whoever reads finds the old one or the new one, also after a kill in between."""
-    temporary = path.with_name(f".{os.getpid()}.{threading.get_ident()}")
-    try:
-        write_file(temporary, content)
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise

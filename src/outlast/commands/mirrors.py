@@ -13,17 +13,17 @@ import os
 import threading
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
 from outlast.errors import NoThread, OutlastError
 from outlast.flows.loading import is_flow_file
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
     from outlast.commands.mirror import Mirror
-    from outlast.home.home import Home
     from outlast.runs.execution import Execution
     from outlast.store.contract import Hold
 
@@ -80,14 +80,9 @@ class Mirrors:
             self._holds[execution.id] = execution.hold
             self._left.discard(execution.id)
             if self._thread is None:
-                self._begin()
-
-    def _begin(self) -> None:
-        thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
-        try:
-            self._thread = begin(thread, "keeping mirrors")
-        except NoThread:
-            return  # the next run tries again; what it owes is written when the home is closed
+                thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
+                with suppress(NoThread):  # the next run tries again; what is owed is written when the home is closed
+                    self._thread = begin(thread, "keeping mirrors")
 
     def let_go(self, execution: Execution) -> None:
         """It does not execute here any more."""

@@ -83,9 +83,8 @@ def member_of(pid: int) -> GroupMember | None:
 
 def living(session: int) -> list[GroupMember]:
     """Every living process of a session."""
-    found = [
-        member_of(int(name)) for name in os.listdir("/proc") if name.isdigit() and _session_of(int(name)) == session
-    ]
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    found = [member_of(pid) for pid in pids if _session_of(pid) == session]
     return [member for member in found if member and member.session == session and member.lives]
 
 
@@ -220,22 +219,12 @@ class _Ending(Struct):
     asked: bool = False  # a Ctrl-C came
     raised: BaseException | None = None  # what else ended the wait
 
-    def hurry(self) -> None:
-        """The first Ctrl-C asks to stop, a further one ends the patience."""
-        self.asked = True
-        self.patience.lose()
-
 
 class HeldCommand:
     """A command that waits for `go`. Nothing of it runs before; if this process dies before, nothing ever does."""
 
     def __init__(
-        self,
-        command: str,
-        process: subprocess.Popen[bytes],
-        word: ProcessLine,
-        group: Group,
-        on_terminal: bool = False,
+        self, command: str, process: subprocess.Popen[bytes], word: ProcessLine, group: Group, on_terminal: bool = False
     ) -> None:
         self.group, self._on_terminal = group, on_terminal
         self._command, self._process, self._word = command, process, word
@@ -279,8 +268,9 @@ class HeldCommand:
         while self._ended is None:
             try:
                 self._ended = self._see_through(ending, stop, grace)
-            except KeyboardInterrupt:
-                ending.hurry()
+            except KeyboardInterrupt:  # the first one asks to stop, a further one ends the patience
+                ending.asked = True
+                ending.patience.lose()
             except BaseException as error:
                 if ending.raised is not None:
                     raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from outlast.commands.flow import Lane, Performance
 from outlast.commands.leftovers import previous, why_asked
@@ -25,6 +25,7 @@ from outlast.runs.attempt import CURRENT, Frame, StepCall
 from outlast.runs.call import GOOD, Call, Changed, Doubtful, Fresh, Ledger, Past, Poisoned, Replay, copy_of, fold
 from outlast.runs.execution import Execution
 from outlast.runs.found import FoundRun
+from outlast.runs.live import Executor
 from outlast.runs.outlook import plan
 from outlast.runs.plan import READS, Action, Rehearsed
 from outlast.runs.replay.execution import Replaying
@@ -34,9 +35,6 @@ from outlast.runs.step import StepSpec
 from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode
-
-if TYPE_CHECKING:
-    from outlast.runs.live import Executor
 
 P = TypeVar("P", bound="OnReceipts")
 STOPS = (Paused, OutlastError, OSError)  # what ends a flow file, or a branch of it: no mistake of ours
@@ -274,10 +272,8 @@ class Rehearsal(OnReceipts):
         if begun and not self._goes_on(begun[-1], scope or ""):
             super()._subflow(node, lane)
             return
-        if begun:
-            self._over(node, lane, {}, None)
-            return
-        self.ahead.append(f"{lane.frame.scope}{node.id}")
+        if not begun:
+            self.ahead.append(f"{lane.frame.scope}{node.id}")
         self._over(node, lane, {}, None)
 
     def _goes_on(self, spawned: Past, scope: str) -> bool:

@@ -12,7 +12,6 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.commands import flow, guard, leftovers, rehearsal
-    from outlast.commands.guard import Guard
     from outlast.files.changes import LeftFiles
     from outlast.flows.yaml.flow import FlowFileSpec
     from outlast.home.home import Home
@@ -32,7 +31,7 @@ else:
 class CommandRoom:
     """The room of commands, as runs ask it (`runs.live.Commands` says what each gives)."""
 
-    def new_guard(self, home: Home) -> Guard:
+    def new_guard(self, home: Home) -> guard.Guard:
         return guard.Guard(home.settings.patience_seconds)
 
     def perform(self, execution: Execution, spec: FlowFileSpec, inputs: dict[str, Any]) -> dict[str, Any]:

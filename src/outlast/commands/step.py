@@ -27,12 +27,11 @@ from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
+from outlast.values.late import late, shlex
 from outlast.values.private import make_folder, read_plain
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    import shlex
     import shutil
 
     from outlast.runs.execution import Execution
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from outlast.runs.outputs import saves
     from outlast.secrets import find as secret_finder
 else:
-    shlex, shutil = late("shlex"), late("shutil")
+    shutil = late("shutil")
     saves = late("outlast.runs.outputs.saves")
     secret_finder = late("outlast.secrets.find")
 
@@ -251,9 +250,8 @@ class CommandAttempt:
         sink = execution.executor.live.sink
         shown = (lambda out: sink(label, out)) if sink else None
         secrets, on_terminal = execution.executor.home.secrets, work.command.pty
-        self._transcript = Transcript(
-            folder / TAIL, work.secrets, shown, lambda: secrets.rules, on_terminal=on_terminal
-        )
+        rules = lambda: secrets.rules  # noqa: E731
+        self._transcript = Transcript(folder / TAIL, work.secrets, shown, rules, on_terminal=on_terminal)
         self.held = self._hold(env)
 
     def _hold(self, env: Mapping[str, str]) -> HeldCommand:
@@ -284,11 +282,8 @@ class CommandAttempt:
         execution, command = self.execution, self.work.command
         self._transcript.begin()
         self.held.go()
-        ended = self.held.wait(
-            command.timeout,
-            lambda: execution.must_end(self.attempt),
-            patience=execution.settings.patience_seconds,
-        )
+        patience, stop = execution.settings.patience_seconds, lambda: execution.must_end(self.attempt)
+        ended = self.held.wait(command.timeout, stop, patience=patience)
         self._transcript.join()
         execution.executor.live.guard.release(self.held.group.pgid)
         self.exit = ended.exit

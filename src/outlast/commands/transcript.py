@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from outlast.secrets import stream
     from outlast.secrets.rules import SecretRule
-    from outlast.secrets.stream import Masking
 else:
     hashlib, stream = late("hashlib"), late("outlast.secrets.stream")
 
@@ -130,7 +129,7 @@ class Transcript:
             self._file = -1
 
     @cached_property
-    def _looks(self) -> Masking | None:
+    def _looks(self) -> stream.Masking | None:
         """What masks by looks: with the first that is printed, as a command begins without."""
         rules = self._rules()
         return stream.Masking(rules) if rules else None

@@ -103,15 +103,11 @@ def where_we_are() -> str:
     try:
         return named if os.path.isabs(named) and os.path.samefile(named, ".") else os.getcwd()
     except OSError:
-        return _where_it_was()
-
-
-def _where_it_was() -> str:
-    """This folder when nobody can look at how it was named, or when it is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return "/"
+        # nobody can look at how it was named, or it is gone
+        try:
+            return os.getcwd()
+        except OSError:
+            return "/"
 
 
 def lasting(source: str, project: Path | None) -> str:

@@ -171,14 +171,11 @@ class _Sources:
                 case ast.Attribute(value=ast.Name(id=owner), attr=name) if meant := self._meant(module, owner):
                     found = self.module(meant[0])
                     yield from self.needs(found, name, call) if found else ()
-            for each in self._called(call):
-                yield from self.needs(module, each.id, call)
-
-    def _called(self, call: ast.Call) -> list[ast.Name]:
-        """The functions that a call calls: by their name, or given to something that does."""
-        does = not self._only_sure or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLERS)
-        given = call.args if does else []
-        return [each for each in (call.func, *given) if isinstance(each, ast.Name)]
+            # what it calls: by its name, or given to something that does
+            does = not self._only_sure or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLERS)
+            for each in (call.func, *(call.args if does else ())):
+                if isinstance(each, ast.Name):
+                    yield from self.needs(module, each.id, call)
 
     # -- providing -------------------------------------------------------------------------------
 
@@ -221,9 +218,8 @@ def _injected(node: _Function, call: ast.Call | None = None) -> Iterator[str]:
 
 def _gives(call: ast.Call, place: ast.arg, places: list[ast.arg]) -> bool:
     """Whether a call has an argument for this parameter, or some that may be for it."""
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(
-        each.arg in (None, place.arg) for each in call.keywords
-    ):
+    named = any(each.arg in (None, place.arg) for each in call.keywords)
+    if named or any(isinstance(each, ast.Starred) for each in call.args):
         return True
     return place in places and places.index(place) < len(call.args)
 

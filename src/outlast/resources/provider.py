@@ -97,12 +97,9 @@ def made_by(key: str, factory: Any, health: Ask | None, close: Ask | None) -> Pr
     if not callable(factory):
         raise ResourceInvalid(key, f"its factory {factory!r} cannot be called")
     for parameter in _parameters(factory):
-        if parameter.default is parameter.empty and parameter.kind not in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        ):
-            why = f"its factory wants {parameter.name!r}, which nobody gives it"
-            raise ResourceInvalid(key, why)
+        is_starred = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_starred:
+            raise ResourceInvalid(key, f"its factory wants {parameter.name!r}, which nobody gives it")
     code = getattr(inspect.unwrap(factory), "__code__", None)
     file, line = (os.path.realpath(code.co_filename), code.co_firstlineno) if code else _place_of_class(factory)
     name = getattr(factory, "__qualname__", "")
@@ -144,9 +141,7 @@ _OPENING: ContextVar[tuple[str, ...]] = ContextVar("outlast_opening", default=()
 
 
 def refuse_cycle(key: str) -> None:
-    """Raises ResourceCycle when the code that opens this one asks for it, by a run of its own maybe: it would wait
-    for itself.
-    """
+    """Raises ResourceCycle when the code that opens this one asks for it, maybe by a run: it would wait for itself."""
     chain = _OPENING.get()
     if key in chain:
         raise ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))

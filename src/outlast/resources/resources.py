@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast import errors
 from outlast.errors import ResourceInvalid
@@ -20,12 +20,7 @@ from outlast.resources import NOTHING
 from outlast.resources import provider as providers
 from outlast.resources.provider import Ask, Opened, Provider
 from outlast.values.ambient import calls_user_code
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import asyncio
-else:
-    asyncio = late("asyncio")  # a plain run has no loop
+from outlast.values.late import asyncio  # a plain run has no loop
 
 
 class Resources:
@@ -56,9 +51,7 @@ class Resources:
         That one, if it is open, is closed at the end: a step may be using it. Raises NameInvalid, ResourceInvalid.
         """
         if (value is NOTHING) == (factory is None):
-            raise errors.ResourceInvalid(
-                str(key), "give either the object itself or factory=…, a function that makes it"
-            )
+            raise ResourceInvalid(str(key), "give either the object itself or factory=…, a function that makes it")
         if factory is not None:
             made = providers.made_by(key, factory, health, close)
         else:
@@ -265,15 +258,12 @@ class LoopResources:
                 return live
             await self._discard(live)
         live = await _opened(provider, needs)
-        if all(self._is_open(each) for each in live.rests_on):
+        if all(self.open.get(each.provider.key) is each or self._resources.is_open(each) for each in live.rests_on):
             self.open[key] = live
             self.all.append(live)
             return live
         await self._close_one(live)
         return None
-
-    def _is_open(self, live: Opened) -> bool:
-        return self.open.get(live.provider.key) is live or self._resources.is_open(live)
 
     async def _discard(self, live: Opened) -> None:
         """Close one that is of no use any more, and first what rests on it."""

@@ -14,7 +14,7 @@ from outlast.clock import moment
 from outlast.errors import InputsConflict, OperationConflict, ResourceMissing, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
-from outlast.home.caller import Repeatable, Repeated, check_id
+from outlast.home.caller import Caller, Repeatable, Repeated, check_id
 from outlast.home.place import check_name
 from outlast.ledger.journal import JournalEntry, genesis
 from outlast.runs import claim as claims
@@ -30,8 +30,6 @@ from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
-    from outlast.flows.spec import FlowSpec
-    from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import decisions, outcomes
     from outlast.runs.live import Executor

@@ -26,14 +26,12 @@ from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import call_plain as calls
 from outlast.runs import claim as claims
 from outlast.runs import failure, journal, journal_writer
-from outlast.runs import failure as log
-from outlast.runs import outcomes as delivery
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.call import Call, Past, count_death, fold, labels
 from outlast.runs.call_logic import is_ours
 from outlast.runs.claim import RunClaim
 from outlast.runs.execution import Execution
-from outlast.runs.found import broken_reasons, find, find_newer, refuse_unknown_end
+from outlast.runs.found import FoundRun, broken_reasons, find, find_newer, refuse_unknown_end
 from outlast.runs.journal import wait_digest
 from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Outcome, RecordStatus, RunError
@@ -45,17 +43,14 @@ from outlast.store.contract import Ending, InterruptRow, Writing
 from outlast.values.ambient import folded
 from outlast.values.codec import Decode, decode, digest, encode, pack
 from outlast.values.frozen import NamedTuple
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
     from outlast.flows.spec import FlowSpec
     from outlast.home.home import Home
     from outlast.runs import branches, call_async
     from outlast.runs import child as children
     from outlast.runs import outlook as planning
-    from outlast.runs.found import FoundRun
     from outlast.runs.live import Executor
     from outlast.runs.queues import queue
     from outlast.workspace.recall import search
@@ -66,7 +61,6 @@ else:
     planning = late("outlast.runs.outlook")
     queue = late("outlast.runs.queues.queue")
     search = late("outlast.workspace.recall.search")
-    asyncio = late("asyncio")
 
 
 _RETRY_LOOK_SECONDS = 0.2
@@ -86,7 +80,7 @@ def try_later(execution: Execution, error: BaseException) -> bool:
     shown = {"due": moment(due).isoformat(timespec="seconds"), "retry": number, "of": execution.retry.retries}
     shown["error"] = f"{kept['type'].rpartition(':')[2]}: {kept['message'][:200]}"
     execution.open_wait(call, "timer", shown, due)
-    log.say_tried_again(execution, kept, number, execution.retry.retries)
+    failure.say_tried_again(execution, kept, number, execution.retry.retries)
     return True
 
 
@@ -166,12 +160,8 @@ def _recover(
     execution.suspects, execution.row = suspects, found.run
     execution.silent_at, execution.partial, execution.marked = claimed.silent_at, accept.partial, found.run.mark
     for reason in taken:
-        facts = {
-            "fingerprint": reason.fingerprint,
-            "why": accept.why,
-            "actor": executor.caller.actor,
-            **reason.to_dict(),
-        }
+        facts: dict[str, Any] = {"fingerprint": reason.fingerprint, "why": accept.why, "actor": executor.caller.actor}
+        facts |= reason.to_dict()
         execution.writer.note(execution.writer.fact("run", "accepted", facts))
     facts = {"from": claimed.found, "verdict": verdict.word, "reasons": [r.to_dict() for r in verdict.reasons]}
     facts |= {"by": accept.by} if accept.by else {}
@@ -251,14 +241,10 @@ def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any],
             CURRENT.reset(token)
         if execution.children:
             children.let_end(execution, ended)
-        _let_calls_end(execution, ended)
+        # threads of the body may be inside a call: a run is not over while something is done in its name
+        while execution.open and isinstance(ended, Exception | None) and execution.writer.severed is None:
+            time.sleep(0.005)
         return end(executor.home, execution, result, ended, back)
-
-
-def _let_calls_end(execution: Execution, error: BaseException | None) -> None:
-    """Threads of the body may be inside a call: a run is not over while something is done in its name."""
-    while execution.open and isinstance(error, Exception | None) and execution.writer.severed is None:
-        time.sleep(0.005)
 
 
 async def run_async(
@@ -382,9 +368,8 @@ def _waiting(execution: Execution, ended: BodyEnd) -> BodyEnd:
     if ended.status == "failed" and ended.error is not None and try_later(execution, ended.error):
         ended = BodyEnd("waiting")
     if ended.status == "waiting" and execution.deadline_at:
-        due = execution.deadline_at
-        shown = {"due": moment(due).isoformat(timespec="seconds")}
-        execution.open_wait(Call("", DEADLINE, "", 0), "timer", shown, due)
+        shown = {"due": moment(execution.deadline_at).isoformat(timespec="seconds")}
+        execution.open_wait(Call("", DEADLINE, "", 0), "timer", shown, execution.deadline_at)
     return ended
 
 
@@ -404,6 +389,7 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
     stored = _stored_result(home, ended.raw) if ended.raw is not None else None
     stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""
+    waits = _waits(home, execution) if ended.status == "waiting" else []
     facts = {
         "unasked": list(left),
         "inputs_changed": changed,
@@ -412,15 +398,14 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
         "code_changed": sorted(execution.code_changed),
         "result": digest(stored.encode()) if stored is not None else None,
         "code": execution.flow_code if ended.status == "succeeded" else "",
-        "waits": _asked(home, execution) if ended.status == "waiting" else None,
-        "interrupts": _named(home, execution) if ended.status == "waiting" else None,
+        "waits": {row.id: wait_digest(row) for row in waits},  # in short: so that nobody can move or change it unseen
+        "interrupts": [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in waits],
         "by": stopped_by,
     }
-    yield _last_entries(
-        home, execution, ended.status, stored, kept, {name: fact for name, fact in facts.items() if fact}
-    )
+    told = {name: fact for name, fact in facts.items() if fact}
+    yield _last_entries(home, execution, ended.status, stored, kept, told)
     if ended.status == "failed" and kept is not None:
-        log.say_failed(execution, kept)
+        failure.say_failed(execution, kept)
     return Outcome(
         execution.id,
         cast(RecordStatus, ended.status),
@@ -438,16 +423,6 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
 def _stopped_by(execution: Execution, error: BaseException | None) -> str:
     """Who stopped the run; empty when that is not known (its flow, or the loop that it ran on)."""
     return execution.stopped_by or (PERSON if isinstance(error, KeyboardInterrupt) else "")
-
-
-def _asked(home: Home, execution: Execution) -> dict[str, str]:
-    """What the run waits for from now on, in short: so that nobody can move or change it unseen."""
-    return {row.id: wait_digest(row) for row in _waits(home, execution)}
-
-
-def _named(home: Home, execution: Execution) -> list[dict[str, Any]]:
-    """The same for who watches."""
-    return [{"id": row.id, "type": row.type, "step": row.step} | _child(row) for row in _waits(home, execution)]
 
 
 def _child(row: InterruptRow) -> dict[str, str]:
@@ -470,7 +445,8 @@ def _last_entries(
     hold = execution.hold
     kept = encode(error).decode() if error else None
     ending = Ending(status, execution.phase, stored, kept, home.clock.now())
-    receiver = delivery.receiver_of(home, hold.run_id, status)
+    is_awaited = status == "succeeded" and hold.run_id in home.held.receiving  # by somebody here
+    receiver = home.process.id if is_awaited else ""
 
     def work(tx: Writing) -> list[JournalEntry]:
         waits = tx.waits_of(hold.run_key)
@@ -479,21 +455,16 @@ def _last_entries(
             call = Call(*decode(wait.call))
             if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
                 tx.use_interrupt(wait.id)
-                told += _closing(execution, wait, call)
+                if wait.status == "open":  # nobody needs to answer it any more
+                    known = call in execution.settled
+                    why = "its probe knows what became of it" if known else "it is not asked any more"
+                    told += notes_of(home, hold.epoch, execution.trace_id).closed(wait, why)
         tx.end_run(hold.run_key, ending)
         tx.set_receiver(hold.run_key, receiver)
         queue.note_end(tx, hold.run_key, status, execution.stopped_by)
         return told
 
     return execution.last_entries(facts, ending, receiver, work, _kept(stored))
-
-
-def _closing(execution: Execution, wait: InterruptRow, call: Call) -> list[JournalEntry]:
-    """What is said of a wait that nobody needs to answer any more."""
-    if wait.status != "open":
-        return []
-    why = "its probe knows what became of it" if call in execution.settled else "it is not asked any more"
-    return notes_of(execution.executor.home, execution.hold.epoch, execution.trace_id).closed(wait, why)
 
 
 def _kept(stored: str | None) -> Payload:

@@ -15,10 +15,9 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
 from outlast.errors import Paused, Stopped
-from outlast.runs.attempt import CURRENT, Frame
+from outlast.runs.attempt import CURRENT, Attempt, Frame
 
 if TYPE_CHECKING:
-    from outlast.runs.attempt import Attempt
     from outlast.runs.execution import Execution
 
 _WAIT_FOR = asyncio.wait_for.__code__
@@ -182,13 +181,10 @@ class Branches:
             await self.changed.wait()
             self.changed.clear()
             while not self.off and self.parked and self.parked == self.in_flight:
-                if self._nobody_moves():
+                # every task that is not parked has a child it can be waiting for
+                if self._leaves() <= self.parked:
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
-
-    def _nobody_moves(self) -> bool:
-        """Whether every task that is not parked has a child it can be waiting for."""
-        return self._leaves() <= self.parked
 
 
 def _set(future: asyncio.Future[None]) -> None:
@@ -212,7 +208,8 @@ def watch_tasks(loop: asyncio.AbstractEventLoop) -> None:
         if frame is None or frame.attempt is not None:
             return _make(before, loop, coroutine, context, rest)
         if context is None and not _inside_wait_for():
-            context = _own_lane(frame)
+            context = copy_context()
+            context.run(CURRENT.set, frame.task())
         made = _make(before, loop, coroutine, context, rest)
         branches = frame.execution.branches
         if branches is not None and isinstance(made, asyncio.Task):
@@ -233,12 +230,6 @@ def _make(
     if before is None:
         return asyncio.Task(coroutine, loop=loop, context=context, **rest)
     return before(loop, coroutine, context=context, **rest) if context is not None else before(loop, coroutine, **rest)
-
-
-def _own_lane(frame: Frame) -> Context:
-    context = copy_context()
-    context.run(CURRENT.set, frame.task())
-    return context
 
 
 def _inside_wait_for() -> bool:
@@ -314,10 +305,7 @@ def _is_let_end(execution: Execution, attempt: Attempt) -> bool:
 
 
 async def _end(branches: Branches, main: asyncio.Task[Any]) -> None:
-    while True:
-        left = [task for task in (main, *branches.tasks) if not task.done()]
-        if not left:
-            return
+    while left := [task for task in (main, *branches.tasks) if not task.done()]:
         for task in left:
             task.cancel()
         await asyncio.wait(left)

@@ -59,6 +59,11 @@ def call_of(header: Header) -> Call:
     return made_call((header.scope, header.name, header.inputs, header.occurrence))
 
 
+def header_of(kind: str, call: Call, **said: Any) -> Header:
+    """The header of an entry about a call."""
+    return Header(kind, call.step, call.scope, call.inputs, call.occurrence, **said)
+
+
 def known_scope(scope: str) -> str:
     """The parts of a scope that somebody named: `draft/` of `~draft:f3353d29/draft/`."""
     return "".join(f"{part}/" for part in scope.split("/")[:-1] if part[:1] != "~") if "~" in scope else scope
@@ -297,7 +302,7 @@ def next_call(call: Call, kind: str, ledger: Ledger, poison: int) -> NextCall:
 
 def _unheard(call: Call) -> Past:
     """An effect that no entry is about, in a journal that has lost some."""
-    last = Header("effect", call.step, call.scope, call.inputs, call.occurrence, attempt=1, status=DAMAGED)
+    last = header_of("effect", call, attempt=1, status=DAMAGED)
     return Past(call, "effect", 0, 0, last, None, attempts=1)
 
 

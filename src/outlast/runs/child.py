@@ -16,12 +16,12 @@ import msgspec
 
 from outlast.errors import NoThread, OutlastError, Paused, Refused, ResourceMissing, RunFailed, Stopped, ValueRefused
 from outlast.flows.spec import FlowSpec
-from outlast.ledger.journal import Header, Payload, decode_payload, entry, genesis
+from outlast.ledger.journal import Payload, decode_payload, entry, genesis
 from outlast.runs import claim as claims
 from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Frame
 from outlast.runs.begin import lacking, new_run
-from outlast.runs.call import Call, Past
+from outlast.runs.call import Call, Past, header_of
 from outlast.runs.claim import RunClaim
 from outlast.runs.journal_writer import Entries
 from outlast.runs.run import Options, Outcome
@@ -118,7 +118,10 @@ class Child(Generic[T]):
                 try:
                     await self._join()
                 except asyncio.CancelledError:
-                    self._given_up()
+                    if not self._execution.ending:  # an outcome of this waiting, not of the child
+                        self._execution.endings.cancelled(self._call)
+                        self._cancelled += 1
+                        self._execution.writer.write(self._queue(Payload(), "cancelled"))
                     raise
         return self._deliver()
 
@@ -147,15 +150,6 @@ class Child(Generic[T]):
             await branches.Branches.hang()
         finally:
             self._execution.endings.cancelled(self._call)
-
-    def _given_up(self) -> None:
-        """The flow cancelled its waiting for the child: that is an outcome of that waiting, not of the child."""
-        execution = self._execution
-        if execution.ending:
-            return
-        execution.endings.cancelled(self._call)
-        self._cancelled += 1
-        execution.writer.write(self._queue(Payload(), "cancelled"))
 
     def _deliver(self) -> T:
         if self._given is None:
@@ -204,19 +198,8 @@ class Child(Generic[T]):
             facts["cancelled"] = self._cancelled
         writer, call = self._execution.writer, self._call
         now = self._execution.clock.now()
-        header = Header(
-            "spawn",
-            call.step,
-            call.scope,
-            call.inputs,
-            call.occurrence,
-            status=status,
-            delivered=True,
-            started_at=now,
-            ended_at=now,
-            epoch=writer.hold.epoch,
-            trace_id=writer.trace_id,
-        )
+        header = header_of("spawn", call, status=status, delivered=True, started_at=now, ended_at=now)
+        header = msgspec.structs.replace(header, epoch=writer.hold.epoch, trace_id=writer.trace_id)
         with writer.lock:
             return writer.queue(entry(header, msgspec.structs.replace(kept, facts=facts)))
 

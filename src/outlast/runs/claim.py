@@ -15,7 +15,7 @@ from outlast.flows.loading import refuse_while_loading
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs import failure as log
 from outlast.runs import heartbeat
-from outlast.runs.call import Call, Ledger
+from outlast.runs.call import Call, Ledger, header_of
 from outlast.runs.found import refuse_unproven
 from outlast.runs.holder import HERE, holder_of, is_executing, refuse_sealed, silent_since, token_of
 from outlast.runs.journal import row_digest
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import under_way
-    from outlast.runs.under_way import StepNote
     from outlast.runs.waits import ask as questions
     from outlast.runs.waits import stored as wait_notes
 else:
@@ -65,7 +64,7 @@ class RunClaim(NamedTuple):
     notes: tuple[str, ...] = ()  # what who started it should know
     death: str = ""  # of one that was found crashed: why that is no step's doing alone (`heartbeat.py`)
     taken_from: str = ""  # who held it, and may live
-    left: tuple[StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
+    left: tuple[under_way.StepNote, ...] = ()  # what its owner before noted of the steps it was at (`under_way.py`)
     delivers: bool = True  # that its outcome is to be received may be noted (`outcomes.py`)
     reason: str = "queued"  # of one that was taken out of a queue: why it could go on
 
@@ -174,8 +173,9 @@ def claim_in(caller: Caller, tx: Writing, run_id: str, take: str = "") -> RunCla
     _sign_in(caller.home, tx)
     token = token_of(caller, tx, row, lease)
     death = heartbeat.death_of(caller.home, tx, lease) if is_executing(row) else ""
-    heartbeat.note_death(tx, lease, death)
-    left = _left(caller.home, row, lease)
+    if death == heartbeat.SHARED:  # kept with the dead process: its runs that are taken up later would not see it
+        tx.note_shared(str(lease.holder))
+    left = under_way.left_by_owner(caller.home, row, lease) if is_executing(row) else ()
     tx.take_lease(lease, caller.home.process.id)
     silent_at = silent_since(caller.home, tx, row, lease)
     if lease.holder and lease.holder not in (caller.home.process.id, token):
@@ -195,12 +195,6 @@ def tell_taken(home: Home, claimed: RunClaim, take: str = "") -> None:
     """Log that a run was taken over from who had it."""
     if claimed.found == "crashed" or claimed.taken_from:
         log.say_taken(home, claimed.run, claimed.taken_from, take)
-
-
-def _left(home: Home, run: RunRow, lease: LeaseRow) -> tuple[StepNote, ...]:
-    if not is_executing(run):
-        return ()
-    return under_way.left_by_owner(home, run, lease)
 
 
 def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, take: str = "") -> str:
@@ -339,19 +333,10 @@ def _decision(
     tried, settles = (past.attempts if past else 0) + settled[call], choice in ("skip", "reuse")
     settled[call] += settles
     facts: dict[str, Any] = {name: answer[name] for name in ("why", "by", "interrupt") if name in answer}
-    header = Header(
-        kind if settles else "decision",
-        call.step,
-        call.scope,
-        call.inputs,
-        call.occurrence,
-        attempt=tried + 1 if settles else max(tried, 1),  # what was tried keeps its receipt
-        mark="reused" if choice == "reuse" else "decided",
-        started_at=at,
-        ended_at=at,
-        key=past.last.key if past else "",
-        epoch=epoch,
-    )
+    attempt = tried + 1 if settles else max(tried, 1)  # what was tried keeps its receipt
+    mark, key = "reused" if choice == "reuse" else "decided", past.last.key if past else ""
+    header = header_of(kind if settles else "decision", call, attempt=attempt, mark=mark, key=key, epoch=epoch)
+    header = msgspec.structs.replace(header, started_at=at, ended_at=at)
     if choice == "skip":
         payload = Payload(result=msgspec.Raw(encode(answer["result"])), facts=facts)
         return entry(msgspec.structs.replace(header, status="skipped", delivered=True), payload)

@@ -7,7 +7,7 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -24,8 +24,8 @@ from outlast.errors import (
     StepNotFound,
 )
 from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
-from outlast.home.home import interrupt_row
+from outlast.home.caller import Caller, Repeatable
+from outlast.home.home import Home, interrupt_row
 from outlast.ledger.journal import CALLS, JournalEntry, Row, decode_header
 from outlast.runs import journal
 from outlast.runs.call import Call, Ledger, Past, fold, labels
@@ -43,11 +43,6 @@ from outlast.store.contract import Ending, Hold, InterruptRow, LeaseRow, Reading
 from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-
 
 T = TypeVar("T", RunRecord, Interrupt)
 ASK_A_PERSON = "let a person look whether it happened, and decide: `outlast inbox` shows how"
@@ -118,9 +113,8 @@ def cancel(caller: Caller, interrupt_id: str, why: str, operation_id: str | None
     def work(tx: Writing) -> None:
         row = _open_row(caller.home, tx, whole)
         if not interrupt_of(row).by_flow:
-            raise AnswerInvalid(
-                row.id, "it cannot be cancelled", f"an answer, or `outlast abort {row.run_id} --why WHY`"
-            )
+            instead = f"an answer, or `outlast abort {row.run_id} --why WHY`"
+            raise AnswerInvalid(row.id, "it cannot be cancelled", instead)
         tx.end_interrupt(row.id, caller.actor, why)
         note_closed(caller.home, tx, row.id)
 
@@ -142,14 +136,8 @@ def _decide(
     """Decide about a wait. A deadline that passes meanwhile is recorded first, and decides instead."""
     while True:
         try:
-            return once(
-                home,
-                operation_id,
-                "answer",
-                [interrupt_id, given],
-                work,
-                lambda tx: interrupt_of(interrupt_row(tx, interrupt_id)),
-            )
+            told = lambda tx: interrupt_of(interrupt_row(tx, interrupt_id))  # noqa: E731
+            return once(home, operation_id, "answer", [interrupt_id, given], work, told)
         except _Late:
             home.store.write(lambda tx: pass_deadline(home, tx, interrupt_row(tx, interrupt_id)))
 
@@ -336,14 +324,10 @@ def pause(caller: Caller, run_id: str, operation_id: str | None) -> RunRecord:
 def abort(caller: Caller, run_id: str, why: str, operation_id: str | None) -> RunRecord:
     """Give a run up: its owner, if it has one, cannot commit anything from now on."""
 
-    return once(
-        caller.home,
-        operation_id,
-        "abort",
-        [run_id, why],
-        lambda tx: _abort(caller, tx, run_id, why),
-        lambda tx: record_in(caller, tx, run_id),
-    )
+    def work(tx: Writing) -> None:
+        _abort(caller, tx, run_id, why)
+
+    return once(caller.home, operation_id, "abort", [run_id, why], work, lambda tx: record_in(caller, tx, run_id))
 
 
 def give_up(caller: Caller, tx: Writing, run_id: str, why: str) -> None:

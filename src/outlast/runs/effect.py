@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +18,9 @@ from outlast.flows.spec import Signature
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
 from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
-from outlast.store.contract import Reading, RunRow
+from outlast.runs.run import Options
+from outlast.store.contract import FinishedRow, Reading, RunRow
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.runs.run import Options
-    from outlast.store.contract import FinishedRow
 
 
 class Happened(Struct, frozen=True):
@@ -142,7 +139,10 @@ def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple
     names = labels(rows)
     for past in ledger.calls.values():
         if past.kind == "effect" and not past.reused and _may_have_happened(past):
-            yield past.call, _effect(run_id, past, names)
+            last = past.last
+            step = names.get(past.call, past.call.step)
+            at = last.ended_at or last.started_at
+            yield past.call, DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
     if ledger.lost:
         yield run_id, _unknown(run_id, "whose records cannot be read")
 
@@ -153,13 +153,6 @@ def _unknown(run_id: str, why: str) -> DoneEffect:
 
 def _may_have_happened(past: Past) -> bool:
     return past.in_doubt or (past.last.delivered and past.last.status in GOOD)
-
-
-def _effect(run_id: str, past: Past, names: dict[Call, str]) -> DoneEffect:
-    last = past.last
-    step = names.get(past.call, past.call.step)
-    at = last.ended_at or last.started_at
-    return DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
 
 
 def _result(past: Past) -> str:

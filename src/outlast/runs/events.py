@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import EventAhead, IntegrityBroken, OutlastError, ValueRefused
-from outlast.home.caller import LOCAL
-from outlast.home.home import run_row
+from outlast.home.caller import LOCAL, Caller
+from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import CALLS, TESTIMONY, Header, Payload, Row, decode_header, decode_payload
 from outlast.runs import journal
@@ -35,10 +35,6 @@ from outlast.store.contract import Reading, RunRow
 from outlast.store.contract.runs import EntryRow
 from outlast.values.ambient import notice
 from outlast.values.late import asyncio
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 E_co = TypeVar("E_co", covariant=True)
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
@@ -120,7 +116,9 @@ class _Story:
         if header.name == "resumed":
             if facts.get("from") == "crashed":
                 self._crash(seq)
-            self._close_stop(header.started_at)
+            place = self._places.pop("stop", None)
+            if place is not None:
+                self.items[place] = replace(self.items[place], ended_at=moment(header.started_at))
         made = self._made(seq, header, "run", header.name, status=header.name, note=_about_run(header.name, facts))
         if header.name in STOPS:
             self._places["stop"] = len(self.items)
@@ -133,11 +131,6 @@ class _Story:
         at = moment(self._heard)
         note = "the last sign of life"
         self._put(TimelineItem(self._run_id, seq, "run", "crashed", "crashed", 0, at, None, self._epoch, note=note))
-
-    def _close_stop(self, at: int) -> None:
-        place = self._places.pop("stop", None)
-        if place is not None:
-            self.items[place] = replace(self.items[place], ended_at=moment(at))
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -194,12 +187,9 @@ class _Story:
             self._crash(self.items[-1].seq if self.items else 0)
         for wait in self._waits.values():
             if wait.id not in self._told and wait.type not in SHOWN_ELSEWHERE:
-                self._put(self._untold(wait))
-
-    def _untold(self, wait: Interrupt) -> TimelineItem:
-        status = "settled" if wait.status == "used" else wait.status
-        made = TimelineItem(self._run_id, 0, "wait", wait.step, status, 0, wait.opened_at, None, self._epoch)
-        return replace(made, note=wait.type, call=wait.call, interrupt=wait.id)
+                stood = "settled" if wait.status == "used" else wait.status
+                made = TimelineItem(self._run_id, 0, "wait", wait.step, stood, 0, wait.opened_at, None, self._epoch)
+                self._put(replace(made, note=wait.type, call=wait.call, interrupt=wait.id))
 
     def _made(
         self,
@@ -274,7 +264,6 @@ def _error(error: dict[str, Any]) -> str:
 
 def timeline(caller: Caller, run_id: str) -> list[TimelineItem]:
     """Everything that happened in a run, in order, from the ledger alone."""
-
     row = run_row(caller.home, run_id)
     status = record_now(caller, row).status  # before its journal is read
     kept, waits = caller.home.store.read(lambda look: (journal.read(look, row), look.interrupts_of(row.key)))
@@ -296,16 +285,12 @@ def read_run(home: Home, row: RunRow, after: int, limit: int) -> list[Event]:
 
     try:
         return home.store.read(look)
-    except (IntegrityBroken, ValueError, TypeError):
-        return events_of(row.id, _legible(home, row, after, limit), row.trace_id)
-
-
-def _legible(home: Home, row: RunRow, after: int, limit: int) -> list[Row]:
-    """The entries of a run whose damage was accepted: without what the damaged ones carry. Raises IntegrityBroken."""
-    found = find_run(home, row.id)
-    if found.unaccepted is not None:
-        raise found.unaccepted.as_error()
-    return [each for each in found.rows if each.seq > after][:limit]
+    except (IntegrityBroken, ValueError, TypeError) as damage:
+        found = find_run(home, row.id)
+        if found.unaccepted is not None:
+            raise found.unaccepted.as_error() from damage
+        # it was accepted: without what the damaged entries carry
+        return events_of(row.id, [each for each in found.rows if each.seq > after][:limit], row.trace_id)
 
 
 class Following:

@@ -43,11 +43,7 @@ TRACE_CHARACTERS = 8_000
 def record(error: BaseException) -> dict[str, Any]:
     """What a receipt keeps of an exception."""
     kind = type(error)
-    kept: dict[str, Any] = {
-        "type": type_name(kind),
-        "message": _text(error),
-        "trace": _trace(error),
-    }
+    kept: dict[str, Any] = {"type": type_name(kind), "message": _text(error), "trace": _trace(error)}
     if isinstance(error, OutlastError):
         kept["code"] = error.code
     arguments = _arguments(error)
@@ -185,9 +181,8 @@ def say_waits(execution: Execution, asked: StepCall, kind: str, attempt: int) ->
 
 def say_taken(home: Home, run: RunRow, holder: str, why: str) -> None:
     """A run goes on here that was another process's: it died, or the run was taken from it."""
-    said = (
-        f"the run is taken from {holder}: {why}" if holder else "the run is taken over: the process that ran it is gone"
-    )
+    gone = "the run is taken over: the process that ran it is gone"
+    said = f"the run is taken from {holder}: {why}" if holder else gone
     _say(home, "WARNING", said, {"run": run.id, "task": run.task, "flow": run.flow, "step": "", "attempt": 0})
 
 

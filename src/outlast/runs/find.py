@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import merge
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from outlast.clock import micros
 from outlast.errors import ValueRefused
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import read_header
 from outlast.runs import journal
@@ -32,10 +33,6 @@ from outlast.store.contract.runs import damage_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
 from outlast.values.text import duration
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 Time = datetime | timedelta | str | float
 FOREVER = 1 << 62
@@ -95,7 +92,11 @@ def find_some(
 ) -> RunsSoFar:
     """The same of the next so many runs at most, without their results, for who cannot wait until all were compared."""
     found: dict[str, RunRecord] = {}  # by id: one that changes between two pages is met twice
-    for looked_at, met in enumerate(_met(caller, asked, limit, cursor, results=results), 1):
+    # every run of the lists in which those stand that are asked for, the newest first
+    start = 0 if cursor is None else run_row(caller.home, cursor).key
+    page = max(1, min(limit, PAGE))
+    lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if limit else []
+    for looked_at, met in enumerate(merge(*lists, key=lambda met: -met.key), 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
         if len(found) >= limit or looked_at >= most:  # before the next one, which may need another page
@@ -109,14 +110,6 @@ class _Met(NamedTuple):
     key: int
     id: str
     record: RunRecord | None
-
-
-def _met(caller: Caller, asked: RunQuery, wanted: int, cursor: str | None, *, results: bool = True) -> Iterator[_Met]:
-    """Every run of the lists in which those stand that are asked for, the newest first."""
-    start = 0 if cursor is None else run_row(caller.home, cursor).key
-    page = max(1, min(wanted, PAGE))
-    lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if wanted else []
-    return merge(*lists, key=lambda met: -met.key)
 
 
 def _lists(asked: RunQuery) -> list[_List]:
@@ -275,9 +268,8 @@ def _left(home: Home) -> Iterator[RunRow]:
 def _waiting(home: Home) -> Iterator[RunRow]:
     """The waiting runs of which something may be over."""
     now = home.clock.now()
-    return every_row(
-        lambda after: home.store.read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key
-    )
+    read = home.store.read
+    return every_row(lambda after: read(lambda look: look.runs_to_wake(now, after, PAGE)), lambda row: row.key)
 
 
 def _is_looked_at(home: Home, row: RunRow, all: bool) -> bool:

@@ -7,12 +7,14 @@ is written in one transaction: it is there whole, or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
 
 import msgspec
 
 from outlast.errors import InputsInvalid, OutlastError, RunNotFound
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import (
     CALLS,
@@ -31,23 +33,18 @@ from outlast.runs.call import PROBED, Call, Ledger, Past, labels
 from outlast.runs.decisions import gone_back_to, once
 from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
 from outlast.runs.found import FoundRun, find
+from outlast.runs.live import Executor
 from outlast.runs.look import record_in
 from outlast.runs.outputs.files import ODD
 from outlast.runs.plan import Action, PlanStep, plan_steps
 from outlast.runs.rewind import place_of
-from outlast.runs.run import FORK, Options
+from outlast.runs.run import FORK, Options, RunRecord
 from outlast.runs.same_flow import flow_of_run
 from outlast.runs.start import pack_inputs
 from outlast.runs.stops import PERSON
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.values.codec import decode, identity, pack_json, pack_small
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.live import Executor
-    from outlast.runs.run import RunRecord
 
 NAMED = 480  # characters of a task's name that its forks bear
 OF_THE_OTHER = ("interrupt", "group")  # facts about rows and processes that are not the fork's
@@ -98,10 +95,8 @@ def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_
     for name, value in wanted.state.items():
         pack_json(value, f"state[{check_name('state key', name)!r}]")
     inputs = _inputs(executor, run_id, wanted.inputs) if wanted.inputs else None
-    seen, new_id = (
-        executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted)),
-        executor.home.ids(),
-    )
+    seen = executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted))
+    new_id = executor.home.ids()
 
     def work(tx: Writing) -> None:
         is_new = seen is None or seen.head != _head(tx, run_id)
@@ -227,10 +222,8 @@ def _in_doubt(row: Row, calls: Mapping[Call, Past]) -> JournalEntry:
     """A damaged receipt says nothing any more: that its effect was begun is all that the fork takes over."""
     header = decode_header(row.header)
     past = calls[Call(header.scope, header.name, header.inputs, header.occurrence)]
-    return entry(
-        msgspec.structs.replace(past.last, status="started", delivered=False, ended_at=0, epoch=1, payload=""),
-        Payload(),
-    )
+    begun = msgspec.structs.replace(past.last, status="started", delivered=False, ended_at=0, epoch=1, payload="")
+    return entry(begun, Payload())
 
 
 def _entry(row: Row, ledger: Ledger, blobs: tuple[str, ...]) -> JournalEntry:
@@ -302,12 +295,9 @@ def _new_run(caller: Caller, look: Reading, draft: ForkDraft, new_id: str, input
 
 def _task(look: Reading, run: RunRow) -> str:
     """The first name of a fork that nothing in this scope bears."""
-    number = 1
-    while True:
-        task = f"{run.task[:NAMED]}{FORK}{number}"
-        if not look.unfinished_of_task(run.scope, task) and not look.finished_of_task(run.scope, task):
-            return task
-        number += 1
+    names = (f"{run.task[:NAMED]}{FORK}{number}" for number in count(1))
+    free = (each for each in names if not look.unfinished_of_task(run.scope, each))
+    return next(each for each in free if not look.finished_of_task(run.scope, each))
 
 
 def _write(

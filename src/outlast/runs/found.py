@@ -7,10 +7,10 @@ each with a proof of its own, which is made anew with every write: so they are l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast.errors import IntegrityBroken
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import (
     BEYOND,
     OTHER_END,
@@ -31,9 +31,6 @@ from outlast.store.contract import LeaseRow, Reading, RunRow
 from outlast.store.contract.runs import damage_of
 from outlast.values.codec import digest, identity
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.home.home import Home
 
 OUTPUTS = b'"outputs":'  # in what an entry carries: the files that a step left
 _MARK, _REWOUND = b'["run","mark"', b'["run","rewound"'  # how the headers of such entries begin

@@ -85,11 +85,7 @@ AnyHeard = Heard | Once
 Place = tuple[Call | int, int]  # the first entry of a step, or which call of another kind; and the attempt
 
 
-def attempts_of(
-    rows: Iterable[Row],
-    flaws: Flaws = UNDAMAGED,
-    names: Mapping[Call, str] | None = None,
-) -> list[Heard]:
+def attempts_of(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, names: Mapping[Call, str] | None = None) -> list[Heard]:
     """The last entry about each attempt, in that order. A damaged one is not hidden by what was written after it.
 
     `names` of the calls, if not all rows are here; else they get them here.
@@ -161,10 +157,7 @@ def heard_quickly(rows: Iterable[Row]) -> Quick | None:
 
 
 def _hear(
-    row: Row,
-    latest: dict[bytes | tuple[bytes, int, bool], AnyHeard],
-    numbers: dict[bytes, int],
-    naming: Naming,
+    row: Row, latest: dict[bytes | tuple[bytes, int, bool], AnyHeard], numbers: dict[bytes, int], naming: Naming
 ) -> None:
     """An entry that is no such receipt."""
     header = decode_header(row.header)

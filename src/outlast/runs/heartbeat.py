@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from outlast.ledger.lease import was_rebooted
 from outlast.runs import journal, stops
 from outlast.runs.call import fold
 from outlast.runs.stops import PERSON
-from outlast.store.contract import LeaseRow, Reading, Writing
+from outlast.store.contract import LeaseRow, Reading
 from outlast.values.ambient import begin
 from outlast.values.late import late
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs import under_way
     from outlast.runs.execution import Execution
-    from outlast.runs.under_way import StepNotes
 else:
     under_way = late("outlast.runs.under_way")
 
@@ -49,12 +49,6 @@ def death_of(home: Home, look: Reading, lease: LeaseRow) -> str:
     if was_rebooted(beat.process, home.process):
         return REBOOTED
     return SHARED if beat.shared or _several_at_work(home, look, str(lease.holder)) else ""
-
-
-def note_death(tx: Writing, lease: LeaseRow, death: str) -> None:
-    """Keep with the dead process that its runs shared its death: those that are taken up later would not see it."""
-    if death == SHARED:
-        tx.note_shared(str(lease.holder))
 
 
 def _several_at_work(home: Home, look: Reading, process_id: str) -> bool:
@@ -84,10 +78,10 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._beaten_at = 0
         self._heard: tuple[int, ...] = ()  # of which moment of the store, and for which runs
-        self._notes: StepNotes | None = None
+        self._notes: under_way.StepNotes | None = None
 
     @property
-    def notes(self) -> StepNotes:
+    def notes(self) -> under_way.StepNotes:
         """What this process is at, for who finds it dead; made for its first step."""
         with self._lock:
             if self._notes is None:
@@ -133,7 +127,9 @@ class Heartbeat:
         now = home.clock.boot()
         if live and now - self._beaten_at >= home.settings.beat_seconds * 1_000_000:
             self._beaten_at = now
-            self._beat()
+            # when the store cannot be written now, the lease runs out, which is what it is for
+            with suppress(OutlastError):
+                home.store.write(lambda tx: tx.beat(home.beat()))
             self._look_for_the_store()
 
     def _guarded(self, executions: list[Execution], work: Callable[[], None]) -> bool:
@@ -188,9 +184,8 @@ class Heartbeat:
         pausing = [actor for _, kind, _, actor in asked if kind == "pause"]
         if execution.stopped_by != PERSON and pausing:
             execution.ask_to_stop(PERSON)
-            execution.writer.note(  # written at the next tick, for who looks
-                execution.writer.fact("run", "pausing", {"by": pausing[-1]})
-            )
+            # written at the next tick, for who looks
+            execution.writer.note(execution.writer.fact("run", "pausing", {"by": pausing[-1]}))
 
     def _look_for_the_store(self) -> None:
         try:
@@ -198,9 +193,3 @@ class Heartbeat:
         except OutlastError as error:
             for execution in list(self._executions.values()):
                 execution.writer.severed = error
-
-    def _beat(self) -> None:
-        try:
-            self._home.store.write(lambda tx: tx.beat(self._home.beat()))
-        except OutlastError:
-            return  # a store that cannot be written now: the lease runs out, which is what it is for

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outlast.errors import LeaseLost, RunHeld, RunSealed
+from outlast.home.caller import Caller
 from outlast.home.claimer import is_ours, print_of
+from outlast.home.home import Home
 from outlast.home.process import is_alive, is_stopped
 from outlast.ledger.journal import NOTES, Row, read_facts, read_header
 from outlast.ledger.lease import SILENT_LEASES, Beat, is_over
 from outlast.store.contract import Hold, LeaseRow, Reading, RunRow
 from outlast.store.contract.runs import refuse_damaged
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 BESIDE = (("run", "checked"), ("run", "displaced"))  # entries that say nothing about who holds a run
 HERE = "this process"  # who holds a run that is executed right here
@@ -63,16 +61,9 @@ def holder_of(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> st
 
 def _is_over(home: Home, beat: Beat, *, executing: bool) -> bool:
     """Whether a holder's lease may be taken. One that only claimed the run says nothing between two uses."""
-    me, clock = home.process, home.clock
-    return is_over(
-        beat,
-        me,
-        alive=is_alive(beat.process, me),
-        stopped=is_stopped(beat.process, me),
-        boot_us=clock.boot(),
-        wall_us=clock.now(),
-        leases=SILENT_LEASES if executing else 1,
-    )
+    me, clock, leases = home.process, home.clock, SILENT_LEASES if executing else 1
+    alive, stopped = is_alive(beat.process, me), is_stopped(beat.process, me)
+    return is_over(beat, me, alive=alive, stopped=stopped, boot_us=clock.boot(), wall_us=clock.now(), leases=leases)
 
 
 def is_dead(home: Home, look: Reading, process_id: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain as in_turn
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -44,13 +44,9 @@ from outlast.ledger.journal import (
 from outlast.runs.call import Call, Naming, id_of, label, labels
 from outlast.runs.run import FINISHED
 from outlast.runs.step_inputs import REF_LENGTH
-from outlast.store.contract import InterruptRow, NewRun, RunRow, Store
+from outlast.store.contract import FinishedRow, InterruptRow, LeaseRow, NewRun, Reading, RunRow, Store
 from outlast.values.codec import decode, digest, encode, identity
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.store.contract import FinishedRow, LeaseRow, Reading
-
 
 # What reading a record that no store wrote may end in.
 UNREADABLE = (OutlastError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
@@ -211,9 +207,8 @@ def differences_of_run(run: RunRow, rows: Sequence[Row]) -> Iterator[Break]:
 
 def _is_why(run: RunRow, facts: dict[str, Any]) -> bool:
     error = decode(run.error) if run.error else None
-    return bool(
-        facts.get("error") == error if run.status == "failed" else facts.get("why") == (error or {}).get("message")
-    )
+    name, known = ("error", error) if run.status == "failed" else ("why", (error or {}).get("message"))
+    return bool(facts.get(name) == known)
 
 
 def _of_waits(run: RunRow, rows: Sequence[Row], waits: dict[str, InterruptRow]) -> Iterator[Break]:

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.errors import DisplacedNotFound, RunNotFound
-from outlast.home.home import interrupt_row, run_row
-from outlast.ledger.journal import decode_header, decode_payload
+from outlast.home.home import Home, interrupt_row, run_row
+from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal, stops
 from outlast.runs.holder import holder_of
 from outlast.runs.queues.workers import NOWHERE, AtWork, RunPlace, place_of_run
@@ -28,13 +28,12 @@ from outlast.runs.waits.stored import DAMAGED, SEE, interrupt_of, waits_now
 from outlast.store.contract import LeaseRow, Reading, RunRow, below
 from outlast.store.contract.runs import damage_of
 from outlast.store.disk import write_whole
-from outlast.values.codec import decode
+from outlast.values.codec import decode, value_of
 from outlast.values.frozen import Compared, NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
-    from outlast.home.home import Home
     from outlast.runs import plan as plans
     from outlast.runs.receipt import Attempts, Receipt
 else:
@@ -213,27 +212,12 @@ def run_record(held: ListedRun, result: Any = None) -> RunRecord:
     """A run; one whose status is `running` and that nobody holds any more is called crashed."""
     row, lease, holder, origin, tags, place = held
     status = "crashed" if row.status == "running" and not holder and not row.seal else row.status
-    return RunRecord(
-        id=row.id,
-        flow=row.flow,
-        task=row.task,
-        scope=row.scope,
-        phase=row.phase,
-        parent=row.parent,
-        session=row.session,
-        trace_id=row.trace_id,
-        actor=row.actor,
-        seal=row.seal,
-        identity=row.identity,
-        source=row.source,
-        worktree=row.worktree,
+    return value_of(
+        RunRecord,
+        row,
         status=cast(RecordStatus, status),
-        inputs=decode(row.inputs),
         result=result,
         error=decode(row.error) if row.error else None,
-        meta=decode(row.meta),
-        created_at=moment(row.created_at),
-        updated_at=moment(row.updated_at),
         epoch=lease.epoch if lease is not None else 0,
         head=lease.head if lease is not None else 0,
         holder=holder,
@@ -278,9 +262,8 @@ def inbox(home: Home, assignee: str | None = None, type: str | None = None) -> l
     """The open waits: questions for people first, each kind the oldest first."""
     rows = home.store.read(lambda look: look.inbox_waits())
     found = (InboxItem(interrupt_of(row.wait), row.task, row.flow, row.scope) for row in rows)
-    wanted = [
-        item for item in found if assignee in (None, item.interrupt.assignee) and type in (None, item.interrupt.type)
-    ]
+    asked = (item for item in found if assignee in (None, item.interrupt.assignee))
+    wanted = (item for item in asked if type in (None, item.interrupt.type))
     return sorted(wanted, key=lambda item: (not is_for_people(item.interrupt.type), item.interrupt.opened_at))
 
 
@@ -332,7 +315,8 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     Raises RunNotFound, DisplacedNotFound for a path or entry of which none did.
     """
     row = run_row(home, run_id)
-    found = _all(home, row)
+    rows = home.store.read(lambda look: look.entries_named(row.key, _DISPLACED, _DISPLACED + b"\xff"))
+    found = [one for entry in rows for one in _of_entry(home, row.id, entry)]
     alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
     if not alike and (path, seq) != (None, None):
         place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
@@ -340,21 +324,12 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     return alike
 
 
-def _all(home: Home, row: RunRow) -> list[Displaced]:
-    rows = home.store.read(lambda look: look.entries_named(row.key, _DISPLACED, _DISPLACED + b"\xff"))
-    return [
-        one
-        for entry in rows
-        if entry.payload
-        for one in _of_entry(home, row.id, entry.seq, entry.header, entry.payload)
-    ]
-
-
-def _of_entry(home: Home, run_id: str, seq: int, header: bytes, payload: bytes) -> Iterator[Displaced]:
-    facts, at = decode_payload(payload).facts, moment(decode_header(header).ended_at)
+def _of_entry(home: Home, run_id: str, entry: Row) -> Iterator[Displaced]:
+    facts: Any = decode_payload(entry.payload).facts if entry.payload else None
+    at = moment(decode_header(entry.header).ended_at)
     for path, blob in facts["files"].items() if isinstance(facts, dict) else ():
 
         def read(name: str = str(blob)) -> Iterator[bytes]:
             return home.blobs.pieces(name)
 
-        yield Displaced(run_id, seq, str(facts["step"]), str(path), str(blob), at, read)
+        yield Displaced(run_id, entry.seq, str(facts["step"]), str(path), str(blob), at, read)

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
     from outlast.runs.live import Executor
 else:
-    from _signal import (
-        getsignal as handler_of,
-    )  # those of `signal` look for an enum each time, a third of a run's begin
+    # those of `signal` look for an enum each time, a third of a run's begin
+    from _signal import getsignal as handler_of
     from _signal import signal as set_handler
 
 T = TypeVar("T")

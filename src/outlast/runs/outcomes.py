@@ -21,7 +21,7 @@ from outlast import failpoints
 from outlast.clock import moment
 from outlast.errors import InputsConflict, OutlastError, RunFinished, RunHeld, RunRemoved, TaskAborted, TaskDeclined
 from outlast.flows.spec import FlowSpec
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.home.process import is_alive
 from outlast.ledger.journal import OF_A_CALL, decode_payload
 from outlast.ledger.lease import is_over
@@ -31,7 +31,7 @@ from outlast.runs import same_flow
 from outlast.runs.claim import RunClaim
 from outlast.runs.found import FoundRun, find
 from outlast.runs.journal import differences
-from outlast.runs.run import FINISHED, Outcome, RecordStatus
+from outlast.runs.run import FINISHED, Options, Outcome, RecordStatus
 from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow, Writing
 from outlast.store.contract.runs import refuse_damaged
@@ -40,11 +40,9 @@ from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
-    from outlast.home.home import Home
     from outlast.runs import look as looks
     from outlast.runs import recovery
     from outlast.runs.queues import queue, workers
-    from outlast.runs.run import Options
 else:
     looks = late("outlast.runs.look")
     queue, workers = late("outlast.runs.queues.queue"), late("outlast.runs.queues.workers")
@@ -162,13 +160,7 @@ class Awaited:
     """A run that is waited for: each look gives its outcome, the run itself once it can be taken up, or nothing yet."""
 
     def __init__(
-        self,
-        caller: Caller,
-        run_id: str,
-        seconds: float | None,
-        spec: FlowSpec | None = None,
-        *,
-        takes: bool = True,
+        self, caller: Caller, run_id: str, seconds: float | None, spec: FlowSpec | None = None, *, takes: bool = True
     ) -> None:
         """`takes`: one whose owner died is taken up here; else that is for others."""
         self._takes = takes
@@ -295,12 +287,6 @@ def expect(home: Home, tx: Writing, run_key: int, run: NewRun, options: Options)
         return False
     tx.add_delivery(run_key, run.scope, run.task, home.process.id)
     return True
-
-
-def receiver_of(home: Home, run_id: str, status: str) -> str:
-    """Who is about to receive a run that ends so, if somebody waits here for its success."""
-    here = status == "succeeded" and run_id in home.held.receiving
-    return home.process.id if here else ""
 
 
 @contextmanager

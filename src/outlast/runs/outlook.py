@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
 from outlast.flows.loading import file_of, here, is_flow_file, one_look_at_source
 from outlast.flows.spec import FlowSpec, is_of_file
-from outlast.home.caller import NOTHING_ACCEPTED, Acceptance
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
@@ -39,10 +39,8 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.files.changes import LeftFiles
-    from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import decisions
-    from outlast.runs.decisions import SupposedDecision
     from outlast.runs.live import Executor
 else:
     decisions = late("outlast.runs.decisions")  # most resumes follow none
@@ -87,13 +85,7 @@ def outlook(
         *_asked(executor.home, found),
     ]
     verdict = judge([*given, *_changed(found, actions), *more])
-    return Outlook(
-        verdict,
-        standing(found, verdict),
-        actions,
-        ahead,
-        tuple(sorted(recovery.needs_of(found, source))),
-    )
+    return Outlook(verdict, standing(found, verdict), actions, ahead, tuple(sorted(recovery.needs_of(found, source))))
 
 
 def standing(found: FoundRun, verdict: Verdict) -> tuple[Reason, ...]:
@@ -228,7 +220,9 @@ def _died_in(step: PlanStep) -> bool:
     return step.kind == "step" and step.status == "started" and step.action == "retry"
 
 
-def _with_decisions(home: Home, look: Reading, found: FoundRun, supposed: SupposedDecision | None) -> FoundRun:
+def _with_decisions(
+    home: Home, look: Reading, found: FoundRun, supposed: decisions.SupposedDecision | None
+) -> FoundRun:
     """The run as it is when what was decided stands in its journal, and what is `supposed` to be."""
     lease: LeaseRow = found.lease
     more = [(supposed.kind, supposed.body)] if supposed else []
@@ -295,11 +289,7 @@ def _asked_about_files(executor: Executor, found: FoundRun) -> dict[Call, Action
 
 
 def _with_leftovers(
-    executor: Executor,
-    found: FoundRun,
-    given: list[Reason],
-    actions: dict[Call, Action],
-    names_of: LabelsOf,
+    executor: Executor, found: FoundRun, given: list[Reason], actions: dict[Call, Action], names_of: LabelsOf
 ) -> list[Reason]:
     """The reasons, where those about partial work say what is in the files: after a failure as after a crash."""
     unfinished = [past for past in found.ledger.unfinished() if past.kind == "step"]
@@ -334,14 +324,9 @@ def _with_left(reason: Reason, left: LeftFiles) -> Reason:
 
 def _alive(executor: Executor, found: FoundRun) -> list[Reason]:
     """Processes of unfinished attempts that still run."""
+    then = {"effect": "resuming waits for it", "step": "resuming ends it first"}
     return [
-        Reason(
-            "still_running",
-            past.call.path,
-            "ended",
-            f"process group {pgid}",
-            "resuming waits for it" if past.kind == "effect" else "resuming ends it first",
-        )
+        Reason("still_running", past.call.path, "ended", f"process group {pgid}", then[past.kind])
         for past, pgid in executor.live.commands.still_running(executor.home, found.ledger)
     ]
 

@@ -25,7 +25,7 @@ from outlast.ledger.journal import (
     decode_header,
     decode_payload,
 )
-from outlast.runs.call import GOOD, Call, id_of, known_scope
+from outlast.runs.call import GOOD, call_of, id_of, known_scope
 from outlast.runs.heard import AnyHeard, attempts_of, heard_quickly
 from outlast.runs.step_inputs import REF_LENGTH, LabelOf, shown_inputs
 from outlast.values.codec import decode
@@ -299,7 +299,7 @@ def _call_of(header: Header) -> str:
         return header.key  # of the step that said it, or of what waits
     if header.kind == "run":
         return ""
-    return id_of(Call(header.scope, header.name, header.inputs, header.occurrence))
+    return id_of(call_of(header))
 
 
 def _told(header: Header, payload: Payload) -> Any:

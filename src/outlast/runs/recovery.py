@@ -107,20 +107,16 @@ def _code_now(path: Path, qualname: str) -> str | None:
 
 def _read_code(path: Path, qualname: str) -> str | None:
     if is_flow_file(path.name):
-        return _command_now(path, qualname)
+        try:
+            definition = flow_files.find_flow_file(path.name, path.parent).definition
+            return model.code_of_step(definition, qualname) or GONE
+        except OutlastError:
+            return None
     try:
         tree = parse(path.read_bytes())
     except OSError:
         return None
     return digest_function(tree, qualname) if tree else None
-
-
-def _command_now(path: Path, step: str) -> str | None:
-    try:
-        definition = flow_files.find_flow_file(path.name, path.parent).definition
-        return model.code_of_step(definition, step) or GONE
-    except OutlastError:
-        return None
 
 
 def _blobs(home: Home, found: FoundRun) -> list[Reason]:
@@ -218,18 +214,10 @@ def reasons_of(unfinished: Iterable[Past], names: Mapping[Call, str], run_id: st
     """The reasons that the calls themselves give: effects in doubt, and work that stopped half way."""
     reasons = []
     for past in unfinished:
-        label = names.get(past.call, "")
+        label, found = names.get(past.call, ""), f"attempt {past.attempts} {past.last.status}"
         if past.in_doubt and past.last.mark != PROBED:
-            reasons.append(
-                Reason(
-                    "effect_in_doubt",
-                    label,
-                    "an outcome",
-                    f"attempt {past.attempts} {past.last.status}",
-                    f"decide: outlast.retry, outlast.skip or outlast.abort for {run_id} {label}",
-                )
-            )
+            advice = f"decide: outlast.retry, outlast.skip or outlast.abort for {run_id} {label}"
+            reasons.append(Reason("effect_in_doubt", label, "an outcome", found, advice))
         elif past.kind == "step" and (past.open or past.last.status == "interrupted"):
-            found = f"attempt {past.attempts} {past.last.status}"
             reasons.append(Reason("partial_work", label, "an outcome", found, "resuming tries the step again"))
     return reasons

@@ -302,9 +302,8 @@ def given(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
 def refuse_other_worktree(home: Home, run: RecordedFlow, source: str) -> None:
     """Raises FlowElsewhere for a flow that was found in a run's stead, in another work tree: whatever it is."""
     file = path_of(source, home.project)
-    now = FlowFacts(
-        run.identity, source, worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree
-    )
+    worktree = worktree_of(os.path.dirname(os.path.realpath(file))) if file else run.worktree
+    now = FlowFacts(run.identity, source, worktree)
     if source != run.source and now.worktree != run.worktree:
         raise elsewhere(home.project, run, now, "other_worktree")
 
@@ -369,14 +368,9 @@ def _loaded(home: Home, source: str) -> FlowSpec:
 
 def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
     """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
-    _refuse_other_kind(run, spec)
-    return spec.typed(decode(run.inputs))
-
-
-def _refuse_other_kind(run: RunRow, spec: FlowSpec) -> None:
-    """Raises NameInvalid for a flow that this run cannot be one of."""
     if run.flow.startswith("script:") != spec.source.startswith("script:"):
         raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
     if is_flow_file(run.flow) != is_flow_file(spec.source):
         kind = "a flow file" if is_flow_file(run.flow) else "a Python flow"
         raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
+    return spec.typed(decode(run.inputs))

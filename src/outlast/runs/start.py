@@ -17,11 +17,10 @@ import msgspec
 from outlast.clock import moment
 from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, hints_of, is_of_file
-from outlast.home.caller import NOTHING_ACCEPTED
-from outlast.home.home import refuse_loop, run_row
+from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
+from outlast.home.home import Home, refuse_loop, run_row
 from outlast.home.place import restoration_of
 from outlast.ledger.journal import OF_A_CALL
-from outlast.runs import body as retrying
 from outlast.runs import body as runner
 from outlast.runs import claim as claims
 from outlast.runs import os_signals as signals
@@ -35,13 +34,9 @@ from outlast.runs.waits.stored import waits_now
 from outlast.store.contract import Writing
 from outlast.values.ambient import calls_user_code
 from outlast.values.codec import decode, decoder, encode, pack
-from outlast.values.late import late
+from outlast.values.late import asyncio, late
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from outlast.home.caller import Acceptance, Caller
-    from outlast.home.home import Home
     from outlast.ledger.verdict import Verdict
     from outlast.runs import call_async
     from outlast.runs import look as looks
@@ -50,7 +45,6 @@ if TYPE_CHECKING:
 else:
     call_async = late("outlast.runs.call_async")
     looks = late("outlast.runs.look")
-    asyncio = late("asyncio")
 
 
 def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
@@ -76,7 +70,7 @@ def go_on(
         return signals.run_on_loop(_go_on_own_loop(executor, claimed, spec, accept))
     outcome = _run(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(executor, outcome)) is not None and retrying.wait(executor, left):
+        while (left := runner.seconds_left(executor, outcome)) is not None and runner.wait(executor, left):
             again = _claimed_again(executor.caller, outcome)
             if not isinstance(again, RunClaim):
                 return again
@@ -126,9 +120,7 @@ async def go_on_async(
         return await _go_on_in_thread(executor, claimed, spec, accept)
     outcome = await _run_async(executor, claimed, spec, inputs, accept)
     try:
-        while (left := retrying.seconds_left(executor, outcome)) is not None and await retrying.wait_async(
-            executor, left
-        ):
+        while (left := runner.seconds_left(executor, outcome)) is not None and await runner.wait_async(executor, left):
             again = _claimed_again(executor.caller, outcome)
             if not isinstance(again, RunClaim):
                 return again
@@ -234,9 +226,9 @@ def _ready(
         if claimed.found != "new":
             _tell_restored(executor.home, claimed)
             inputs = same_flow.refuse_unfit(claimed.run, found)
+            _relocate(executor.caller, claimed, found)
         else:
             inputs = found.typed(decode(claimed.run.inputs))
-        _relocate(executor.caller, claimed, found)
         return found, inputs
     except BaseException:
         claims.release(executor.home, claimed, claimed.found if claimed.found != "new" else "interrupted")
@@ -245,8 +237,6 @@ def _ready(
 
 def _relocate(caller: Caller, claimed: RunClaim, spec: FlowSpec) -> None:
     """From now on the run is found where it goes on: on the record, and once for each place."""
-    if claimed.found == "new":
-        return
     run = claimed.run
     now = same_flow.stays(caller.home.project, run, same_flow.known(caller.home, spec))
     if now == (run.identity, run.source, run.worktree):

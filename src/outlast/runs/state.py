@@ -137,9 +137,8 @@ class Needs:
         self._note([key])
         if key in self._met:
             return self._resources.get(key, check=again)
-        with self._turns.setdefault(
-            key, threading.Lock()
-        ):  # who asks meanwhile waits until it is known whether the object is of any use
+        turn = self._turns.setdefault(key, threading.Lock())
+        with turn:  # who asks meanwhile waits until it is known whether the object is of any use
             found = self._resources.get(key, check=again or key not in self._met)
             self._met.add(key)
             return found

@@ -90,7 +90,25 @@ class StepSpec(Struct, frozen=True, dict=True):
     record_inputs: bool | None = None  # whether receipts keep its inputs whole, or not at all; None: up to 2 KiB each
 
     def __post_init__(self) -> None:
-        _check_step(self)
+        if not callable(self.function):
+            raise StepInvalid(repr(self.function), "it cannot be called")
+        if not self.name or self.name == "<lambda>":
+            raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
+        if self.name.startswith("run.") or "/" in self.name or "~" in self.name or not self.name.isprintable():
+            raise StepInvalid(self.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
+        if wrong := self.retry.wrong():
+            raise StepInvalid(self.name, wrong)
+        if self.crashes is not None and (self.is_effect or type(self.crashes) is not int or self.crashes < 1):
+            raise StepInvalid(self.name, _wrong_crashes(self))
+        if self.record_inputs not in (None, True, False):
+            raise StepInvalid(self.name, f"record_inputs is True or False, not {self.record_inputs!r}")
+        if not isinstance(self.limit, str):
+            raise StepInvalid(self.name, f"limit is the name of one, not {self.limit!r}")
+        if is_method(self.function):
+            raise StepInvalid(self.name, "a method cannot be a step: use a function and inject the object")
+        unknown = [name for name in self.ignore if name not in {p.name for p in self.signature.parameters}]
+        if unknown:
+            raise StepInvalid(self.name, f"ignore names {unknown[0]!r}, which is no parameter")
 
     @cached_property
     def signature(self) -> Signature:
@@ -145,28 +163,6 @@ class StepSpec(Struct, frozen=True, dict=True):
 
     def says_not_done(self, error: BaseException) -> bool:
         return isinstance(error, self.not_done)
-
-
-def _check_step(spec: StepSpec) -> None:
-    if not callable(spec.function):
-        raise StepInvalid(repr(spec.function), "it cannot be called")
-    if not spec.name or spec.name == "<lambda>":
-        raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
-    if spec.name.startswith("run.") or "/" in spec.name or "~" in spec.name or not spec.name.isprintable():
-        raise StepInvalid(spec.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
-    if wrong := spec.retry.wrong():
-        raise StepInvalid(spec.name, wrong)
-    if spec.crashes is not None and (spec.is_effect or type(spec.crashes) is not int or spec.crashes < 1):
-        raise StepInvalid(spec.name, _wrong_crashes(spec))
-    if spec.record_inputs not in (None, True, False):
-        raise StepInvalid(spec.name, f"record_inputs is True or False, not {spec.record_inputs!r}")
-    if not isinstance(spec.limit, str):
-        raise StepInvalid(spec.name, f"limit is the name of one, not {spec.limit!r}")
-    if is_method(spec.function):
-        raise StepInvalid(spec.name, "a method cannot be a step: use a function and inject the object")
-    unknown = [name for name in spec.ignore if name not in {p.name for p in spec.signature.parameters}]
-    if unknown:
-        raise StepInvalid(spec.name, f"ignore names {unknown[0]!r}, which is no parameter")
 
 
 def _wrong_crashes(spec: StepSpec) -> str:

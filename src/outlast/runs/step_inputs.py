@@ -28,7 +28,7 @@ else:
     find = late("outlast.secrets.find")  # it is dear, and calls without text never need it
 
 INLINE_BYTES = 2 * 1024
-REF_LENGTH = 12
+REF_LENGTH = 12  # of a call's id, enough within a run: a page of the store has room for three entries of a kilobyte
 LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call, and what people call it
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
 _BARE = frozenset({int, float, bool, type(None)})
@@ -82,10 +82,10 @@ class StepInputs:
     def _known(self, raw: bytes, whole: bool) -> Any:
         """The call that gave this, or the digest of what is too large; None for what is kept itself."""
         is_large = len(raw) > INLINE_BYTES and not whole
-        if len(raw) <= SHORT_BYTES or not (is_large or self._has_results()):
+        if len(raw) <= SHORT_BYTES or not (is_large or self._recent or self._results or self._earlier()):
             return None
         of = self._result_of(named := digest(raw))
-        return _ref(of) if of else {"digest": named, "bytes": len(raw)} if is_large else None
+        return id_of(of)[:REF_LENGTH] if of else {"digest": named, "bytes": len(raw)} if is_large else None
 
     def _inline(self, values: dict[str, tuple[Any, int]]) -> dict[str, Any]:
         """Values without their secrets, all looked at together; their names may tell that they are some."""
@@ -97,9 +97,6 @@ class StepInputs:
             return [value]
         raw = encode(value)
         return [value] if len(raw) <= INLINE_BYTES else {"blob": self._home.blobs.put(raw), "bytes": len(raw)}
-
-    def _has_results(self) -> bool:
-        return bool(self._recent or self._results or self._earlier())
 
     def _result_of(self, named: str) -> Call | None:
         self._digest_recent()
@@ -120,12 +117,6 @@ def _results(ledger: Ledger) -> Iterable[tuple[str, Call]]:
             raw = b"" if kept.result is msgspec.UNSET else bytes(kept.result)
             if kept.blob or len(raw) > SHORT_BYTES:
                 yield kept.blob or digest(raw), past.call
-
-
-def _ref(call: Call) -> str:
-    """A call's id, as short as it can be told from the others of a run: a page of the store has room for three entries
-    of a kilobyte each, and not for much beside."""
-    return id_of(call)[:REF_LENGTH]
 
 
 def blobs_of(kept: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -105,14 +105,10 @@ def set_deadline(execution: Execution, started_at: int, seconds: float | None) -
     if seconds is not None:
         execution.deadline_at = started_at + int(seconds * 1_000_000)
         execution.deadline_seconds = seconds
-        _note_deadline(execution)
+        # for who looks at the run, with the next commit: it is read from the code whenever the run goes on
+        key, at = execution.hold.run_key, execution.deadline_at
+        execution.store.write_soon(lambda tx: tx.put_deadline(key, at))
         look(execution)
-
-
-def _note_deadline(execution: Execution) -> None:
-    """For who looks at the run: with the next commit. It is read from the code whenever the run goes on."""
-    key, at = execution.hold.run_key, execution.deadline_at
-    execution.store.write_soon(lambda tx: tx.put_deadline(key, at))
 
 
 def look(execution: Execution) -> None:

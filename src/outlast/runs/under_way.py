@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from outlast.ledger.journal import Header, JournalEntry, Payload, Row, entry
+from outlast.ledger.journal import JournalEntry, Payload, Row, entry
 from outlast.runs import journal
-from outlast.runs.call import Call, Past, fold
+from outlast.runs.call import Call, Past, fold, header_of
 from outlast.runs.found import FoundRun, find, folded
-from outlast.store.contract import LeaseRow, Reading, RunRow
+from outlast.store.contract import Hold, LeaseRow, Reading, RunRow
 from outlast.values.private import make_folder, open_file
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.attempt import Attempt
-    from outlast.store.contract import Hold
 
 FOLDER = "under-way"  # in a tenant's folder; a file for each process, named by its id
 PLACES, BYTES = 128, 512  # how many notes a file has room for, and how long each may be
@@ -150,9 +150,7 @@ def unrecorded(look: Reading, found: FoundRun, left: Sequence[StepNote], epoch: 
     """The starts that the journal does not know of: those attempts were under way when their process died."""
     known = found.ledger.calls
     if found.run.mark and any(note.call not in known for note in left):
-        known = fold(
-            *journal.read(look, found.run)[:2]
-        ).calls  # what is over since before the mark is not in the ledger
+        known = fold(*journal.read(look, found.run)[:2]).calls  # the ledger lacks what was over before the mark
     return [_entry(note, found.run.trace_id, epoch) for note in left if _is_news(note, known.get(note.call))]
 
 
@@ -192,20 +190,7 @@ def with_entries(found: FoundRun, entries: Sequence[JournalEntry]) -> FoundRun:
 
 
 def _entry(note: StepNote, trace_id: str, epoch: int) -> JournalEntry:
-    call = note.call
-    header = Header(
-        "step",
-        call.step,
-        call.scope,
-        call.inputs,
-        call.occurrence,
-        note.attempt,
-        "started",
-        agent=note.agent,
-        started_at=note.started_at,
-        code=note.code,
-        epoch=epoch,
-        trace_id=trace_id,
-        seen=f"{note.item}#{note.digest}" if note.item else note.digest,
-    )
+    seen = f"{note.item}#{note.digest}" if note.item else note.digest
+    header = header_of("step", note.call, attempt=note.attempt, status="started", agent=note.agent, code=note.code)
+    header = replace(header, started_at=note.started_at, epoch=epoch, trace_id=trace_id, seen=seen)
     return entry(header, Payload(facts={"crashes": note.crashes}) if note.crashes else Payload())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
@@ -169,7 +170,8 @@ def window_of(
     kept = memo if need and filling.take(need) else None
     first = filling.each(system)
     floor = kept.upto if kept else 0
-    others = (message for message in _above(floor, newest) if message.role != SYSTEM)
+    above = takewhile(lambda message: message.seq > floor, newest)
+    others = (message for message in above if message.role != SYSTEM)
     rest = filling.each(others, unbroken=True)
     covered = floor - sum(message.seq <= floor for message in first)
     return Window(
@@ -183,13 +185,6 @@ def window_of(
         too_large=tuple(sorted(filling.skipped)),
         memo_need=0 if kept else need,
     )
-
-
-def _above(floor: int, newest: Iterable[Message]) -> Iterable[Message]:
-    for message in newest:
-        if message.seq <= floor:
-            return
-        yield message
 
 
 class _Filling:
@@ -252,7 +247,11 @@ class MessageDraft(NamedTuple):
 def read_message(role: str, content: Any, meta: Mapping[str, Any] | None, run_id: str, path: str = "") -> MessageDraft:
     """A message that can be stored as it is. Raises NameInvalid, ValueRefused."""
     raw = _json(content, f"{path}content", CONTENT_BYTES, _ELSEWHERE)
-    return MessageDraft(_role(role, path), raw, read_meta(meta, f"{path}meta"), _run_id(run_id, path))
+    name = check_name(f"{path}role", role)
+    if len(name) > ROLE_LENGTH:
+        why = f"it has {len(name)} characters; the limit is {ROLE_LENGTH}. The usual ones are {', '.join(ROLES)}"
+        raise NameInvalid(f"{path}role", name, why)
+    return MessageDraft(name, raw, read_meta(meta, f"{path}meta"), _run_id(run_id, path))
 
 
 def read_messages(given: Sequence[Mapping[str, Any]]) -> list[MessageDraft]:
@@ -311,14 +310,6 @@ def _json(value: Any, path: str, limit: int, remedy: str) -> str:
     if len(raw) > limit:
         raise ValueRefused(path, f"it is {len(raw):,} bytes of JSON; the limit is {limit:,}", remedy)
     return raw.decode()
-
-
-def _role(role: str, path: str) -> str:
-    name = check_name(f"{path}role", role)
-    if len(name) > ROLE_LENGTH:
-        why = f"it has {len(name)} characters; the limit is {ROLE_LENGTH}. The usual ones are {', '.join(ROLES)}"
-        raise NameInvalid(f"{path}role", name, why)
-    return name
 
 
 def _run_id(run_id: str, path: str) -> str:

@@ -7,7 +7,6 @@ writes at once. Nothing here is read by a run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +15,12 @@ from outlast.clock import moment
 from outlast.errors import MemoConflict, SessionExists, SessionNotFound, ValueRefused
 from outlast.home import caller as operations
 from outlast.home.caller import DoneBefore, Repeatable
+from outlast.home.home import Home
 from outlast.ledger.journal import link
 from outlast.sessions.session import (
     Memo,
     Message,
+    MessageDraft,
     Session,
     TokensOf,
     Window,
@@ -32,10 +33,6 @@ from outlast.sessions.session import (
 from outlast.store.contract import MemoRow, MessageRow, Reading, SessionRow, Writing, every_row
 from outlast.values.codec import decode, encode, value_of
 from outlast.values.tokens import counter
-
-if TYPE_CHECKING:
-    from outlast.home.home import Home
-    from outlast.sessions.session import MessageDraft
 
 PAGE = 20
 
@@ -98,7 +95,10 @@ def set_memo(
         if expected is not None and expected != session.memos:
             raise MemoConflict(session.id, expected, session.memos)
         stands_for = _upto(session, before, text, upto)
-        row = _following(session, text, stands_for, asked.actor, home.clock.now())
+        at = home.clock.now()
+        version, digest = session.memos + 1, digest_of(text)
+        hash_ = link(session.memo_hash, memo_header(version, stands_for, digest, asked.actor, at))
+        row = MemoRow(version, stands_for, text, digest, asked.actor, at, hash_)
         tx.add_memo(session, row)
         return row, str(row.version)
 
@@ -126,12 +126,6 @@ def _chained(session: SessionRow, drafts: Sequence[MessageDraft], actor: str, at
         digest = digest_of(content)
         before = link(before, message_header(seq, role, digest, meta, run_id, actor, at))
         yield MessageRow(seq, role, content, digest, meta, run_id, actor, at, before)
-
-
-def _following(session: SessionRow, text: str, upto: int, actor: str, at: int) -> MemoRow:
-    version, digest = session.memos + 1, digest_of(text)
-    hash_ = link(session.memo_hash, memo_header(version, upto, digest, actor, at))
-    return MemoRow(version, upto, text, digest, actor, at, hash_)
 
 
 def _upto(session: SessionRow, before: MemoRow | None, text: str, upto: int | None) -> int:

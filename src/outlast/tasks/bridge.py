@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,20 +40,17 @@ from outlast.handoffs.store import Storing
 from outlast.handoffs.task_state import FIRST, State, TaskEntry, command_of, refuse_completed, unfinished
 from outlast.handoffs.task_state import of_scope as runs_of_tasks
 from outlast.home import caller as operations
-from outlast.home.caller import DoneBefore, Repeatable, check_id
+from outlast.home.caller import Caller, DoneBefore, Repeatable, check_id
 from outlast.home.claimer import named
+from outlast.home.home import Home
 from outlast.runs import decisions
+from outlast.runs.live import Executor
 from outlast.runs.look import record_now
+from outlast.runs.run import RunRecord
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, RunRow, TaskEventRow, TaskRow, Writing
 from outlast.tasks.task import Task, TaskCompleted, TaskEvent, TaskPaused, TaskResumed
 from outlast.values.codec import decode, encode, pack_json, value_of
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.live import Executor
-    from outlast.runs.run import RunRecord
 
 BODY_BYTES = 1 << 16
 STORING = ("strict", "baseline", "redact", "bind", "expected_revision")
@@ -91,9 +88,8 @@ def open_(home: Home, of: Of, *, session: str, meta: str | None, reopen: bool, o
         at, row = home.clock.now(), tx.task_of(of.scope, of.task)
         said = {"session": session} if session else {}
         if row is None:
-            return task_states.made(
-                tx, of.scope, of.task, TaskEntry("opened", of.actor, said), at, session, meta or "{}"
-            ), ""
+            entry = TaskEntry("opened", of.actor, said)
+            return task_states.made(tx, of.scope, of.task, entry, at, session, meta or "{}"), ""
         if meta is not None and decode(meta) != decode(row.meta):
             raise TaskExists(of.task, row.meta)
         again = reopen and row.state == "completed"
@@ -169,7 +165,7 @@ def events(home: Home, of: Of, after: int, limit: int) -> list[TaskEvent]:
             return []
         return look.task_events_after(row.key, after, limit)
 
-    return [_event(of, row) for row in home.store.read(look_at)]
+    return [value_of(TaskEvent, row, task=of.task) for row in home.store.read(look_at)]
 
 
 # -- pausing and resuming ----------------------------------------------------------------------------
@@ -267,12 +263,8 @@ def resume(
 
 def claims_run(home: Home, of: Of) -> bool:
     """Whether the claim that is shown holds a run of the task rather than its handoff."""
-
-    def look_at(look: Reading) -> bool:
-        runs = [look.lease_of(row.id) for row in unfinished(look, of.scope, of.task)]
-        return of.claim_id in [run.holder for run in runs if run]
-
-    return home.store.read(look_at)
+    runs = home.store.read(lambda look: [look.lease_of(row.id) for row in unfinished(look, of.scope, of.task)])
+    return of.claim_id in [run.holder for run in runs if run]
 
 
 # -- recording ---------------------------------------------------------------------------------------
@@ -307,10 +299,6 @@ def record(home: Home, of: Of, name: str, body: Any, operation_id: str | None) -
 
 def _task(row: TaskRow) -> Task:
     return value_of(Task, row, events=row.head)
-
-
-def _event(of: Of, row: TaskEventRow) -> TaskEvent:
-    return value_of(TaskEvent, row, task=of.task)
 
 
 # -- completing --------------------------------------------------------------------------------------
@@ -385,9 +373,8 @@ def _complete_alone(caller: Caller, of: Of, how: Settling, operation: Repeatable
         override = how.override if lacking else ""
         task_states.give_back_runs(caller, tx, of.scope, of.task)
         facts = body | {"shown_by": shown, "override": override, "lacking": list(lacking)}
-        task_states.write(
-            tx, row, TaskEntry("completed", of.actor, {name: said for name, said in facts.items() if said}), at
-        )
+        told = {name: said for name, said in facts.items() if said}
+        task_states.write(tx, row, TaskEntry("completed", of.actor, told), at)
         done = TaskCompleted(of.task, of.actor, moment(at), None, shown, override)
         return done, encode([of.task, of.actor, at, shown, override]).decode()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from outlast.errors import Finished, HandoffNotFound, IntegrityBroken, RunNotFound
 from outlast.handoffs import anchor as anchors
@@ -12,13 +11,17 @@ from outlast.handoffs import recover as recovering
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import believed, evidence_since
 from outlast.handoffs.claim import Recovering
-from outlast.handoffs.handoff import key_of, label_of
+from outlast.handoffs.handoff import Recovered, key_of, label_of
 from outlast.handoffs.musts import prose_in
 from outlast.handoffs.settle import musts_lacking
 from outlast.handoffs.task_state import completed, unfinished
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.ledger.verdict import Reason
+from outlast.runs.live import Executor
 from outlast.runs.look import record_now
+from outlast.runs.run import RunRecord
+from outlast.runs.waits.interrupt import Interrupt
 from outlast.runs.waits.stored import interrupt_of
 from outlast.store.contract import Reading
 from outlast.tasks import bridge as tasks
@@ -26,14 +29,6 @@ from outlast.tasks.bridge import Of, shown_by
 from outlast.tasks.task import AllowedAction, Task, TaskContext
 from outlast.workspace import checkpoint
 from outlast.workspace import record as records
-
-if TYPE_CHECKING:
-    from outlast.handoffs.handoff import Recovered
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.live import Executor
-    from outlast.runs.run import RunRecord
-    from outlast.runs.waits.interrupt import Interrupt
 
 RUNS = 10
 HISTORY = 20
@@ -152,13 +147,12 @@ def _complete(caller: Caller, of: Of, handoff: Recovered | None, trouble: str) -
     """Whether completing could do, and what it needs: it runs the checks itself."""
     if trouble:
         return AllowedAction("complete", False, trouble)
-    found = caller.home.store.read(lambda look: _open_handoff(look, of))
+    read = caller.home.store.read
+    found = read(lambda look: _open_handoff(look, of))
     if found is None:
-        row = caller.home.store.read(lambda look: look.task_of(of.scope, of.task))
-        return _said("complete", [*caller.home.store.read(lambda look: shown_by(caller, look, of, row))[1]])
-    running = caller.home.store.read(
-        lambda look: task_states.words_of(caller, look, unfinished(look, of.scope, of.task))
-    )
+        row = read(lambda look: look.task_of(of.scope, of.task))
+        return _said("complete", [*read(lambda look: shown_by(caller, look, of, row))[1]])
+    running = read(lambda look: task_states.words_of(caller, look, unfinished(look, of.scope, of.task)))
     root = Path(handoff.root) if handoff and handoff.root else None
     prose = prose_in(found.handoff, found.handoff.binding)
     musts = musts_lacking(caller, found.handoff, root, prose)

@@ -182,18 +182,9 @@ class Case(Struct, frozen=True):
         rules = self.accept
         waits = tuple(Call(*call) for call in rules.get("waits", ()))
         rows = [_row(one) for one in self.entries]
-        return RecordedRun(
-            self.run_id,
-            self.flow,
-            rules["status"],
-            rules.get("phase", ""),
-            self.inputs,
-            rows,
-            rules.get("result"),
-            rules.get("error"),
-            waits,
-            state=rules.get("state"),
-        )
+        stands = (self.run_id, self.flow, rules["status"], rules.get("phase", ""))
+        came = (rules.get("result"), rules.get("error"), waits)
+        return RecordedRun(*stands, self.inputs, rows, *came, state=rules.get("state"))
 
     def _asks_for(self, found: Divergence, code: bool) -> bool:
         if found.code == "code_changed":
@@ -344,7 +335,7 @@ def freeze(outlast: Outlast, run: RunRow, rows: Sequence[Row]) -> dict[str, Any]
 
     def look(reading: Reading) -> tuple[list[Any], ...]:
         pinned, named = reading.checkpoints_of_run(run.id, 0, _ALL), _refs_in(rows, run.inputs)
-        saved = _artifacts(reading, run, [*named, *_pinned(pinned)])
+        saved = _artifacts(reading, run, [*named, *(ref for row in pinned for ref in decode(row.refs))])
         return saved, pinned, _records(reading, run, named), _links(reading, run, rows)
 
     artifacts, checkpoints, records, links = outlast._executor.home.store.read(look)
@@ -384,10 +375,6 @@ def _facts_of(rows: Sequence[Row], name: str) -> list[Any]:
     """What the body was answered by calls of that name."""
     headers = [(decode_header(row.header), row.payload) for row in rows]
     return [decode_payload(raw).facts for header, raw in headers if header.name == name and raw]
-
-
-def _pinned(checkpoints: Sequence[CheckpointRow]) -> list[str]:
-    return [ref for row in checkpoints for ref in decode(row.refs)]
 
 
 def _refs_in(rows: Sequence[Row], inputs: str) -> list[str]:

@@ -161,9 +161,8 @@ def crash_everywhere(
     below `home`.
     """
     base = Path(tempfile.mkdtemp(prefix="outlast-crashes-", dir=home))
-    subject = CrashSubject(
-        flow, args, {"task": TASK} | kwargs, settle or _no_settle, resources or {}, seconds, answers or {}
-    )
+    given, settled = {"task": TASK} | kwargs, settle or _no_settle
+    subject = CrashSubject(flow, args, given, settled, resources or {}, seconds, answers or {})
     trying = Trying(base, subject, check or _nothing, reset or _nothing)
     points = trying.undisturbed()
     for number, point in enumerate(_spread(points, limit)):

@@ -100,7 +100,10 @@ def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     definition = _read(Path(os.path.realpath(path)))
     if source != place and source != f"{place}:{definition.name}":
         raise FlowNotFound(source, f"that file is the flow {definition.name!r} now")
-    return flow_file_spec(definition, path)
+    # its body is not here: whoever runs it performs its nodes (`commands/flow.py`)
+    named, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
+    parameters = Signature(_body, skip=1)
+    return FlowFileSpec(_body, definition.name, named, False, parameters, True, definition=definition, file=file)
 
 
 def _read(path: Path) -> FlowDefinition:
@@ -109,14 +112,6 @@ def _read(path: Path) -> FlowDefinition:
     from outlast.flows.yaml.read import read_flow_file  # late: it loads the parser
 
     return read_flow_file(path)
-
-
-def flow_file_spec(definition: FlowDefinition, path: str) -> FlowFileSpec:
-    """A flow file as a flow. Its body is not here: whoever runs it performs its nodes (`commands/flow.py`)."""
-    source, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
-    return FlowFileSpec(
-        _body, definition.name, source, False, Signature(_body, skip=1), True, definition=definition, file=file
-    )
 
 
 def given_inputs(node: SubFlow, inputs: Mapping[str, Any], item: Any) -> dict[str, Any]:
@@ -221,20 +216,16 @@ class _NoJson(str):
 def misfit(kind: str, value: Any) -> str:
     """Why a value is not of an input's type; empty when it is."""
     if kind == "json":
-        return _no_json(value)
+        if isinstance(value, _NoJson):
+            return f"is no JSON: {_seen(str(value))} (a text needs its quotes: '\"text\"')"
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            return f"is no JSON: {error}"
+        return ""
     if not isinstance(value, _PYTHON[kind]) or (isinstance(value, bool) and kind != "boolean"):
         return f"is {_seen(value)}, not {ARTICLES[kind]}"
     return "is no finite number" if isinstance(value, float) and not math.isfinite(value) else ""
-
-
-def _no_json(value: Any) -> str:
-    if isinstance(value, _NoJson):
-        return f"is no JSON: {_seen(str(value))} (a text needs its quotes: '\"text\"')"
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        return f"is no JSON: {error}"
-    return ""
 
 
 def _seen(value: Any) -> str:
@@ -324,7 +315,15 @@ def keep(text: bytes, definition: FlowDefinition) -> None:
     with suppress(OSError):
         os.makedirs(above, 0o700, exist_ok=True)
         _make_room(above)
-        _write(os.path.join(above, _name(text)), _digest(said) + b"\n" + said)
+        # all of it or nothing; it need not outlast a power cut: its digest tells
+        path = os.path.join(above, _name(text))
+        beside = f"{path}.{os.getpid()}"
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, _digest(said) + b"\n" + said)
+        finally:
+            os.close(handle)
+        os.replace(beside, path)
 
 
 def kept_folder() -> str:
@@ -345,17 +344,6 @@ def _has_secret(definition: FlowDefinition) -> bool:
     from outlast.secrets.find import counted  # who finds what is kept looks for none
 
     return counted(msgspec.to_builtins(definition))[1] > 0
-
-
-def _write(path: str, content: bytes) -> None:
-    """All of it or nothing. It need not outlast a power cut: its digest tells."""
-    beside = f"{path}.{os.getpid()}"
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(handle, content)
-    finally:
-        os.close(handle)
-    os.replace(beside, path)
 
 
 def _make_room(above: str) -> None:

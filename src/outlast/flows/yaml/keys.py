@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from outlast.flows.yaml import values as kinds
-from outlast.flows.yaml import values as wait_kinds
 from outlast.flows.yaml.model import INPUT_TYPES, MOST_ROUNDS, ON_LIMIT, ON_PARTIAL, SHELLS
 from outlast.flows.yaml.values import Kind
 from outlast.values.frozen import NamedTuple
@@ -55,12 +54,9 @@ NODE: Mapping[str, FlowFileKey] = {
     "id": FlowFileKey(kinds.NAMED, "The node's name, unique in the whole file.", required=True, on=EVERY),
     "run": FlowFileKey(kinds.COMMAND, "A shell command.", required=True, on=COMMANDS),
     "pause_for": FlowFileKey(
-        wait_kinds.WORD,
-        "Wait for a person: `approval` for a yes or no, any other word for an answer.",
-        required=True,
-        on=(PAUSE,),
+        kinds.WORD, "Wait for a person: `approval` for a yes or no, any other word for an answer.", True, on=(PAUSE,)
     ),
-    "wait_for": FlowFileKey(wait_kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
+    "wait_for": FlowFileKey(kinds.SIGNAL, "Wait for a signal of this name.", required=True, on=(WAIT,)),
     "parallel": FlowFileKey(
         "parallel",
         "Nodes that run side by side; done when all are. A list of them, or a mapping of steps and limit.",
@@ -116,8 +112,8 @@ NODE: Mapping[str, FlowFileKey] = {
     "on_decline": FlowFileKey(
         kinds.NAMED, "A step to go to, or `continue`, when the person declines; else the run ends.", on=(PAUSE,)
     ),
-    "schema": FlowFileKey(wait_kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
-    "assignee": FlowFileKey(wait_kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
+    "schema": FlowFileKey(kinds.SCHEMA, "What an answer must look like: a part of JSON Schema.", on=(PAUSE,)),
+    "assignee": FlowFileKey(kinds.ASSIGNEE, "Who is asked.", on=(PAUSE,)),
     "deadline": FlowFileKey(kinds.DURATION, "How long to wait for an answer: seconds, or 90s, 10m, 48h.", on=WAITS),
     "default": FlowFileKey(kinds.JSON, "What counts as the answer once the deadline has passed.", on=WAITS),
 }

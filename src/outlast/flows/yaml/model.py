@@ -30,15 +30,25 @@ class Input(Struct, frozen=True):
     help: str = ""
 
 
-class Command(Struct, frozen=True, tag=True, tag_field="node"):
-    """A step or effect: one shell command."""
+class PlacedNode(Struct, frozen=True, tag=True, tag_field="node"):
+    """A node by its name, and where it stands in the file."""
 
     id: str
     line: int
-    run: str
-    agent: str = ""
+
+
+class ConditionalNode(PlacedNode, frozen=True, kw_only=True):
+    """One that may be left out: all of them."""
+
     when: str = ""
     when_timeout: float | None = None
+
+
+class Command(ConditionalNode, frozen=True):
+    """A step or effect: one shell command."""
+
+    run: str
+    agent: str = ""
     shell: str = ""  # empty: the flow's
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -60,14 +70,10 @@ class Command(Struct, frozen=True, tag=True, tag_field="node"):
     pty: bool = False
 
 
-class Pause(Struct, frozen=True, tag=True, tag_field="node"):
+class Pause(ConditionalNode, frozen=True):
     """A wait for a person: `pause_for: approval`, or another word."""
 
-    id: str
-    line: int
     type: str
-    when: str = ""
-    when_timeout: float | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
     on_decline: str = ""  # empty: the run is aborted; `continue`; or the id of the step to go to
     agent: str = ""
@@ -77,66 +83,46 @@ class Pause(Struct, frozen=True, tag=True, tag_field="node"):
     assignee: str = ""
 
 
-class Wait(Struct, frozen=True, tag=True, tag_field="node"):
+class Wait(ConditionalNode, frozen=True):
     """A wait for a signal: `wait_for: NAME`."""
 
-    id: str
-    line: int
     signal: str
-    when: str = ""
-    when_timeout: float | None = None
     deadline: float | None = None
     default: Any = msgspec.UNSET
     agent: str = ""
 
 
-class Parallel(Struct, frozen=True, tag=True, tag_field="node"):
+class Parallel(ConditionalNode, frozen=True):
     """Nodes that run side by side. The node is done when all are."""
 
-    id: str
-    line: int
     branches: "tuple[Node, ...]"
     limit: int = 0  # how many at once; 0: all
-    when: str = ""
-    when_timeout: float | None = None
 
 
-class Repeat(Struct, frozen=True, tag=True, tag_field="node"):
+class Repeat(ConditionalNode, frozen=True):
     """Nodes that run one after another, over and over, until a command succeeds."""
 
-    id: str
-    line: int
     steps: "tuple[Node, ...]"
     max: int
     until: str
     until_timeout: float | None = None
     on_limit: str = "fail"
-    when: str = ""
-    when_timeout: float | None = None
 
 
-class Foreach(Struct, frozen=True, tag=True, tag_field="node"):
+class Foreach(ConditionalNode, frozen=True):
     """Nodes that run once for each item: of a list, or of a file's lines."""
 
-    id: str
-    line: int
     steps: "tuple[Node, ...]"
     items: tuple[Any, ...] = ()
     lines: str = ""  # the file, in place of a list
     limit: int = 1  # how many items at once
-    when: str = ""
-    when_timeout: float | None = None
 
 
-class SubFlow(Struct, frozen=True, tag=True, tag_field="node"):
+class SubFlow(ConditionalNode, frozen=True):
     """Another flow file, run as a run of its own."""
 
-    id: str
-    line: int
     flow: str  # its path, from this file's folder
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    when: str = ""
-    when_timeout: float | None = None
 
 
 Node = Command | Pause | Wait | Parallel | Repeat | Foreach | SubFlow

@@ -80,8 +80,9 @@ def read_fields(
         else:
             problems.note(key, inside(path, name), *_not_here(name, known, place))
     missing = [name for name, key in known.items() if key.required and name not in draft.nodes]
-    if missing and found is not None:
-        _note_missing(draft, missing, known, problems)
+    for name in missing if found is not None else ():
+        help = known[name].help
+        problems.note(node, path, f"`{name}` is missing", f"add `{name}: …` ({help[0].lower()}{help[1:-1]})")
     return draft
 
 
@@ -92,16 +93,6 @@ def _not_here(name: str, known: Mapping[str, FlowFileKey], place: str) -> tuple[
     if place and name in keys.NODE:
         return f"`{name}` does not belong to a {place}", f"the keys here are: {', '.join(known)}"
     return f"the key {shown(name)} is not known here", nearest(name, known, "the keys here are")
-
-
-def _note_missing(
-    draft: MappingDraft, missing: list[str], known: Mapping[str, FlowFileKey], problems: Problems
-) -> None:
-    for name in missing:
-        help = known[name].help
-        problems.note(
-            draft.node, draft.path, f"`{name}` is missing", f"add `{name}: …` ({help[0].lower()}{help[1:-1]})"
-        )
 
 
 def _read(key: FlowFileKey, node: Tree, path: str, problems: Problems) -> Any:
@@ -187,7 +178,9 @@ def check(flow: MappingDraft, problems: Problems) -> None:
     known = {each.id for each in everything if each.id}
     _check_routes(steps, known, problems, in_order=True)
     for each in everything:
-        _check_retry(each, problems)
+        if "retry" in each.nodes and "retries" in each.nodes:
+            why = f"`retries` in line {each.nodes['retries'].line} says how often to try again, and so does this"
+            each.note("retry", problems, why, "keep one of them: `retry: {max: …}` or `retries: …`")
         if isinstance(each.get("foreach"), MappingDraft):
             _check_items(each.get("foreach"), problems)
     for pause in (each for each in everything if each.place in keys.WAITS):
@@ -242,12 +235,6 @@ def _route_fault(own: str, target: str, at: int, places: Mapping[str, int], know
     return f"{target!r} comes later: a run only goes back" if places[target] >= at else ""
 
 
-def _check_retry(node: MappingDraft, problems: Problems) -> None:
-    if "retry" in node.nodes and "retries" in node.nodes:
-        why = f"`retries` in line {node.nodes['retries'].line} says how often to try again, and so does this"
-        node.note("retry", problems, why, "keep one of them: `retry: {max: …}` or `retries: …`")
-
-
 def _check_items(foreach: MappingDraft, problems: Problems) -> None:
     """A list or a file, and items that a command can be given."""
     both = [name for name in ("items", "lines") if name in foreach.nodes]
@@ -287,9 +274,8 @@ def _check_decline(pause: MappingDraft, top: list[str], known: set[str], on_top:
         why = "inside a repeat, parallel or foreach, a decline ends the run or goes on"
         pause.note("on_decline", problems, why, "write `continue`, or remove the key")
     elif target not in known:
-        pause.note(
-            "on_decline", problems, f"there is no step {target!r}", nearest(target, ["continue", *others], "one of")
-        )
+        advice = nearest(target, ["continue", *others], "one of")
+        pause.note("on_decline", problems, f"there is no step {target!r}", advice)
     elif target not in others:
         why = f"{target!r} is {'the wait itself' if target == pause.id else 'inside a repeat or parallel or foreach'}"
         pause.note("on_decline", problems, why, f"it may be one of: {', '.join(['continue', *others])}")

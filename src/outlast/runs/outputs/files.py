@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -19,26 +19,21 @@ from outlast.errors import OutlastError
 from outlast.files.changes import Patterns, SeenFile, from_facts
 from outlast.files.partial import HASH_BYTES, Found, Looker, looker, seen_in
 from outlast.flows.loading import is_flow_file, lasting, path_of
-from outlast.flows.yaml.flow import find_flow_file
-from outlast.flows.yaml.model import Command, Foreach, Parallel, Repeat
+from outlast.flows.yaml.flow import FlowFileSpec, find_flow_file
+from outlast.flows.yaml.model import Command, FlowDefinition, Foreach, Node, Parallel, Repeat
+from outlast.home.caller import Caller
+from outlast.home.home import Home
 from outlast.ledger.journal import CALLS, Row, decode_header, decode_payload
 from outlast.ledger.verdict import Reason
 from outlast.runs.call import GOOD, Call, Ledger, labels
-from outlast.runs.found import OUTPUTS, find_run, tells_of_files
+from outlast.runs.found import OUTPUTS, FoundRun, find_run, tells_of_files
 from outlast.runs.receipt import facts_in
 from outlast.runs.run import FINISHED
 from outlast.runs.same_flow import whereabouts
+from outlast.store.contract import RunRow
 from outlast.values.codec import identity, text
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import shlex
-
-if TYPE_CHECKING:
-    from outlast.flows.yaml.flow import FlowFileSpec
-    from outlast.flows.yaml.model import FlowDefinition, Node
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.found import FoundRun
-    from outlast.store.contract import RunRow
 
 SHOWN = 5  # of the files of one step
 _STARTED, _LEFT, _FAILED = b'"declared":', OUTPUTS, b'"left":'  # in the payloads of entries about attempts
@@ -103,9 +98,8 @@ def recorded(caller: Caller, found: FoundRun) -> list[RecordedOutput]:
             continue
         if writer.files is not None and each.counts:
             for path, seen in writer.files.items():
-                one = RecordedOutput(
-                    writer.shared or each.step, root, path, each.place.shown(root, path), seen, each.run_id
-                )
+                step, shown = writer.shared or each.step, each.place.shown(root, path)
+                one = RecordedOutput(step, root, path, shown, seen, each.run_id)
                 is_older = one.full in found_so and left[one.full].seen.digest == seen.digest
                 if is_older or not _is_later(later, one.full):
                     left[one.full] = one
@@ -233,17 +227,13 @@ def to_keep(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         if row.payload is None or (_STARTED not in row.payload and _LEFT not in row.payload):
             continue
         header = decode_header(row.header)
-        place = (_unnumbered(header.scope), header.name)
+        # `fix[3]/` is `fix/`: without the numbers of its rounds
+        place = ("/".join(part.rpartition("[")[0] or part for part in header.scope.split("/")), header.name)
         if _LEFT in row.payload and found.get(place):
             found[place] = [found[place][0], row]
         elif b'"writes":[]' not in row.payload:
             found[place] = [row]
     return found
-
-
-def _unnumbered(scope: str) -> str:
-    """A scope without the numbers of its rounds: `fix[3]/` is `fix/`."""
-    return "/".join(part.rpartition("[")[0] or part for part in scope.split("/"))
 
 
 # -- who reads it ------------------------------------------------------------------------------------

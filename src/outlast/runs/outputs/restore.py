@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,21 +18,17 @@ from outlast.errors import NotRestorable, OutputNotFound, OutputNotKept
 from outlast.files.changes import SeenFile
 from outlast.files.partial import put_back
 from outlast.flows.loading import lasting
-from outlast.home.home import run_row
+from outlast.home.caller import Caller
+from outlast.home.home import Home, run_row
 from outlast.ledger.journal import JournalEntry, decode_header
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
-from outlast.runs.found import find_run
+from outlast.runs.found import FoundRun, find_run
 from outlast.runs.outputs.files import Output, RecordedOutput, flow_file_of, look, recorded
 from outlast.runs.run import FINISHED
 from outlast.runs.waits.stored import append_notes
 from outlast.store.contract import Reading, RunRow, Writing
 from outlast.values.codec import text
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
-    from outlast.runs.found import FoundRun
 
 _NAMED = 20  # that many files are spelled out in an error
 
@@ -99,15 +94,11 @@ def _listed(names: Iterable[str]) -> str:
 
 def _refuse_outside(home: Home, found: FoundRun, roots: Iterable[Path]) -> None:
     """Raises NotRestorable for a folder that only the record of another place names: it writes nowhere here."""
-    if not any(_is_from_elsewhere(row.header) for row in found.rows):
+    if not any(row.header.startswith(b'["run",') and decode_header(row.header).name == "moved" for row in found.rows):
         return
     for root in roots:
         if home.project is None or not root.resolve().is_relative_to(home.project.resolve()):
             raise NotRestorable(f"{str(root)!r} (the run came from elsewhere, and it is not inside of this project)")
-
-
-def _is_from_elsewhere(header: bytes) -> bool:
-    return header.startswith(b'["run",') and decode_header(header).name == "moved"
 
 
 def _put_back(caller: Caller, found: FoundRun, root: Path, files: Sequence[RecordedOutput]) -> list[str]:
@@ -143,13 +134,10 @@ def _note(caller: Caller, run_id: str, saved: Mapping[RecordedOutput, str]) -> N
             why = "something else is there, and the run cannot keep it as it stands; move it away first"
             raise NotRestorable(_listed(f"{one.shown!r} ({why})" for one in saved))
         holders.refuse_held(caller, tx, run_id, lease)
-        append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in _steps(saved)])
+        steps = dict.fromkeys(one.step for one in saved)
+        append_notes(tx, run, lease, [_entry(caller, run, lease.epoch, step, saved) for step in steps])
 
     caller.home.store.write(work)
-
-
-def _steps(saved: Iterable[RecordedOutput]) -> list[str]:
-    return list(dict.fromkeys(one.step for one in saved))
 
 
 def _entry(caller: Caller, run: RunRow, epoch: int, step: str, saved: Mapping[RecordedOutput, str]) -> JournalEntry:

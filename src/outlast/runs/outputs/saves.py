@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
 from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
-from outlast.runs.attempt import Answered
+from outlast.runs.attempt import Answered, Attempt, Frame
 from outlast.runs.call import Call
 from outlast.runs.holder import refuse_lost
 from outlast.store.contract import RunRow, Writing
@@ -35,7 +35,6 @@ from outlast.values.private import open_file
 
 if TYPE_CHECKING:
     from outlast.home.caller import Caller, Repeatable
-    from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
     from outlast.runs.replay import execution as replay_execution
     from outlast.store.contract.blobs import TakenContent
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from outlast.workspace.artifact import AddedArtifact, Artifact, ArtifactDraft
     from outlast.workspace.content import Given
     from outlast.workspace.recall import search
-    from outlast.workspace.refs import ArtifactSource
 else:
     artifacts = late("outlast.workspace.artifact")
     refs = late("outlast.workspace.refs")
@@ -99,7 +97,7 @@ def kept_by(attempt: Attempt | None) -> WorkspaceKeys:
     return NOTHING if attempt is None or attempt.kept is None else attempt.kept
 
 
-def source_in(execution: Execution, attempt: Attempt, source: ArtifactSource) -> ArtifactSource:
+def source_in(execution: Execution, attempt: Attempt, source: refs.ArtifactSource) -> refs.ArtifactSource:
     """Who it is from, with the run, the step and the attempt."""
     call = attempt.asked.call
     return refs.ArtifactSource(source.actor, execution.id, call.path, attempt.number, source.origin)
@@ -349,7 +347,7 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
     """Let what the command of an attempt saved be the attempt's, whose receipt decides about it."""
     for saved in _noted(folder / FILE):
         row = execution.executor.home.store.read(methodcaller("artifact_by_key", saved.key))
-        if row is not None and (not saved.is_new or _is_of(row, execution)):
+        if row is not None and (not saved.is_new or (row.run_id, row.pending) == (execution.id, execution.hold.epoch)):
             fresh = WorkspaceKeys(artifacts=(row.key,)) if saved.is_new else NOTHING
             keep(execution, attempt, fresh, repr(row.name), refs=(artifacts.ref_of(row),))
             attempt.saved = (*attempt.saved, about(row))
@@ -357,7 +355,3 @@ def take(execution: Execution, attempt: Attempt, folder: Path) -> None:
                 now = execution.executor.home.clock.now()
                 done = Answered(saved.operation, artifacts.OPERATION, saved.print, str(saved.key), now)
                 attempt.operations = (*attempt.operations, done)
-
-
-def _is_of(row: ArtifactRow, execution: Execution) -> bool:
-    return (row.run_id, row.pending) == (execution.id, execution.hold.epoch)

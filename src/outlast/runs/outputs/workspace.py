@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from outlast.errors import Refused
 from outlast.home import caller as operations
 from outlast.home.caller import Repeatable
-from outlast.home.home import run_row
+from outlast.home.home import Home, run_row
 from outlast.runs.outputs.saves import keep, kept_by, refuse_over, remember, source_in, told, write_in_step
 from outlast.runs.plan import state_of
 from outlast.store.contract import Reading, Writing
@@ -29,7 +29,6 @@ from outlast.workspace.recall import search
 from outlast.workspace.record import Record, RecordDraft, RecordFields
 
 if TYPE_CHECKING:
-    from outlast.home.home import Home
     from outlast.runs.attempt import Attempt, Frame
     from outlast.runs.execution import Execution
 

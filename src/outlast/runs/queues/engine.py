@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from outlast.errors import QueueNotFound
 from outlast.flows.spec import NO_LIMITS
 from outlast.home import act
-from outlast.home.caller import Repeatable, once
+from outlast.home.caller import Caller, Repeatable, once
+from outlast.home.home import Home
 from outlast.home.place import check_name
 from outlast.ids import random_id
 from outlast.runs import claim as claims
@@ -28,10 +28,6 @@ from outlast.runs.queues.workers import reason_of
 from outlast.runs.run import FINISHED, OUTLAST
 from outlast.store.contract import InterruptRow, LeaseRow, QueueEntry, Reading, RunRow, Writing, every_row
 from outlast.values.codec import decode
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 HELD_SECONDS, LIMITED_SECONDS, PAUSED_SECONDS, UNSERVED_SECONDS = 1.0, 0.5, 2.0, 5.0
 MOVED, UNKNOWN = "moved", "unknown"

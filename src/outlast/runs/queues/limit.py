@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,15 +20,12 @@ from outlast.clock import moment
 from outlast.errors import LimitNotFound, NameInvalid
 from outlast.flows.spec import LANE, rate_of
 from outlast.home import act
-from outlast.home.caller import Repeatable, once
+from outlast.home.caller import Caller, Repeatable, once
+from outlast.home.home import Home
 from outlast.home.place import check_name
 from outlast.runs.holder import is_dead
 from outlast.store.contract import LimitRow, Reading, SlotRow, Writing
 from outlast.values.ambient import begin
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.home.home import Home
 
 LOOK_SECONDS = 0.05  # between two looks of who is first in line
 SWEEP_SECONDS = 0.5  # and after which it looks although nobody has written: a holder may have died
@@ -213,7 +209,8 @@ class Wanted:
             return 0
         row = tx.limit_of(self.name)
         assert row is not None
-        for dead in _dead(home, tx, self.name):
+        rows = [*tx.slots_of_limit(self.name, HELD), *tx.slots_of_limit(self.name, WAITING)]
+        for dead in [row for row in rows if row not in _living(home, tx, rows)]:
             tx.drop_slot(dead.number)
         if row.rate:
             tx.add_begun(lane_of(self.name), now, now - row.window_us)
@@ -250,8 +247,3 @@ def _free_at(home: Home, look: Reading, name: str, now: int) -> int:
 
 def _is_full(home: Home, look: Reading, row: LimitRow) -> bool:
     return len(_living(home, look, look.slots_of_limit(row.name, HELD))) >= row.most
-
-
-def _dead(home: Home, look: Reading, name: str) -> list[SlotRow]:
-    rows = [*look.slots_of_limit(name, HELD), *look.slots_of_limit(name, WAITING)]
-    return [row for row in rows if row not in _living(home, look, rows)]

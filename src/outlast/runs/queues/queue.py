@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from outlast.clock import moment
 from outlast.errors import EngineConflict, OptionInvalid, OutlastError, QueueNotFound, RunHeld
-from outlast.flows.spec import LANE, rate_of
+from outlast.flows.spec import LANE, FlowSpec, rate_of
 from outlast.home import act
-from outlast.home.caller import Repeatable, once
+from outlast.home.caller import Caller, Repeatable, once
 from outlast.home.place import check_name
 from outlast.runs import claim as claims
 from outlast.runs.claim import REFUSED_US, RunClaim
 from outlast.runs.holder import holder_of
 from outlast.runs.queues.workers import AtWork, reason_of
-from outlast.runs.run import FINISHED, MOST_PRIORITY, OUTLAST
+from outlast.runs.run import FINISHED, MOST_PRIORITY, OUTLAST, Options
 from outlast.runs.stops import SHUTDOWN
 from outlast.store.contract import NewRun, QueueEntry, QueueRow, Reading, RunRow, Writing
 from outlast.values.codec import decode
@@ -30,11 +30,8 @@ from outlast.values.late import late
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast.flows.spec import FlowSpec
-    from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import decisions
-    from outlast.runs.run import Options
 else:
     decisions = late("outlast.runs.decisions")
 
@@ -141,10 +138,8 @@ def claim_next(caller: Caller, wanted: Collection[str], serves: Serves) -> RunCl
     `serves` says whether runs of its flow are worked on here.
     """
     now = caller.home.clock.now()
-    is_late, has_some = caller.home.store.read(
-        lambda look: (bool(look.expired(now)), _has_some(look, now, wanted, serves))
-    )
-    if is_late:
+    late, has_some = caller.home.store.read(lambda look: (look.expired(now), _has_some(look, now, wanted, serves)))
+    if late:
         expire(caller)
     if not has_some:
         return None
@@ -229,12 +224,9 @@ def may_begin(look: Reading, entry: QueueEntry, now: int) -> bool:
 
 def overdue(caller: Caller, scope: str | None = None) -> list[str]:
     """The ids of queued runs that were not taken in time, and that nobody has ended yet. Nothing is written."""
-
-    def look(reading: Reading) -> list[str]:
-        rows = [reading.run_by_key(key) for key in reading.expired(caller.home.clock.now())]
-        return [row.id for row in rows if row is not None and _ends(row, scope)]
-
-    return caller.home.store.read(look)
+    now = caller.home.clock.now()
+    rows = caller.home.store.read(lambda look: [look.run_by_key(key) for key in look.expired(now)])
+    return [row.id for row in rows if row is not None and _ends(row, scope)]
 
 
 def expire(caller: Caller, scope: str | None = None) -> list[str]:
@@ -250,19 +242,16 @@ def _expired(caller: Caller, tx: Writing, run_key: int, scope: str | None) -> It
     if row is None or entry is None or row.status != "queued":
         tx.keep_entry(run_key)  # it was taken, or cannot be read: no time-out is left
     elif _ends(row, scope):
-        why = _why(caller, tx, row, entry.queue, entry.expires_at - entry.added_at)
+        served = AtWork(caller, tx).has_one_for(row, entry.queue)
+        seconds = (entry.expires_at - entry.added_at) / 1_000_000
+        cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
+        why = f"it was not taken out of the queue {entry.queue} within {seconds:g} s: {cause}"
         decisions.time_out(caller, tx, row.id, why, BY)
         yield row
 
 
 def _ends(row: RunRow, scope: str | None) -> bool:
     return row.status == "queued" and scope in (None, row.scope)
-
-
-def _why(caller: Caller, tx: Writing, row: RunRow, queue: str, span_us: int) -> str:
-    served = AtWork(caller, tx).has_one_for(row, queue)
-    cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
-    return f"it was not taken out of the queue {queue} within {span_us / 1_000_000:g} s: {cause}"
 
 
 # -- looking, pausing --------------------------------------------------------------------------------
@@ -275,20 +264,10 @@ def queues(home: Home) -> list[Queue]:
 
 def _shown(look: Reading, row: QueueRow) -> Queue:
     depth = look.queue_depth(row.name)
-    counts = {state: depth.get(state, (0, 0))[0] for state in ("ready", "delayed", "taken", "idle")}
+    ready, delayed, taken, idle = (depth.get(state, (0, 0))[0] for state in ("ready", "delayed", "taken", "idle"))
+    paused = (bool(row.paused), row.paused_by, moment(row.paused_at) if row.paused else None)
     oldest = depth["ready"][1] if "ready" in depth else 0
-    return Queue(
-        row.name,
-        counts["ready"],
-        counts["delayed"],
-        counts["taken"],
-        counts["idle"],
-        bool(row.paused),
-        row.paused_by,
-        moment(row.paused_at) if row.paused else None,
-        row.engine,
-        moment(oldest) if oldest else None,
-    )
+    return Queue(row.name, ready, delayed, taken, idle, *paused, row.engine, moment(oldest) if oldest else None)
 
 
 def pause(caller: Caller, name: str, operation_id: str | None, *, paused: bool) -> Queue:

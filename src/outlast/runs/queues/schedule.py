@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -23,10 +23,12 @@ from msgspec import Struct
 from outlast.clock import micros, moment
 from outlast.errors import ExtraMissing, ScheduleInvalid, ScheduleNotFound
 from outlast.flows.loading import lasting
+from outlast.flows.spec import FlowSpec
 from outlast.home import act
-from outlast.home.caller import Repeatable, check_id, once
+from outlast.home.caller import Caller, Repeatable, check_id, once
 from outlast.home.place import check_name
 from outlast.runs import begin
+from outlast.runs.live import Executor
 from outlast.runs.queues import queue
 from outlast.runs.queues.workers import NO_WORKER, AtWork
 from outlast.runs.run import Options
@@ -35,11 +37,6 @@ from outlast.runs.start import pack_inputs
 from outlast.store.contract import FinishedRow, Reading, RunRow, Writing
 from outlast.store.contract.queues import ScheduleRow
 from outlast.values.codec import decode, digest, encode
-
-if TYPE_CHECKING:
-    from outlast.flows.spec import FlowSpec
-    from outlast.home.caller import Caller
-    from outlast.runs.live import Executor
 
 Missed = Literal["once", "all", "skip"]
 MISSED: tuple[Missed, ...] = ("once", "all", "skip")
@@ -287,9 +284,8 @@ def _zone(cron: str, name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ScheduleInvalid(
-            cron, f"{name!r:.100} is no time zone that is known here, such as Europe/Paris"
-        ) from error
+        why = f"{name!r:.100} is no time zone that is known here, such as Europe/Paris"
+        raise ScheduleInvalid(cron, why) from error
 
 
 def _library() -> Any:

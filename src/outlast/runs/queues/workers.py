@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs import same_flow
-    from outlast.runs.same_flow import FlowFacts
 else:
     same_flow = late("outlast.runs.same_flow")
     metadata = late("importlib.metadata")
@@ -102,15 +101,11 @@ def first_of(home: Home, engine: str) -> str:
     """The worker of an engine that lives and began before all others, by its id; empty when there is none."""
 
     def look(reading: Reading) -> str:
-        own = sorted((row.since, row.id) for row in reading.workers_at_work() if _engine(row) == engine)
-        rows = {row.id: row for row in reading.workers_at_work()}
-        return next((id for _, id in own if _lives(home, reading, rows[id])), "")
+        own = [row for row in reading.workers_at_work() if decode(row.about).get("engine", "") == engine]
+        in_order = sorted(own, key=lambda row: (row.since, row.id))
+        return next((row.id for row in in_order if _lives(home, reading, row)), "")
 
     return home.store.read(look)
-
-
-def _engine(row: WorkerRow) -> str:
-    return str(decode(row.about).get("engine", ""))
 
 
 def _lives(home: Home, look: Reading, row: WorkerRow) -> bool:
@@ -121,17 +116,9 @@ def _shown(look: Reading, row: WorkerRow) -> WorkerRecord:
     about = decode(row.about)
     flows = None if about["flows"] is None else tuple(WorkerFlow(*each) for each in about["flows"])
     beat = look.beat_of(row.process)
-    return WorkerRecord(
-        row.id,
-        str(beat.process) if beat is not None else "",
-        moment(row.since),
-        flows,
-        tuple(about["queues"]),
-        about["concurrency"],
-        about["version"],
-        tuple(look.runs_held_by(row.process)),
-        about.get("engine", ""),
-    )
+    process, runs = str(beat.process) if beat is not None else "", tuple(look.runs_held_by(row.process))
+    told = (about["concurrency"], about["version"], runs, about.get("engine", ""))
+    return WorkerRecord(row.id, process, moment(row.since), flows, tuple(about["queues"]), *told)
 
 
 class AtWork:
@@ -166,7 +153,7 @@ class AtWork:
 class WorkerOffer(NamedTuple):
     """What a worker takes."""
 
-    known: list[FlowFacts] | None  # None: every flow that is found where its run says
+    known: list[same_flow.FlowFacts] | None  # None: every flow that is found where its run says
     queues: list[str]  # none: all of them
     engine: str = ""  # that gives it its runs, where it is not ours
 

@@ -7,9 +7,9 @@ and is remembered: it is where an unfinished run goes on, or where the body does
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,16 +21,11 @@ from outlast.runs.attempt import Attempt, Frame, StepCall
 from outlast.runs.call import Call, Ledger, Past, Poisoned, Replay
 from outlast.runs.execution import Execution, event_bytes
 from outlast.runs.journal_writer import Entries, JournalWriter
+from outlast.runs.live import Executor
 from outlast.runs.rewind import REWOUND
 from outlast.runs.step import StepSpec
-from outlast.store.contract import Hold, Writing
+from outlast.store.contract import Hold, Store, Writing
 from outlast.values.codec import digest_inputs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from outlast.runs.live import Executor
-    from outlast.store.contract import Store
 
 MADE_UP = ("run.now", "run.random", "run.uuid")  # harmless to make: what is not recorded of them was never used
 OWN = ("decision", "testimony", "run")  # kinds of entries that no body asks for
@@ -240,13 +235,8 @@ class Replaying(Execution):
 
     def never_asked(self) -> list[Past]:
         """What is recorded of this body's calls, of any kind, and it never asked for."""
-        left = []
-        for past in self.ledger.calls.values():
-            if past.kind in OWN or past.reused or past.decided == REWOUND:
-                continue
-            if not self.has_made(past.call):
-                left.append(past)
-        return left
+        known = [past for past in self.ledger.calls.values() if past.kind not in OWN and not past.reused]
+        return [past for past in known if past.decided != REWOUND and not self.has_made(past.call)]
 
 
 @contextmanager

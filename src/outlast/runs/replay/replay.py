@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -16,15 +16,17 @@ from outlast.clock import moment
 from outlast.errors import Finished, FlowNotFound, OutlastError, Paused, RunTimedOut
 from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
+from outlast.home.caller import Caller
 from outlast.home.home import refuse_loop, run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.branches import Branches, run_body, watch_tasks
-from outlast.runs.call import Call, Ledger, Past, fold, labels
+from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.call_async import in_thread
 from outlast.runs.execution import Execution
 from outlast.runs.found import find_run
+from outlast.runs.live import Executor
 from outlast.runs.look import record_now
 from outlast.runs.outcomes import RESULT_PRUNED, proven
 from outlast.runs.plan import state_of
@@ -35,11 +37,6 @@ from outlast.runs.waits.interrupt import OF_THE_RUN, RETRY
 from outlast.store.contract import Hold, RunRow
 from outlast.values.codec import decode, encode, pack
 from outlast.values.frozen import NamedTuple
-
-if TYPE_CHECKING:
-    from outlast.home.caller import Caller
-    from outlast.runs.live import Executor
-
 
 SECONDS = 60.0  # for an async body that hangs
 SHOWN_CHARACTERS = 200
@@ -128,19 +125,10 @@ def recorded_run(caller: Caller, run_id: str) -> RecordedRun:
     waits = caller.home.store.read(lambda reading: reading.waits_of(row.key))
     calls = [Call(*decode(wait.call)) for wait in waits if wait.status == "open"]
     asleep = any(call.step == RETRY for call in calls)  # it failed, and is tried again
-    inputs: dict[str, Any] = decode(row.inputs)
-    return RecordedRun(
-        row.id,
-        row.flow,
-        "failed" if asleep else record.status,
-        row.phase,
-        inputs,
-        found.rows,
-        record.result,
-        _last_failure(found.rows).get("error") if asleep else record.error,
-        tuple(call for call in calls if call.step not in OF_THE_RUN),
-        row.trace_id,
-    )
+    stands = (row.id, row.flow, "failed" if asleep else record.status, row.phase)
+    error = _last_failure(found.rows).get("error") if asleep else record.error
+    asked = tuple(call for call in calls if call.step not in OF_THE_RUN)
+    return RecordedRun(*stands, decode(row.inputs), found.rows, record.result, error, asked, row.trace_id)
 
 
 def _last_failure(rows: Sequence[Row]) -> dict[str, Any]:
@@ -208,19 +196,15 @@ async def _come_to_async(executor: Executor, recorded: RecordedRun, spec: FlowSp
 def _execution(executor: Executor, recorded: RecordedRun) -> Replaying:
     ledger = fold(recorded.rows)
     if recorded.status == "failed":
-        _deliver_the_end(ledger, recorded.rows)
+        # A resume tries the failure that ended the run again; here it is an outcome like any other
+        for ended in _last_failure(recorded.rows).get("ended_by", ()):
+            past = ledger.calls.get(Call(*ended))
+            if past is not None:
+                past.decided = ""
     last = recorded.rows[-1] if recorded.rows else None
     hold = Hold(0, recorded.run_id, 0, 0, last.seq if last else 0, last.hash if last else b"")
     is_over = recorded.status == "succeeded"
     return Replaying(executor, hold, ledger, recorded.trace_id, is_over=is_over)
-
-
-def _deliver_the_end(ledger: Ledger, rows: Sequence[Row]) -> None:
-    """A resume tries the failure that ended the run again; here it is an outcome like any other."""
-    for ended in _last_failure(rows).get("ended_by", ()):
-        past = ledger.calls.get(Call(*ended))
-        if past is not None:
-            past.decided = ""
 
 
 def _body(execution: Replaying, executor: Executor, recorded: RecordedRun, spec: FlowSpec) -> Callable[[], Any]:
@@ -277,21 +261,14 @@ def compared(recorded: RecordedRun, spec: FlowSpec, came: Came) -> RunReplay:
     reached = ended.how == "returned" or (as_recorded and not execution.was_cut)
     if reached:
         found += [_unasked(past, names) for past in rest]
-    found += [
-        Divergence("code_changed", name, "its code then", "other code") for name in sorted(execution.code_changed)
-    ]
+    changed = sorted(execution.code_changed)
+    found += [Divergence("code_changed", name, "its code then", "other code") for name in changed]
     if as_recorded or reached:
         found += [*_state(recorded, execution), *_phase(recorded, execution)]
-    return RunReplay(
-        recorded.run_id,
-        recorded.flow,
-        recorded.status,
-        ended.how,
-        execution.replayed,
-        tuple(found),
-        tuple(one.label for one in execution.lacking.values() if one.kind != "emit") if waits and as_recorded else (),
-        0 if reached else len(rest),
-    )
+    stands = (recorded.run_id, recorded.flow, recorded.status, ended.how, execution.replayed)
+    lacking = execution.lacking.values() if waits and as_recorded else ()
+    ahead = tuple(one.label for one in lacking if one.kind != "emit")
+    return RunReplay(*stands, tuple(found), ahead, 0 if reached else len(rest))
 
 
 def _uses(execution: Replaying) -> list[Divergence]:
@@ -469,10 +446,8 @@ class OnRecord(Replaying):
         ledger = fold(()) if removed else proven(executor.home, outcome.run_id).ledger
         super().__init__(executor, Hold(0, outcome.run_id, 0, 0, 0, b""), ledger, "", is_over=True)
         self.store = executor.home.store
-        self._task, self._at = (
-            task,
-            "" if removed else f"{moment(run_row(executor.home, outcome.run_id).updated_at):%Y-%m-%d}",
-        )
+        self._task = task
+        self._at = "" if removed else f"{moment(run_row(executor.home, outcome.run_id).updated_at):%Y-%m-%d}"
 
     def attempt(self, asked: StepCall, number: int, failures: int) -> Attempt:
         self._refuse(f"{asked.spec.kind} {asked.call.path}")

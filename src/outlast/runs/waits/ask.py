@@ -31,7 +31,7 @@ from outlast.errors import (
     WaitCancelled,
 )
 from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Caller, Repeatable
 from outlast.home.home import run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import Header, JournalEntry, Payload, decode_payload, entry
@@ -47,7 +47,6 @@ from outlast.values.late import late
 from outlast.values.text import duration
 
 if TYPE_CHECKING:
-    from outlast.home.caller import Caller
     from outlast.runs import decisions
     from outlast.runs.attempt import Frame
     from outlast.runs.execution import Execution
@@ -66,15 +65,11 @@ def save(
         is_new = tx.add_interrupt(interrupt_id, hold.run_key, wait)
     if not is_new:
         return None
-    row = _saved(tx, interrupt_id)
+    row = next(row for row in tx.interrupts_by_prefix(interrupt_id) if row.id == interrupt_id)
     taken = _take_signal(tx, hold.run_id, interrupt_id, signal) if signal is not None else None
     told = notes.answered(row, taken[1], taken[2]) if taken is not None else []
     tx.append(hold, [*notes.opened(row), *told])
     return taken
-
-
-def _saved(tx: Writing, interrupt_id: str) -> InterruptRow:
-    return next(row for row in tx.interrupts_by_prefix(interrupt_id) if row.id == interrupt_id)
 
 
 def _close_changed(tx: Writing, hold: Hold, notes: Notes, wait: NewWait) -> bool:
@@ -136,7 +131,9 @@ def question(
         raise NameInvalid("wait", str(kind), f"{why}; such as approval, decision, input, clarification")
     shown = dict(payload or {})
     pack_small(shown, "payload")
-    form: dict[str, Any] = {"digest": digest_of(kind, shown), "assignee": _assignee(assignee)}
+    if not isinstance(assignee, str) or len(assignee) > 500 or (assignee and not assignee.isprintable()):
+        raise NameInvalid("assignee", str(assignee), "it must be printable text of at most 500 characters")
+    form: dict[str, Any] = {"digest": digest_of(kind, shown), "assignee": assignee}
     wanted, back = _schema(kind, schema)
     if wanted is not None and kind != "approval":
         form["schema"] = wanted
@@ -157,12 +154,6 @@ def in_file(step: str, asked: Question) -> Question:
     """The same, asked by a step of a flow file: an approval that is declined may end the run there."""
     form = {name: value for name, value in asked.form.items() if name != "digest" or asked.type != "approval"}
     return asked._replace(form=form, step=step)
-
-
-def _assignee(assignee: str) -> str:
-    if not isinstance(assignee, str) or len(assignee) > 500 or (assignee and not assignee.isprintable()):
-        raise NameInvalid("assignee", str(assignee), "it must be printable text of at most 500 characters")
-    return assignee
 
 
 def _schema(kind: str, schema: Any) -> tuple[dict[str, Any] | None, Any]:
@@ -243,7 +234,9 @@ def ask(frame: Frame, asked: Question) -> GivenAnswer | None:
     execution.come_to_new()
     old = execution.ledger.answers.get(call)
     if old is not None and past is None:  # the run was rewound; the same was asked, and shown, before
-        _write_again(execution, old)
+        # it stands in the journal after the rewind too: a failure that it causes can be told from it
+        header = replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
+        execution.writer.commit(JournalEntry(msgspec.json.encode(header), old.payload))
         return _told(execution, asked, old)
     return _open(execution, call, asked)
 
@@ -282,14 +275,6 @@ def _as_type(back: Any, raw: bytes) -> Any:
     return decoder(back)(raw) if back is not None else decode(raw)
 
 
-def _write_again(execution: Execution, old: Past) -> None:
-    """The answer stands in the journal after the rewind too: a failure that it causes can be told from it."""
-    header = replace(old.last, epoch=execution.hold.epoch, ended_at=execution.clock.now())
-    made = JournalEntry(msgspec.json.encode(header), old.payload)
-    writer = execution.writer
-    writer.commit(made)
-
-
 def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | None:
     """Save the question. A signal that came before it was waited for answers it at once."""
     due = due_at(asked.deadline, execution.clock.now())
@@ -300,12 +285,7 @@ def _open(execution: Execution, call: Call, asked: Question) -> GivenAnswer | No
     del execution.waits[call]
     interrupt_id, body, actor = taken
     made = told_entry(call, interrupt_id, "signal", body, actor, execution.hold.epoch, execution.clock.now())
-
-    def work(tx: Writing) -> None:
-        tx.use_interrupt(interrupt_id)
-
-    writer = execution.writer
-    writer.commit_work(work, made)
+    execution.writer.commit_work(lambda tx: tx.use_interrupt(interrupt_id), made)
     return GivenAnswer(decode(body), actor)
 
 
@@ -378,27 +358,22 @@ def send(
     operation = Repeatable(operation_id, "signal", [name, body, found, run.id if run else ""])
 
     def work(tx: Writing) -> tuple[Signal, str]:
-        sent = _send(caller, tx, name, raw, found, run)
+        wait = _waiting(caller, tx, name, found, run)
+        if wait is not None:
+            tx.answer_interrupt(wait.id, raw, caller.actor)
+            note_closed(caller.home, tx, wait.id)
+        at, signal_id = caller.home.clock.now(), caller.home.ids()
+        taken = wait.id if wait else ""
+        scope = run.scope if run else caller.scope
+        tx.add_signal(NewSignal(signal_id, scope, found, run.key if run else 0, name, raw, caller.actor, at, taken))
+        to = wait.run_id if wait else run.id if run else ""
+        sent = Signal(signal_id, name, decode(raw), found, to, taken, caller.actor, moment(at))
         return sent, encode(sent).decode()
 
-    return operations.once(caller.home, operation, work, _again)
+    def again(answer: str) -> Signal:
+        return replace(msgspec.json.decode(answer, type=Signal), replayed=True)
 
-
-def _again(answer: str) -> Signal:
-    return replace(msgspec.json.decode(answer, type=Signal), replayed=True)
-
-
-def _send(caller: Caller, tx: Writing, name: str, raw: str, task: str, run: RunRow | None) -> Signal:
-    wait = _waiting(caller, tx, name, task, run)
-    if wait is not None:
-        tx.answer_interrupt(wait.id, raw, caller.actor)
-        note_closed(caller.home, tx, wait.id)
-    at, signal_id = caller.home.clock.now(), caller.home.ids()
-    taken = wait.id if wait else ""
-    scope = run.scope if run else caller.scope
-    tx.add_signal(NewSignal(signal_id, scope, task, run.key if run else 0, name, raw, caller.actor, at, taken))
-    to = wait.run_id if wait else run.id if run else ""
-    return Signal(signal_id, name, decode(raw), task, to, taken, caller.actor, moment(at))
+    return operations.once(caller.home, operation, work, again)
 
 
 def _waiting(caller: Caller, tx: Writing, name: str, task: str, run: RunRow | None) -> InterruptRow | None:
@@ -410,10 +385,6 @@ def _waiting(caller: Caller, tx: Writing, name: str, task: str, run: RunRow | No
         refuse_sealed(now)
     runs = [run] if run is not None else [row for row in tx.unfinished_of_task(caller.scope, task) if not row.seal]
     waits = [wait for row in runs for wait in tx.waits_of(row.key)]
-    mine = [
-        each
-        for each in waits
-        if each.type == "signal" and each.status == "open" and decode(each.payload)["name"] == name
-    ]
-    in_order = sorted(mine, key=lambda wait: wait.key)
+    signals = (wait for wait in waits if wait.type == "signal" and wait.status == "open")
+    in_order = sorted((wait for wait in signals if decode(wait.payload)["name"] == name), key=lambda wait: wait.key)
     return next((wait for wait in in_order if not decisions.pass_deadline(caller.home, tx, wait)), None)

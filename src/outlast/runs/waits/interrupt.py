@@ -101,11 +101,8 @@ class Interrupt(Struct, frozen=True):
             return f"{self.step}: damaged: {self.reason}"
         if self.type not in QUESTIONS:
             asked = self.payload.get("question") or self.payload.get("message")
-            return (
-                f"{self.step}: {asked}"
-                if isinstance(asked, str) and asked
-                else f"{self.step} waits for {_an(self.type)}"
-            )
+            is_said = isinstance(asked, str) and asked
+            return f"{self.step}: {asked}" if is_said else f"{self.step} waits for {_an(self.type)}"
         text = OF_THE_RUN.get(self.step, QUESTIONS[self.type]) if self.type == "timer" else QUESTIONS[self.type]
         said = text.format_map(_QuestionFacts(self.payload, step=self.step))
         said += "; its record is damaged" if self.payload.get("record") == "damaged" else ""

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast.clock import moment
-from outlast.home.home import interrupt_row
+from outlast.home.home import Home, interrupt_row
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs.call import Call, id_of
 from outlast.runs.waits.interrupt import BY_DEADLINE, Interrupt
 from outlast.store.contract import Hold, InterruptRow, LeaseRow, RunRow, Writing
 from outlast.store.contract.runs import damage_of
-from outlast.values.codec import decode
+from outlast.values.codec import decode, value_of
 from outlast.values.late import late
 
 if TYPE_CHECKING:
-    from outlast.home.home import Home
     from outlast.secrets import SecretRules, find
     from outlast.values import schema
 else:
@@ -51,22 +50,16 @@ def interrupt_of(row: InterruptRow) -> Interrupt:
 
 
 def _interrupt(row: InterruptRow, form: dict[str, Any]) -> Interrupt:
-    return Interrupt(
-        id=row.id,
-        run_id=row.run_id,
-        type=row.type,
-        step=row.step,
-        payload=decode(row.payload),
+    return value_of(
+        Interrupt,
+        row,
         status="cancelled" if row.reason else row.status,
         answer=decode(row.answer) if row.answer else None,
-        answered_by=row.answered_by,
-        opened_at=moment(row.opened_at),
         due_at=moment(row.due_at) if row.due_at is not None else None,
         schema=form.get("schema"),
         default=form.get("default"),
         has_default="default" in form,
         assignee=form.get("assignee", ""),
-        reason=row.reason,
         by_flow="digest" in form,
         call=id_of(Call(*decode(row.call))),
     )
@@ -120,16 +113,8 @@ class Notes:
         if wait.type in UNTOLD:
             return []
         clean, masked = find.counted(body, self._secrets.rules)
-        header = Header(
-            "interrupt",
-            name,
-            delivered=True,
-            started_at=self._at,
-            ended_at=self._at,
-            key=wait.call,
-            epoch=self._epoch,
-            trace_id=self._trace_id,
-        )
+        header = Header("interrupt", name, delivered=True, started_at=self._at, ended_at=self._at, key=wait.call)
+        header = replace(header, epoch=self._epoch, trace_id=self._trace_id)
         return [entry(header, Payload(facts=clean, masked=masked))]
 
 
