@@ -363,7 +363,7 @@ def test_a_run_that_was_moved_without_its_artifacts_is_given_nobody_elses(
     place: Place, other: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = stopped(place, saving)
-    monkeypatch.setattr(travel, "_refuse_saves", lambda run, refs: None)  # as versions before did
+    monkeypatch.setattr(travel, "_refuse_left", lambda run, what, names: None)  # as versions before did
     travelled(place, other, run_id, move=True)
     other.outlast.workspace.save("draft.md", "somebody else's")
     outcome = other.outlast.resume(run_id)

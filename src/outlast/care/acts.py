@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -99,11 +100,6 @@ class Place(NamedTuple):
         return self.entry + bool(self.number)
 
 
-class _Met(NamedTuple):
-    place: Place
-    act: Act
-
-
 def act_query(
     now: int, scope: str | None, by: str | None, kind: str | None, since: Time | None, *, is_admin: bool
 ) -> ActQuery:
@@ -162,7 +158,7 @@ class _Page:
 
     def _until(self, before: Place, rows: list[HeaderRow], ends: Place) -> Acts | None:
         """Gather those down to a place; the page, once it is full."""
-        both = merge(self._journaled(rows), self._recorded(before, ends.entry), key=lambda met: met.place, reverse=True)
+        both = merge(self._journaled(rows), self._recorded(before, ends.entry), key=itemgetter(0), reverse=True)
         for place, act in both:
             self.found.append(act)
             if len(self.found) == self.limit:
@@ -170,13 +166,10 @@ class _Page:
         return None
 
     def _told(self, before: Place | None) -> Acts:
-        following = before.text if before is not None and not self._is_first(before) else None
-        return Acts(tuple(self.found), following, self.looked_at)
+        is_last = before is None or (before.upto <= 1 and not self.look.acts_before(*before, 0, 1))
+        return Acts(tuple(self.found), None if before is None or is_last else before.text, self.looked_at)
 
-    def _is_first(self, place: Place) -> bool:
-        return place.upto <= 1 and not self.look.acts_before(*place, 0, 1)
-
-    def _journaled(self, rows: list[HeaderRow]) -> Iterator[_Met]:
+    def _journaled(self, rows: list[HeaderRow]) -> Iterator[tuple[Place, Act]]:
         asked = self.asked
         for row in rows:
             kind = "run" if row.run_id else "handoff" if row.anchor else ""
@@ -185,15 +178,15 @@ class _Page:
             said = said_in(self.look, row, asked.since)
             if said is not None and asked.by in (None, said.who):
                 about = (kind, row.run_id or row.anchor, said.why, row.scope, row.flow)
-                yield _Met(Place(row.key), Act(str(row.key), moment(said.at), said.who, said.what, *about))
+                yield Place(row.key), Act(str(row.key), moment(said.at), said.who, said.what, *about)
 
-    def _recorded(self, before: Place, first: int) -> Iterator[_Met]:
+    def _recorded(self, before: Place, first: int) -> Iterator[tuple[Place, Act]]:
         """Those that no journal has, down to the ones that were done when `first` was the newest entry."""
         while rows := self.look.acts_before(*before, first, RECORDED):
             for row in rows:
                 before = Place(row.entry, row.number)
                 if self.asked.has(row):
-                    yield _Met(before, _recorded(before, row))
+                    yield before, _recorded(before, row)
 
 
 def _changed(name: str, change: tuple[Any, Any]) -> str:

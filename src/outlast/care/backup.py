@@ -127,7 +127,9 @@ def _found(home: Path, name: str, mirror: bool, left_out: list[tuple[str, str]])
     path = home / name
     if not _wanted(name, mirror) or name == KEYS or is_database(name):
         return
-    if not _can_be_named(name):
+    try:
+        name.encode()
+    except UnicodeEncodeError:
         left_out.append((name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8"))
         return
     if kind := kind_of(path):
@@ -143,14 +145,6 @@ def _wanted(name: str, mirror: bool) -> bool:
     if name.startswith(".outlast-") and name.endswith(".tmp"):  # of a backup into the home itself
         return False
     return not _DERIVED.fullmatch(name) and (mirror or not _MIRROR.fullmatch(name))
-
-
-def _can_be_named(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_database(name: str) -> bool:
@@ -282,7 +276,8 @@ class _Taking:
         try:
             file = open_plain(found.path)
         except FileNotFoundError:
-            self._refuse_vanished(found)
+            if BLOB.fullmatch(found.name):  # a work folder may be cleared meanwhile; a blob must not
+                raise Conflict(detail=f"{found.path} went away while it was copied; take the backup again") from None
             return
         except NotPlain as error:
             self.left_out.append((found.name, str(error.strerror)))
@@ -293,11 +288,6 @@ class _Taking:
         if blob and blob[1] != digest:
             self.damaged.append((found.name, "its content was changed"))
         failpoints.reached("backup.added")
-
-    def _refuse_vanished(self, found: HomeFile) -> None:
-        """A work folder may be cleared meanwhile; a blob must not."""
-        if BLOB.fullmatch(found.name):
-            raise Conflict(detail=f"{found.path} went away while it was copied; take the backup again")
 
     def _pieces(self, file: BinaryIO) -> Iterator[bytes]:
         while piece := file.read(PIECE_BYTES):

@@ -29,15 +29,7 @@ from outlast.home.process import this_process
 from outlast.home.settings import Settings
 from outlast.ids import random_id
 from outlast.secrets import SecretRules
-from outlast.store import (
-    OpenedStore,
-    blobs_of,
-    bucket_of,
-    open_keys,
-    open_new_tables,
-    open_tables,
-    open_unpublished,
-)
+from outlast.store import OpenedStore, blobs_of, bucket_of, open_keys, open_new_tables, open_tables, open_unpublished
 from outlast.store.contract import NewTables, Row, Table, Tables
 from outlast.store.disk import sync_file, sync_folder
 from outlast.values.private import make_folder

@@ -249,7 +249,8 @@ def begin_anew(home: Path, tenant: str, why: str, *, actor: str | None = None, c
         "at": moment(at).isoformat(),
     }
     write_file(aside / "why.json", msgspec.json.encode(note) + b"\n")
-    names = [*(_of_tenant(tenant) if lost else ()), *([KEYS] if keys else ())]
+    of_tenant = [tenant, "runs"] if tenant == "default" else [tenant]
+    names = [*(of_tenant if lost else ()), *([KEYS] if keys else ())]
     moved = [name for name in names if os.path.lexists(home / name)]
     for name in moved:
         os.rename(home / name, aside / name)
@@ -270,10 +271,6 @@ def _lost(home: Path, tenant: str) -> str:
     except (StoreLost, StoreForeign) as error:
         return error.detail
     return ""
-
-
-def _of_tenant(tenant: str) -> list[str]:
-    return [tenant, "runs"] if tenant == "default" else [tenant]
 
 
 def set_aside(home: Path) -> list[dict[str, Any]]:

@@ -44,11 +44,6 @@ if TYPE_CHECKING:
 PAGE = 500
 
 
-def check_rows(home: Home) -> list[Break]:
-    """Every row that is not what its proof says, table by table and page by page: no read holds the store up."""
-    return [found for table in PROVEN for found in _of_table(home, table)]
-
-
 def _of_table(home: Home, table: str) -> Iterator[Break]:
     after = 0
 
@@ -198,18 +193,21 @@ class _VerifiedHome:
 
     def sessions(self) -> None:
         self.counts["sessions"], breaks = check_sessions(self.home)
-        self.problems += [DamagedRecord("", *found) for found in breaks]
+        self._broken(breaks)
 
     def tasks(self) -> None:
         self.counts["tasks"], breaks = check_tasks(self.home)
-        self.problems += [DamagedRecord("", *found) for found in breaks]
+        self._broken(breaks)
 
     def workspace(self) -> None:
         self.kept = check_workspace(self.home)
-        self.problems += [DamagedRecord("", *found) for found in self.kept.breaks]
+        self._broken(self.kept.breaks)
 
     def rows(self) -> None:
-        self.problems += [DamagedRecord("", *found) for found in check_rows(self.home)]
+        self._broken(found for table in PROVEN for found in _of_table(self.home, table))
+
+    def _broken(self, breaks: Iterable[Break]) -> None:
+        self.problems += [DamagedRecord("", *found) for found in breaks]
 
 
 def _without_run(look: Reading) -> list[DamagedRecord]:

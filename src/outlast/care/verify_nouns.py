@@ -75,35 +75,23 @@ def _session_breaks(look: Reading, session: SessionRow) -> list[Break]:
         return [Break(f"session {session.id}", why)]
     whose = session.id if session.scope == "default" else f"{session.id} in scope {session.scope}"
     starts = genesis_of_session(session.scope, session.id, session.meta, session.actor, session.created_at)
+    messages = every_row(lambda after: look.messages_after(session.key, after, PAGE), lambda row: row.seq)
+    memos = every_row(lambda after: look.memos_after(session.key, after, PAGE), lambda row: row.version)
     found = (
-        broken(f"message {whose}", starts[0], _messages(look, session), session.head, session.hash),
-        broken(f"memo {whose}", starts[1], _memos(look, session), session.memos, session.memo_hash),
+        broken(f"message {whose}", starts[0], map(_of_message, messages), session.head, session.hash),
+        broken(f"memo {whose}", starts[1], map(_of_memo, memos), session.memos, session.memo_hash),
     )
     return [each for each in found if each is not None]
 
 
-def _messages(look: Reading, session: SessionRow) -> Iterator[Proof]:
-    rows = every_row(lambda after: look.messages_after(session.key, after, PAGE), lambda row: row.seq)
-    return map(_of_message, rows)
-
-
-def _memos(look: Reading, session: SessionRow) -> Iterator[Proof]:
-    rows = every_row(lambda after: look.memos_after(session.key, after, PAGE), lambda row: row.version)
-    return map(_of_memo, rows)
-
-
 def _of_message(row: MessageRow) -> Proof:
-    if damage_of(row):
-        return Proof(row.seq, b"", row.digest, row.content, row.hash)
-    header = message_header(row.seq, row.role, row.digest, row.meta, row.run_id, row.actor, row.at)
-    return Proof(row.seq, header, row.digest, row.content, row.hash)
+    about = (row.seq, row.role, row.digest, row.meta, row.run_id, row.actor, row.at)
+    return Proof(row.seq, b"" if damage_of(row) else message_header(*about), row.digest, row.content, row.hash)
 
 
 def _of_memo(row: MemoRow) -> Proof:
-    if damage_of(row):
-        return Proof(row.version, b"", row.digest, row.text, row.hash)
-    header = memo_header(row.version, row.upto, row.digest, row.actor, row.at)
-    return Proof(row.version, header, row.digest, row.text, row.hash)
+    about = (row.version, row.upto, row.digest, row.actor, row.at)
+    return Proof(row.version, b"" if damage_of(row) else memo_header(*about), row.digest, row.text, row.hash)
 
 
 def check_tasks(home: Home) -> tuple[int, list[Break]]:
@@ -126,17 +114,11 @@ def _task_breaks(look: Reading, task: TaskRow) -> list[Break]:
     found = broken(f"event {name}", start, map(_proof, _events(look, task)), task.head, task.hash)
     if found is not None:
         return [found]
-    state = _state(look, task)
-    return [] if state == task.state else [Break(name, f"its row says {task.state}, its events {state}")]
-
-
-def _state(look: Reading, task: TaskRow) -> str:
-    """The state that follows from the events. An opening that is not the first changes nothing."""
     state: str = FIRST
     for event in _events(look, task):
-        if event.kind != "opened":
+        if event.kind != "opened":  # one that is not the first changes nothing
             state = STATE_AFTER.get(event.kind, state)
-    return state
+    return [] if state == task.state else [Break(name, f"its row says {task.state}, its events {state}")]
 
 
 def _events(look: Reading, task: TaskRow) -> Iterator[TaskEventRow]:
@@ -144,10 +126,8 @@ def _events(look: Reading, task: TaskRow) -> Iterator[TaskEventRow]:
 
 
 def _proof(row: TaskEventRow) -> Proof:
-    if damage_of(row):
-        return Proof(row.seq, b"", row.digest, row.body, row.hash)
-    header = event_header(row.seq, row.kind, row.name, row.digest, row.masked, row.actor, row.at)
-    return Proof(row.seq, header, row.digest, row.body, row.hash)
+    about = (row.seq, row.kind, row.name, row.digest, row.masked, row.actor, row.at)
+    return Proof(row.seq, b"" if damage_of(row) else event_header(*about), row.digest, row.body, row.hash)
 
 
 CHANGED = "what it says of itself was changed"
@@ -268,12 +248,8 @@ def _is_there(look: Reading, shown: ShownRow) -> bool:
         "record": look.record_by_key,
         "link": look.link_by_key,
     }
-    return find[shown.noun](shown.row) is not None or _is_removed(look, shown)
-
-
-def _is_removed(look: Reading, shown: ShownRow) -> bool:
-    """Whether `gc` put a stone in its place."""
-    return shown.noun == "artifact" and look.removed_by_key(shown.row) is not None
+    is_removed = shown.noun == "artifact" and look.removed_by_key(shown.row) is not None  # `gc` put a stone there
+    return is_removed or find[shown.noun](shown.row) is not None
 
 
 # -- handoffs ----------------------------------------------------------------------------------------

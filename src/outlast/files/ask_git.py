@@ -346,16 +346,12 @@ def _check_includes(found: Repository, told: Told) -> None:
     for scope, key, value in told:
         if scope in _OWN and key.startswith("include"):
             base = found.common if scope == "local" else found.own
-            path = _followed(os.path.join(base, os.path.expanduser(value)))
+            try:
+                path = repository.followed(os.path.join(base, os.path.expanduser(value)))
+            except LeadsOut as error:
+                raise Unusable(str(error)) from error
             if not (found.holds(path) and _is_plain(found, path)) and not is_safe(found.top):
                 raise Unusable(f"its settings include {value!r}")
-
-
-def _followed(path: str) -> str:
-    try:
-        return repository.followed(path)
-    except LeadsOut as error:
-        raise Unusable(str(error)) from error
 
 
 def _is_plain(found: Repository, path: str) -> bool:
@@ -371,17 +367,13 @@ def _replaced(told: Told) -> dict[str, str]:
     """The user's own values, or none, in the place of the repository's: an environment that says so."""
     users = {key: value for scope, key, value in told if scope not in _OWN}
     own = sorted({key for scope, key, _ in told if scope in _OWN and re.fullmatch(_USERS, key)})
-    first = _count()
+    given = os.environ.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
     said: dict[str, str] = {}
     for number, key in enumerate(own, first):
         said[f"GIT_CONFIG_KEY_{number}"] = key
         said[f"GIT_CONFIG_VALUE_{number}"] = users.get(key, _without(key))
     return said | ({"GIT_CONFIG_COUNT": str(first + len(own))} if own else {})
-
-
-def _count() -> int:
-    given = os.environ.get("GIT_CONFIG_COUNT", "")
-    return int(given) if given.isdecimal() else 0
 
 
 def _without(key: str) -> str:

@@ -61,10 +61,6 @@ class SeenFile(Compared, frozen=True):
         """What makes two looks at a file equal; whether its content is kept does not."""
         return self.digest, self.size, self.mode, self.bits
 
-    @property
-    def can_be_saved(self) -> bool:
-        return bool(self.digest)
-
 
 class FileChange(Struct, frozen=True):
     """A declared file that is not as it was; digests, "" where there is no file or it cannot be read.
@@ -80,20 +76,13 @@ class FileChange(Struct, frozen=True):
 
 def changes(before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]) -> tuple[FileChange, ...]:
     """What was created, changed and removed, by path. Files that are as they were are not listed."""
-    found = (_change(path, before.get(path), now.get(path)) for path in sorted({*before, *now}))
-    return tuple(change for change in found if change)
-
-
-def _change(path: str, before: SeenFile | None, now: SeenFile | None) -> FileChange | None:
-    match before, now:
-        case SeenFile(), SeenFile():
-            return None if before.what == now.what else FileChange(path, "changed", before.digest, now.digest)
-        case SeenFile(), None:
-            return FileChange(path, "removed", before.digest, "")
-        case None, SeenFile():
-            return FileChange(path, "created", "", now.digest)
-        case _:
-            return None
+    found: list[FileChange] = []
+    for path in sorted({*before, *now}):
+        old, new = before.get(path), now.get(path)
+        if old is None or new is None or old.what != new.what:
+            kind: ChangeKind = "created" if old is None else "removed" if new is None else "changed"
+            found.append(FileChange(path, kind, old.digest if old else "", new.digest if new else ""))
+    return tuple(found)
 
 
 def judge(patterns: Sequence[str], before: Mapping[str, SeenFile], now: Mapping[str, SeenFile]) -> Judgement:
@@ -118,12 +107,11 @@ def blobs_of(seen: Mapping[str, SeenFile]) -> tuple[str, ...]:
 
 def to_facts(seen: Mapping[str, SeenFile]) -> dict[str, dict[str, Any]]:
     """What was seen as plain JSON, for the journal. `kept` is true, or says why not."""
-    return {text(path): _fact(each) for path, each in seen.items()}
-
-
-def _fact(seen: SeenFile) -> dict[str, Any]:
-    known = {"digest": seen.digest, "size": seen.size, "mode": seen.mode, "bits": seen.bits}
-    return known | {"kept": True if seen.kept else seen.why}  # a blob's name is the digest of its content
+    found: dict[str, dict[str, Any]] = {}
+    for path, each in seen.items():
+        known = {"digest": each.digest, "size": each.size, "mode": each.mode, "bits": each.bits}
+        found[text(path)] = known | {"kept": True if each.kept else each.why}  # a blob's name is its content's digest
+    return found
 
 
 def from_facts(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, SeenFile]:
@@ -132,9 +120,8 @@ def from_facts(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, SeenFile]:
 
 
 def _seen(digest: str, size: int, mode: Mode, bits: int, kept: bool | str) -> SeenFile:
-    if kept is True:
-        return SeenFile(digest, size, mode, kept=digest, bits=bits)
-    return SeenFile(digest, size, mode, why=str(kept), bits=bits)
+    name, why = (digest, "") if kept is True else ("", str(kept))
+    return SeenFile(digest, size, mode, kept=name, why=why, bits=bits)
 
 
 # -- may it be put back? -----------------------------------------------------------------------------
@@ -158,7 +145,7 @@ def not_restorable(
 
 
 def _hindrance(before: SeenFile | None, now: SeenFile | None) -> str:
-    if now and not now.can_be_saved:
+    if now and not now.digest:
         return "what is there now cannot be read, so it cannot be saved first"
     if before and not before.kept and not (now and only_permissions(before, now)):
         return NOT_KEPT.get(before.why, NOT_KEPT[""])

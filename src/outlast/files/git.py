@@ -441,8 +441,8 @@ class Stand:
         has = self._has_commit(bound.commit) if bound.commit else None
         if has or self._is_marked(top, bound):
             return _inside(top, bound.prefix)
-        if bound.commit and (has is False or not _is_ours(bound)):
-            return None
+        if bound.commit and (has is False or bound.host != os.uname().nodename):
+            return None  # elsewhere the same path is another folder
         return _inside(top, bound.prefix) if text(str(top)) == _top_of(bound) else None
 
     def _has_commit(self, commit: str) -> bool | None:
@@ -469,8 +469,3 @@ def _inside(top: Path, prefix: str) -> Path | None:
     root = real(top / path_of(prefix)) if prefix else top
     is_ours = root.is_relative_to(top) and not any(map(never, root.relative_to(top).parts))
     return root if is_ours else None
-
-
-def _is_ours(bound: Binding) -> bool:
-    """Whether the bound root is a folder of this host: elsewhere the same path is another folder."""
-    return bound.host == os.uname().nodename

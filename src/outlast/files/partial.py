@@ -186,16 +186,12 @@ def _restored(
     if record:
         record(saved)
     failpoints.reached("restore.saved")
-    for change in _removals_first(undo):
+    # a created file may be where a folder has to be again, or inside of what was a file
+    for change in sorted(undo, key=lambda change: change.change != "created"):
         with _named(root, change.path):
             _put_back(root, change.path, before.get(change.path), now.get(change.path), blobs)
         failpoints.reached("restore.written")
     return RestoredFiles(undo, saved, tuple(sorted(path for path, seen in before.items() if not seen.kept)))
-
-
-def _removals_first(undo: tuple[FileChange, ...]) -> list[FileChange]:
-    """A created file may be where a folder has to be again, or inside of what was a file."""
-    return sorted(undo, key=lambda change: change.change != "created")
 
 
 # -- refusing, before anything is touched ------------------------------------------------------------
@@ -223,9 +219,7 @@ def _refuse_edited(plan: _Restore, known_after: Mapping[str, str] | None, ended_
     if known_after is not None:
         edited = edited_since(plan.undo, known_after)
     elif ended_at_us is not None:
-        there = (
-            change.path for change in plan.undo if change.change != "removed"
-        )  # what is gone is put back without loss
+        there = [change.path for change in plan.undo if change.change != "removed"]  # the gone come back without loss
         edited = [path for path in there if _written_after(plan.root, path, ended_at_us)]
     if edited:
         raise EditedSince(_listed([repr(path) for path in edited]))
@@ -290,11 +284,8 @@ def files_below(root: Path, path: str) -> Iterator[str]:
 def _save(plan: _Restore, blobs: Blobs, secrets: Collection[str]) -> dict[str, str]:
     """The blobs with the content of every file that gives way, durable."""
     root, before, now, undo = plan
-    giving_way = [
-        path
-        for path in (change.path for change in undo)
-        if path in now and not (path in before and only_permissions(before[path], now[path]))
-    ]
+    there = [change.path for change in undo if change.path in now]
+    giving_way = [path for path in there if not (path in before and only_permissions(before[path], now[path]))]
     for path in giving_way:
         if holds_secret(_content(root, path, now[path]), secrets):
             raise _not_restorable({path: "what is there now has a secret in it, which is never stored"})
@@ -382,12 +373,11 @@ def digests_of(seen: Mapping[str, SeenFile]) -> dict[str, str]:
 
 def details_of(seen: Mapping[str, SeenFile]) -> dict[str, dict[str, Any]]:
     """All else that is known of them."""
-    return {path: _detail(fact, seen[path_]) for path_, (path, fact) in zip(seen, to_facts(seen).items(), strict=True)}
-
-
-def _detail(fact: dict[str, Any], seen: SeenFile) -> dict[str, Any]:
-    known = {name: value for name, value in fact.items() if name != "digest"}
-    return known | ({"stamp": seen.stamp} if seen.stamp else {})
+    found = to_facts(seen)
+    for fact, each in zip(found.values(), seen.values(), strict=True):
+        del fact["digest"]
+        fact |= {"stamp": each.stamp} if each.stamp else {}
+    return found
 
 
 def seen_in(files: Mapping[str, str], details: Mapping[str, Mapping[str, Any]]) -> dict[str, SeenFile]:

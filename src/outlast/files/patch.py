@@ -141,14 +141,10 @@ def patched(top: Path, commit: str, sections: Sequence[Section]) -> Patched:
     for each in sections:  # what becomes a link is taken away first, in a section of its own
         goals[each.path] = _goal(each.body, heads.get(each.path, NOTHING))
     submodules = {path for path, goal in goals.items() if "submodule" in (goal.mode, heads.get(path, NOTHING).mode)}
-    present = {path for path, goal in goals.items() if _is_now(top, path, goal)}
+    present = {path for path, goal in goals.items() if entry_now(top, path, sight(top, path), goal.id) == goal}
     todo = [each for each in sections if each.path not in submodules | present]
     made, conflicts = _applied(top, commit, todo)
     return Patched(made, tuple(sorted(present)), conflicts)
-
-
-def _is_now(top: Path, path: str, goal: GitEntry) -> bool:
-    return entry_now(top, path, sight(top, path), goal.id) == goal
 
 
 def _goal(body: bytes, head: GitEntry) -> GitEntry:

@@ -272,7 +272,10 @@ def _bits(put: Put, fresh: int, place: Path) -> int:
 
 def _place(root: Path, put: Put, depth: int) -> None:
     above, name = above_of(put.path), put.path.split("/")[-1]
-    _expect(root, put)
+    if put.found.why == "folder":
+        remove_empty(root, put.path)
+    elif sight(root, put.path).bound != put.found:
+        raise Edited
     if put.mode == "absent":
         with folder_at(root, above) as folder:
             os.unlink(name, dir_fd=folder)
@@ -281,14 +284,6 @@ def _place(root: Path, put: Put, depth: int) -> None:
     with folder_at(root, staging(put.path, depth)) as staged, folder_at(root, above, make=True) as folder:
         os.replace(staged_name(put.path), name, src_dir_fd=staged, dst_dir_fd=folder)
         os.fsync(folder)
-
-
-def _expect(root: Path, put: Put) -> None:
-    """The file is still what was found. Empty folders make room for a file."""
-    if put.found.why == "folder":
-        remove_empty(root, put.path)
-    elif sight(root, put.path).bound != put.found:
-        raise Edited
 
 
 # -- undoing: at once after an error, by a note that was left after a crash --------------------------

@@ -35,16 +35,11 @@ def spelled(url: str, top: str) -> str:
         host, slash, path = rest.partition("?")[0].partition("#")[0].partition("/")
         path = parse.unquote(slash + path)
         return _local(path) if scheme.lower() == "file" else _remote(host, path)
-    host, mark, path = _short(url)
+    host, mark, path = url.partition("]:")
+    host, mark, path = (f"{host}]", mark, path) if mark and "[" in host else url.partition(":")
     if mark and "/" not in host and not path.startswith(":"):
         return _remote(host, path)
     return "" if "::" in url or not url else _local(os.path.join(top, os.path.expanduser(url)))
-
-
-def _short(url: str) -> tuple[str, str, str]:
-    """The halves of `host:path`, as ssh has it: an address with colons stands in brackets."""
-    host, mark, path = url.partition("]:")
-    return (f"{host}]", mark, path) if mark and "[" in host else url.partition(":")
 
 
 def _remote(place: str, path: str) -> str:
@@ -136,7 +131,9 @@ def check(repository: Repository) -> None:
     """Raises LeadsOut for the first thing that leads out of the repository."""
     check_folders(repository)
     for folder in dict.fromkeys((repository.own, repository.common)):
-        _check_entries(repository, _entries(folder))
+        folders = [folder, *(f"{folder}/{name}" for name in ("info", "objects", "objects/info", "objects/pack"))]
+        found = [entry for entry in _scanned(folders) if entry.path != f"{folder}/{_RUNS_NOT}"]
+        _check_entries(repository, found + _scanned([f"{folder}/refs"], _ENTRIES))
     objects = os.path.join(repository.common, "objects")
     alternates = os.path.join(objects, "info", "alternates")
     for line in _text(alternates, _ALTERNATES_BYTES).splitlines():
@@ -278,13 +275,6 @@ def _plainly(path: str, flags: int) -> int:
 
 
 # -- links -------------------------------------------------------------------------------------------
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What git reads of its folder, but for the objects themselves: they are known by their digests."""
-    folders = [folder, *(f"{folder}/{name}" for name in ("info", "objects", "objects/info", "objects/pack"))]
-    found = [entry for entry in _scanned(folders) if entry.path != f"{folder}/{_RUNS_NOT}"]
-    return found + _scanned([f"{folder}/refs"], _ENTRIES)
 
 
 def _scanned(folders: list[str], deep: int = 0) -> list[os.DirEntry[str]]:

@@ -257,18 +257,16 @@ def _entries(folder: str, names: set[str] | None) -> Iterator[tuple[str, bool]]:
             yield from ((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         return
     for name in names:
-        if (found := _stat(os.path.join(folder, name))) is not None:
+        if (found := stat_of(os.path.join(folder, name))) is not None:
             yield name, stat.S_ISDIR(found.st_mode)
 
 
-def _stat(path: str) -> os.stat_result | None:
+def stat_of(path: str) -> os.stat_result | None:
     """What is there, None for nothing. A name that is too long for a file is nobody's."""
     try:
         return os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
+        if error.errno in GONE:
             return None
         raise
 

@@ -186,7 +186,9 @@ class _Clone(NamedTuple):
         """Whether a file is what the commit has, so that git can give it back."""
         top = self.top
         if top and head == NOTHING:
-            top, path, head = _of_submodule(top, path)
+            inner = git.top_of((top / path).parent) or top
+            path = os.path.relpath(top / path, inner)
+            top, path, head = inner, path, patching.entries(inner, "HEAD", [path]).get(path, NOTHING)
         if top is None or head.mode != now.bound.mode:
             return False
         return now.bound.blob == head.id or patching.entry_now(top, path, now, head.id) == head
@@ -196,13 +198,6 @@ class _Clone(NamedTuple):
         if not self.commit or bound.commit == self.commit:
             return self.commit
         return git.parting(self.root, bound.commit, self.commit) or None
-
-
-def _of_submodule(top: Path, path: str) -> tuple[Path, str, GitEntry]:
-    """A file that the commit does not know may be one of a submodule: seen from there, what its commit has."""
-    inner = git.top_of((top / path).parent) or top
-    path = os.path.relpath(top / path, inner)
-    return inner, path, patching.entries(inner, "HEAD", [path]).get(path, NOTHING)
 
 
 def plan_of(

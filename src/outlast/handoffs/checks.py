@@ -22,16 +22,7 @@ from typing import TYPE_CHECKING
 from outlast.errors import CommandNotStarted, ForeignCommands, HandoffInvalid, Stopped
 from outlast.handoffs.anchor import written
 from outlast.handoffs.evidence import When, on_one_line
-from outlast.handoffs.handoff import (
-    CommandCheck,
-    Contract,
-    Evidence,
-    Form,
-    Handoff,
-    command_of,
-    label_of,
-    rule_of,
-)
+from outlast.handoffs.handoff import CommandCheck, Contract, Evidence, Form, Handoff, command_of, label_of, rule_of
 from outlast.handoffs.musts import broken_rule, inside
 from outlast.handoffs.verdict import command
 from outlast.home import ours
@@ -95,18 +86,8 @@ def run_checks(
         if stop is not None and stop():
             raise Stopped
         executor.home.tell(f"check {place} of {len(forms)}: {on_one_line(label_of(form))}")
-        done = _check(executor, form, root, stop)
-        found.append(
-            Evidence(
-                check=form,
-                **done._asdict(),
-                at=executor.home.clock.now(),
-                by=by,
-                where=this_place()[0],
-                runner="runner",
-                when=when,
-            )
-        )
+        done, at, where = _check(executor, form, root, stop)._asdict(), executor.home.clock.now(), this_place()[0]
+        found.append(Evidence(check=form, **done, at=at, by=by, where=where, runner="runner", when=when))
         if between is not None:
             between()
     return found
@@ -189,17 +170,14 @@ def _run_to_end(
         printed.close()
         raise
     try:
-        executor.live.guard.watch(
-            held.group.pgid, executor.home.folder / "work" / "check"
-        )  # never made: nobody asks for the word
+        # a folder that is never made: nobody asks for the word
+        executor.live.guard.watch(held.group.pgid, executor.home.folder / "work" / "check")
         printed.begin()
         held.go()
         return _wait(executor.home, held, timeout, stop), printed
     finally:
-        with suppress(CommandNotStarted):  # it may never have been let go
-            held.wait(
-                0, patience=executor.home.settings.patience_seconds
-            )  # nothing of it goes on, whatever came between
+        with suppress(CommandNotStarted):  # it may never have been let go; nothing of it goes on, whatever came between
+            held.wait(0, patience=executor.home.settings.patience_seconds)
         held.drop()
         executor.live.guard.release(held.group.pgid)
         printed.close()

@@ -243,12 +243,8 @@ def take(
     tx.take_lease(lease, token)
     if lease.holder:
         tx.forget_holder(lease.holder)
-    claimed = {
-        "by": how.actor,
-        "claim": claimer.print_of(token),
-        "handoff": found.handoff.id,
-        "revision": found.handoff.revision,
-    }
+    claimed = {"by": how.actor, "claim": print_of(token)}
+    claimed |= {"handoff": found.handoff.id, "revision": found.handoff.revision}
     if now.holder is not None and not now.holder.mine:
         claimed |= {"taken_from": now.holder.who, "why": how.why}
     return [("claimed", claimed | {"files": files_seen(now)}), attached(token, now, how)]
@@ -342,17 +338,13 @@ def _take_lease(home: Home, tx: Writing, row: RunRow, lease: LeaseRow, token: st
     if silent_at:
         facts["silent_at"] = silent_at  # by when the owner was dead: files that changed later are not its work
     hold = anchors.hold_of(row, lease, lease.epoch + 1)
-    told = [("accepted", _acceptance(one, claiming)) for one in claiming.accepting]
+    accepted = {"why": claiming.why, "actor": claiming.by}  # as a resume writes and reads it
+    told = [("accepted", {"fingerprint": one.fingerprint, **accepted, **one.to_dict()}) for one in claiming.accepting]
     told.append(("claimed", facts))  # the last one: it is read as long as the claim holds
     tx.append(hold, [*starts, *(_fact(*each, home, row, hold) for each in told)])
     if holders.is_executing(row):  # it was, and its owner is dead
         tx.set_run_status(row.key, "crashed", row.updated_at)
     return hold.epoch
-
-
-def _acceptance(reason: Reason, claiming: Claiming) -> dict[str, Any]:
-    """An acceptance as a resume writes and reads it."""
-    return {"fingerprint": reason.fingerprint, "why": claiming.why, "actor": claiming.by, **reason.to_dict()}
 
 
 def give_back(home: Home, tx: Writing, run_id: str, token: str, facts: dict[str, Any]) -> bool:

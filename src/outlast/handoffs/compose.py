@@ -88,7 +88,10 @@ def checks_of(executor: Executor, row: RunRow, root: str, begun: Collection[str]
     if not isinstance(spec, FlowFileSpec):
         return ()
     found: dict[str, Form] = {}
-    inputs = {_input(name): _as_text(value) for name, value in decode(row.inputs).items()}
+    inputs = {
+        f"OUTLAST_INPUT_{name.upper().replace('-', '_')}": value if isinstance(value, str) else json.dumps(value)
+        for name, value in decode(row.inputs).items()
+    }
     for command in _asked(spec.definition.steps, begun):
         folder = os.path.realpath(os.path.join(spec.folder, spec.definition.cwd, command.cwd))
         inside = os.path.relpath(folder, root)
@@ -116,14 +119,6 @@ def _form(definition: FlowDefinition, command: Command, text: str, inputs: Mappi
     shell = work_shell(command.shell or definition.shell, text)
     run = text.strip() if shell == ("/bin/sh",) else shlex.join([*shell, "-c", text])
     return {"run": told + run, "cwd": folder} if folder else told + run
-
-
-def _input(name: str) -> str:
-    return f"OUTLAST_INPUT_{name.upper().replace('-', '_')}"
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 ROOMS = (128 * 1024, 16 * 1024, 2 * 1024)  # bytes for each list; less when what is inherited is large
@@ -174,13 +169,8 @@ def _recorded(home: Home, story: RunSummary) -> tuple[tuple[Evidence, ...], tupl
     """What checks came to and what was accepted on the run's record, as far as that record is what was stored."""
     rows, flaws, _ = home.store.read(lambda look: journal.read(look, story.row))
     ledger = fold(rows, flaws)
-    return _evidence(ledger.checked), tuple(each["fingerprint"] for each in ledger.accepted)
-
-
-def _evidence(checked: Sequence[Mapping[str, Any]]) -> tuple[Evidence, ...]:
-    if not checked:
-        return ()
-    return tuple(msgspec.convert(each, Evidence) for facts in checked for each in facts["evidence"])
+    evidence = [msgspec.convert(each, Evidence) for facts in ledger.checked for each in facts["evidence"]]
+    return tuple(evidence), tuple(each["fingerprint"] for each in ledger.accepted)
 
 
 # -- the handoff -------------------------------------------------------------------------------------
@@ -432,7 +422,7 @@ def _files_left(home: Home, row: RunRow, past: Past) -> tuple[LeftFiles | None, 
     declared = facts_of(home, past.begun or past.payload).get("declared", {})
     folder = (home.project or Path.cwd()) / declared.get("folder", "")
     names = [change.path for change in left.files] if left else []
-    names += [name for name in declared.get("writes", ()) if _is_concrete(name)]
+    names += [name for name in declared.get("writes", ()) if Path(name) != Path() and not set(name) & set("*?[")]
     return left, tuple(str(folder / name) for name in names)
 
 
@@ -443,11 +433,6 @@ def _undone(home: Home, row: RunRow, planned: Plan, past: Past, label: str) -> U
         return Undone(label, past, status, *_files_left(home, row, past))
     except IntegrityBroken as error:
         return Undone(label, past, status, None, (), str(error.why))
-
-
-def _is_concrete(pattern: str) -> bool:
-    """Whether a pattern names one file or folder, and not the whole place."""
-    return Path(pattern) != Path() and not set(pattern) & set("*?[")
 
 
 def summary(story: RunSummary) -> str:

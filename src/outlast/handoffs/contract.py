@@ -236,7 +236,7 @@ def _read_expires(value: Any, path: str) -> str:
     if duration(text) == 0:
         refuse(path, "is over at once", _WHEN)
     try:
-        if _is_naive(text):
+        if duration(text) is None and not _is_date(text) and datetime.fromisoformat(text).tzinfo is None:
             refuse(path, f"{text!r} has no offset", f"write {text + 'Z'!r} for UTC, or add the offset")
         moment(expiry(text, 0))
     except OverflowError:
@@ -244,10 +244,6 @@ def _read_expires(value: Any, path: str) -> str:
     except ValueError:
         refuse(path, f"{text[:100]!r} is no time", _WHEN)
     return text
-
-
-def _is_naive(text: str) -> bool:
-    return duration(text) is None and not _is_date(text) and datetime.fromisoformat(text).tzinfo is None
 
 
 def _is_date(text: str) -> bool:
@@ -355,11 +351,8 @@ def _shown(value: Any) -> str:
     """A value as messages show it: short, whatever it is."""
     if isinstance(value, str):
         return repr(value) if len(value) <= 200 else f"{value[:200]!r}…"
-    return repr(value) if isinstance(value, bool | float) or _is_small(value) else kind_of(value)
-
-
-def _is_small(value: Any) -> bool:
-    return type(value) is int and value.bit_length() < 64
+    is_short = isinstance(value, bool | float) or (type(value) is int and value.bit_length() < 64)
+    return repr(value) if is_short else kind_of(value)
 
 
 def read_check(value: Any, path: str) -> Form:
@@ -473,11 +466,7 @@ def command_passes_always(run: str) -> bool:
     end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
     if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
         return True
-    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _parts_of(run)))
-
-
-def _parts_of(run: str) -> list[str]:
-    return _PARTS.split(run) if "&&" in run or ";" in run else [run]
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
 
 
 def run_of(form: Form) -> str:

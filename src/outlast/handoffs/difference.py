@@ -322,14 +322,10 @@ def edits(home: Home, handoff: Handoff, root: str, now: Binding, paths: Collecti
     for each in differing(home, handoff, Path(root), now, paths):
         text = file_text(each)
         if len(text) > room:
-            text = file_text(_named(each, handoff))
+            text = file_text(replace(each, text="", note=f"too long to be shown here: {command(handoff, 'diff')}"))
         room -= len(text)
         parts.append(text)
     return "\n".join(parts)
-
-
-def _named(file: FileDiff, handoff: Handoff) -> FileDiff:
-    return replace(file, text="", note=f"too long to be shown here: {command(handoff, 'diff')}")
 
 
 # -- between files, and between revisions ------------------------------------------------------------
@@ -403,18 +399,14 @@ def diff_revisions(home: Home, before: Handoff, after: Handoff) -> Difference:
         file_diff(path, was, now, _kept(home.blobs, was), _kept(home.blobs, now), environment=environment)
         for path, was, now, environment in found
     ]
+    is_same = (before.scope, before.anchor) == (after.scope, after.anchor)
     return Difference(
         anchor=after.anchor,
-        before=_revision(before, after),
+        before=f"revision {before.revision}" + ("" if is_same else f" of {before.anchor} in {before.scope}"),
         after=f"revision {after.revision}",
         files=tuple(files),
         fields=field_diffs(before, after),
     )
-
-
-def _revision(one: Handoff, other: Handoff) -> str:
-    of = "" if (one.scope, one.anchor) == (other.scope, other.anchor) else f" of {one.anchor} in {one.scope}"
-    return f"revision {one.revision}{of}"
 
 
 def names_in_words(paths: Sequence[str]) -> str:

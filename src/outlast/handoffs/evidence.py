@@ -245,12 +245,6 @@ def _fields(item: Any, contract: Contract, path: str, *, settles: bool) -> dict[
     return {"check": form, **fields}
 
 
-def refuse_impossible(form: Form, fields: Mapping[str, Any], path: str) -> None:
-    """Raises HandoffInvalid for what cannot have come of a check, however it is said."""
-    _refuse_unfit({key: value for key, value in fields.items() if value is not None}, path)
-    _refuse_contradiction(form, fields, path)
-
-
 def _refuse_unfit(fields: Mapping[str, Any], path: str) -> None:
     for key, value in fields.items():
         wanted, fits = _KINDS[key]
@@ -312,7 +306,8 @@ def evidence_of(
 def _evidence_of_one(caller: Caller, ran: Ran, when: When, by: str, where: str) -> Evidence:
     caller.home.secrets.check(ran.note, "ran.note")
     said = {name: getattr(ran, name) for name in ("passed", "exit", "seconds", "note")}
-    refuse_impossible(ran.check, said, "ran")
+    _refuse_unfit({key: value for key, value in said.items() if value is not None}, "ran")
+    _refuse_contradiction(ran.check, said, "ran")
     for name, words, most in (("note", ran.note, NOTE), ("host", ran.host, LONGEST)):
         if len(words) > most:
             raise HandoffInvalid(f"ran.{name}", f"it has more than {most:,} characters", "send a shorter one")
@@ -321,14 +316,11 @@ def _evidence_of_one(caller: Caller, ran: Ran, when: When, by: str, where: str) 
     if ran.output and not (DIGEST.fullmatch(ran.output) and _is_here(caller, ran.output)):
         remedy = f"send it first: PUT /v1/handoff/blobs/{ran.output[:64]}"
         raise HandoffInvalid("ran.output", f"the content {ran.output[:12]}… is not here", remedy)
-    runner: Runner = "client" if _is_shown(ran) else "self"
+    # what a run has: its exit code, or that it had none, which passes only a rule about a file
+    is_shown = ran.exit is not None or rule_of(ran.check) is not None or bool(ran.note and not ran.passed)
+    runner: Runner = "client" if is_shown else "self"
     told, at = asdict(ran), caller.home.clock.now()
     return Evidence(where=told.pop("host") or where, **told, at=at, by=by, runner=runner, when=when)
-
-
-def _is_shown(ran: Ran) -> bool:
-    """Whether it says what a run has: its exit code, or that it had none, which passes only a rule about a file."""
-    return ran.exit is not None or rule_of(ran.check) is not None or bool(ran.note and not ran.passed)
 
 
 def _is_here(caller: Caller, name: str) -> bool:

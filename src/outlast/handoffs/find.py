@@ -82,22 +82,16 @@ def named(caller: Caller, asked: HandoffQuery) -> HandoffQuery:
 
     Raises HandoffNotFound, HandoffAmbiguous, HandoffInvalid.
     """
-
     if asked.handoff_id is not None and asked.handoff_id.startswith("run:"):
-        return asked._replace(anchor=_of_run(caller.home, asked), handoff_id=None)
+        rows = unfinished.tasks_of(caller.home, asked.scope)
+        row = next((row for row in rows if row.id == unfinished.run_of(asked.handoff_id)), None)
+        if row is None:
+            raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
+        return asked._replace(anchor=anchor_of(row.task), handoff_id=None)
     if asked.handoff_id is not None or asked.anchor is not None:
         return asked
     anchor = _of_file(caller, asked) if asked.file_path is not None else _of_branch(caller, asked)
     return asked._replace(anchor=anchor, file_path=None, symbol=None)
-
-
-def _of_run(home: Home, asked: HandoffQuery) -> str:
-    """The anchor of a run that is not finished, if its task gives what that run left."""
-    rows = unfinished.tasks_of(home, asked.scope)
-    row = next((row for row in rows if row.id == unfinished.run_of(asked.handoff_id)), None)
-    if row is None:
-        raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
-    return anchor_of(row.task)
 
 
 def named_place(look: Reading, asked: HandoffQuery) -> RevisionPlace | None:
@@ -184,13 +178,10 @@ def _of_branch(caller: Caller, asked: HandoffQuery) -> str:
     root = observer_of(caller).root(caller, asked.repo_root)
     branch = branch_of(root) if asked.branch is None else asked.branch
     rows = paged(caller.home, partial(_on_branch, asked.scope, branch)) if branch else ()
-    rows_of_runs = (
-        unfinished.tasks_of(caller.home, asked.scope) if asked.branch is None else []
-    )  # a run is of no branch
-    runs = [row for row in rows_of_runs if unfinished.is_here(caller, root, row)]
-    found = unfinished.meant(
-        chain((unfinished.near_of(caller, row) for row in runs), map(_near, _here(caller, root, rows)))
-    )
+    of_runs = unfinished.tasks_of(caller.home, asked.scope) if asked.branch is None else []  # a run is of no branch
+    runs = [row for row in of_runs if unfinished.is_here(caller, root, row)]
+    near_runs = (unfinished.near_of(caller, row) for row in runs)
+    found = unfinished.meant(chain(near_runs, map(_near, _here(caller, root, rows))))
     if found is None:
         where = f"branch {branch!r}" if branch else f"{root} (no branch is checked out there)"
         raise HandoffNotFound(where, ", ".join(_open_ones(caller.home, asked.scope)))
@@ -467,9 +458,7 @@ def _composed(
     executor: Executor, asked: HandoffQuery, task: str, found: FoundHandoff | None, done: Completion | None
 ) -> Composed | None:
     """What the unfinished run of the task gives; None when it has none that could go on here."""
-    from outlast.handoffs.compose import (
-        compose,  # most handoffs are of no unfinished run: its flow is not loaded for them
-    )
+    from outlast.handoffs.compose import compose  # most are of no unfinished run: its flow is not loaded for them
 
     return compose(executor, asked.scope, task, found.handoff if found else None, done.at if done else 0)
 

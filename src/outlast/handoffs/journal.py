@@ -11,7 +11,6 @@ Whatever reads one reads it by these, so an entry that is not of this shape is f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -128,16 +127,11 @@ KINDS: dict[str, type[Noted]] = {
 UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
-@cache
-def _decoder(kind: type[Noted]) -> Callable[[msgspec.Raw], Noted]:
-    return msgspec.json.Decoder(kind).decode
-
-
 def said_in(name: str, facts: msgspec.Raw) -> Said:
     """What an entry of this kind says: of a `stored` one the revision. Raises one of UNREADABLE."""
     if name != "stored" and name not in KINDS:
         raise ValueError(f"{name!r} is no kind of entry that a handoff has")
-    said = decode_handoff(facts) if name == "stored" else _decoder(KINDS[name])(facts)
+    said = decode_handoff(facts) if name == "stored" else msgspec.json.decode(facts, type=KINDS[name])
     for each in evidence_in(said):
         moment(each.at)  # what cannot be shown was never written
     return said
@@ -273,17 +267,14 @@ class _Reader:
         """The same rows. Each is taken in only once whoever checks the chain asks for the next one."""
         for row in rows:
             yield row
-            self._take(row)
-
-    def _take(self, row: Row) -> None:
-        said = told_in(self.anchor, row).said
-        if isinstance(said, Handoff):
-            self._store(row.seq, said)
-        elif isinstance(said, Settled):
-            self.outcome = said.outcome
-            self.status = "finished" if said.outcome == "completed" else "open"
-        blobs = said.blobs if isinstance(said, Handoff) else {each.output for each in evidence_in(said)} - {""}
-        self.refs += [(row.seq, name) for name in sorted(blobs)]
+            said = told_in(self.anchor, row).said
+            if isinstance(said, Handoff):
+                self._store(row.seq, said)
+            elif isinstance(said, Settled):
+                self.outcome = said.outcome
+                self.status = "finished" if said.outcome == "completed" else "open"
+            blobs = said.blobs if isinstance(said, Handoff) else {each.output for each in evidence_in(said)} - {""}
+            self.refs += [(row.seq, name) for name in sorted(blobs)]
 
     def _store(self, seq: int, handoff: Handoff) -> None:
         following = len(self.revisions) + 1

@@ -22,7 +22,7 @@ from outlast.errors import HandoffInvalid, NameInvalid
 from outlast.files.ask_git import real
 from outlast.files.changes import Patterns, one
 from outlast.files.git import FOLDER_FILES, members_of
-from outlast.files.snapshot import ABSENT, GONE, Binding, Bound, sight
+from outlast.files.snapshot import ABSENT, Binding, Bound, sight, stat_of
 from outlast.handoffs.handoff import Contract, FileRule, Form, Handoff, must_key, rule_of
 from outlast.values.codec import readable, text
 
@@ -193,15 +193,11 @@ def _refuse_rules(contract: Contract, musts: list[tuple[str, int, Form]]) -> Non
         if rule is None:
             continue
         for other, before in [pair for key, pair in seen.items() if key.partition("\0")[0] == rule.file]:
-            if _contradict(rule, before):
+            rules = {rule.rule, before.rule}
+            if ("absent" in rules and len(rules) == 2) or (rules == {"sha256"} and rule.value != before.value):
                 why = f"{_name(form)}, and {other} has the file {before.rule} {before.value}".rstrip()
                 raise HandoffInvalid(f"{name}[{place}]", why, f"leave one of them out; both can never hold ({other})")
         seen[f"{rule.file}\0{name}{place}"] = (f"{name}[{place}]", rule)
-
-
-def _contradict(one_rule: FileRule, other: FileRule) -> bool:
-    rules = {one_rule.rule, other.rule}
-    return ("absent" in rules and len(rules) == 2) or (rules == {"sha256"} and one_rule.value != other.value)
 
 
 def _name(form: Form) -> str:
@@ -214,11 +210,10 @@ def _name(form: Form) -> str:
 
 def bound_musts(contract: Contract, root: Path) -> dict[str, Bound]:
     """The files that the musts of a contract mean, as they are. Raises HandoffInvalid for too many."""
-    for name in ("must_change", "must_remove", "must_keep"):
-        for place, form in enumerate(getattr(contract, name)):
-            if len(_files_of(root, form)) > FOLDER_FILES:
-                why = f"{form!r:.200} stands for more than {FOLDER_FILES:,} files"
-                raise HandoffInvalid(f"{name}[{place}]", why, "name the files or smaller folders that matter")
+    for name, place, form in each_must(contract):
+        if len(_files_of(root, form)) > FOLDER_FILES:
+            why = f"{form!r:.200} stands for more than {FOLDER_FILES:,} files"
+            raise HandoffInvalid(f"{name}[{place}]", why, "name the files or smaller folders that matter")
     return seen_musts(contract, root)
 
 
@@ -317,7 +312,7 @@ def _broken(root: str, path: str, rule: FileRule) -> str:
     real = os.path.realpath(path)
     if not inside(root, real):
         return "leaves the root"
-    named, found = _stat(path.rstrip("/")), _stat(real)
+    named, found = stat_of(path.rstrip("/")), stat_of(real)
     if rule.rule == "absent":
         return "" if named is None and found is None else "is there"
     if found is None or stat.S_ISLNK(found.st_mode):
@@ -329,15 +324,6 @@ def _broken(root: str, path: str, rule: FileRule) -> str:
     if path.endswith("/"):
         return "is no folder"
     return "" if rule.rule == "exists" else _wrong_content(real, rule)
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError as error:
-        if error.errno in GONE:
-            return None
-        raise
 
 
 def _wrong_content(path: str, rule: FileRule) -> str:

@@ -149,13 +149,7 @@ def observe(handoff: Handoff, root: Path) -> Observed:
     now, wrong = binding_of(root, state, files, bound.folders, environment), dict[str, str]()
     if handoff.musts:
         now, wrong = replace(now, musts=seen_musts(handoff, root)), broken_musts(handoff, root)
-    return Observed(now, _relation(root, bound, state), wrong, renamed=_renamed(root, bound, files))
-
-
-def _renamed(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tuple[str, ...]]:
-    if not any(bound.mode != "absent" and now[path].mode == "absent" for path, bound in was.files.items()):
-        return {}
-    return renames(root, was, now)
+    return Observed(now, _relation(root, bound, state), wrong, renamed=renames(root, bound, files))
 
 
 def _relation(root: Path, bound: Binding, state: git.GitState | None) -> Relation:
@@ -240,18 +234,14 @@ def _word(top: Path, path: str, at: int) -> str:
     if path.endswith("/"):
         return "folder"
     if at >= DIRTY_READ:
-        return _kind_and_size(top / path)
+        try:
+            found = os.lstat(top / path)
+        except OSError as error:
+            return str(error.errno)
+        return f"{found.st_mode} {found.st_size}"
     now = sight(top, path, FILE_BYTES).bound
     commit = git.commit_of(top / path) if now.why == "folder" else ""  # a submodule
     return f"{now.mode} {now.blob or now.digest or now.size} {now.why} {commit}"
-
-
-def _kind_and_size(path: Path) -> str:
-    try:
-        found = os.lstat(path)
-    except OSError as error:
-        return str(error.errno)
-    return f"{found.st_mode} {found.st_size}"
 
 
 def _seen_now(root: Path, path: str) -> Bound:
@@ -297,25 +287,20 @@ def renames(root: Path, was: Binding, now: Mapping[str, Bound]) -> dict[str, tup
 
     An empty file is everywhere, and nobody can tell what became of one.
     """
-    gone = {path: bound for path, bound in was.files.items() if bound.size and _is_gone(bound, now.get(path, ABSENT))}
+    there_then = {path: bound for path, bound in was.files.items() if bound.size and bound.mode in ("file", "exec")}
+    gone = {path: bound for path, bound in there_then.items() if now.get(path, ABSENT).mode == "absent"}
     if not gone:
         return {}
     there = _candidates(root, was, {bound.size for bound in gone.values()})
     old = had_then(root, there, was)
     new = {name: bound for name, bound in there.items() if name not in old and not _was_new(name, was)}
-    found = {
-        path: _places(path, [name for name, each in new.items() if each.same(bound)]) for path, bound in gone.items()
-    }
-    return {path: places for path, places in found.items() if places}
+    found = {path: [name for name, each in new.items() if each.same(bound)] for path, bound in gone.items()}
+    return {path: _places(path, names) for path, names in found.items() if names}
 
 
 def _was_new(name: str, was: Binding) -> bool:
     """Whether it was there, uncommitted, when the handoff was stored."""
     return any(name == each or (each.endswith("/") and name.startswith(each)) for each in was.dirty_files)
-
-
-def _is_gone(was: Bound, now: Bound) -> bool:
-    return was.mode in ("file", "exec") and now.mode == "absent"
 
 
 def _places(path: str, names: list[str]) -> tuple[str, ...]:

@@ -148,7 +148,8 @@ def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable
         renews = ours is not None and not asks.how.claim and not asks.how.listing
         claim = _taken(caller, tx, composed, asks, ours) if asks.claims else None
         if renews and ours is not None:
-            claim = _renewed(caller.home, tx, composed, ours, asks.how.actor)
+            beat, lease = claimer.renew(caller.home, tx, ours.process.id), tx.lease_of(composed.run.run_id)
+            claim = _claim_of_run(composed, beat, lease.epoch if lease else 0, asks.how.actor)
         resume: Resume = ("attached" if asks.claims else "lost") if asks.how.claim else ""
         return (claim, notes), claims.answer_of(claim, resume, asks.ran)
 
@@ -199,12 +200,6 @@ def _take_anchor(caller: Caller, tx: Writing, composed: Composed, asks: Asks, to
     told = claims.take(caller, tx, found, now, lease, token, how)
     hold, at = anchors.hold_of(found.anchor, lease, lease.epoch + 1), caller.home.clock.now()
     tx.append(hold, [anchors.told(name, facts | caller.whence, at=at, epoch=hold.epoch) for name, facts in told])
-
-
-def _renewed(home: Home, tx: Writing, composed: Composed, ours: Beat, actor: str) -> HandoffClaim:
-    """Our claim, used: its time begins anew, for the run and the anchor."""
-    lease = tx.lease_of(composed.run.run_id)
-    return _claim_of_run(composed, claimer.renew(home, tx, ours.process.id), lease.epoch if lease else 0, actor)
 
 
 def is_executed(composed: Composed | None) -> bool:

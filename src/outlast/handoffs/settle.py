@@ -268,7 +268,8 @@ def _lacking(
     seen: Observed | None,
 ) -> tuple[str, ...]:
     """Why the work does not count as completed: a check, a file rule, a must in prose."""
-    known = _ran(caller.home, ran) if how.run_checks else _recorded(caller.home, found, seen)
+    just_now = {each.key: each for each in believed(caller.home, ran) if each.runner != "self"}
+    known = just_now if how.run_checks else _recorded(caller.home, found, seen)
     why = "could not be run here: the files are not here" if root is None else ""
     checks = [_unshown(label_of(form), known.get(key_of(form)), why) for form in found.handoff.acceptance_checks]
     disproved = [f"check {each.label!r} failed, says {each.by}" for each in said if not each.passed]
@@ -317,11 +318,6 @@ def _rival(home: Home, found: FoundHandoff, mine: bool) -> str:
         again = "read it and take it upon you: recover it with claim=True (--claim)"
         return f"revision {handoff.revision} was stored by {handoff.actor} after your claim: {again}"
     return ""
-
-
-def _ran(home: Home, ran: list[Evidence]) -> dict[str, Evidence]:
-    """What was run just now, by one whose word counts here."""
-    return {each.key: each for each in believed(home, ran) if each.runner != "self"}
 
 
 def _recorded(home: Home, found: FoundHandoff, seen: Observed | None) -> dict[str, Evidence]:

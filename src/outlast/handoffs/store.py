@@ -133,13 +133,14 @@ def _prepare(
     executor: Executor, contract: Contract, masked: tuple[str, ...], said: tuple[Evidence, ...], how: Storing
 ) -> _Prepared:
     if contract.refs:
-        contract = _with_whole_refs(executor.home, contract, how.scope)
+        whole = executor.home.store.read(lambda look: refs.all_whole(look, contract.refs, how.scope))
+        contract = replace(contract, refs=whole)
     root, bound, contents = _looked_at(executor, contract, how)
     idle = _is_idle(executor.caller, contract, how, bound)
     prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, contents)
     if how.strict:  # a weak one is refused before any check is run
         executor.home.store.read(
-            lambda look: _following(look, prepared, how, _before(look, _anchor(look, contract, how)))
+            lambda look: _following(look, prepared, how, _before(look, look.anchor_of(how.scope, contract.anchor)))
         )
     baseline = _about(bound, said or _ran(executor, contract, how, root))
     return replace(prepared, baseline=baseline) if baseline else prepared
@@ -178,12 +179,6 @@ def _is_idle(caller: Caller, contract: Contract, how: Storing, bound: Binding | 
     return as_committed(Path(path_of(bound.root)) if caller.looks else None, bound)
 
 
-def _with_whole_refs(home: Home, contract: Contract, scope: str) -> Contract:
-    """With refs that each name something. Raises ValueRefused, NotFound."""
-    whole = home.store.read(lambda look: refs.all_whole(look, contract.refs, scope))
-    return replace(contract, refs=whole)
-
-
 def _said(caller: Caller, contract: Contract, how: Storing) -> tuple[Evidence, ...]:
     """What somebody reports of the checks. Raises HandoffInvalid, SecretFound."""
     if isinstance(how.baseline, bool):
@@ -202,10 +197,6 @@ def _ran(executor: Executor, contract: Contract, how: Storing, root: Any) -> tup
     return tuple(
         observer_of(executor.caller).run_checks(executor, contract, root, leave=leave, when="store", by=how.actor)
     )
-
-
-def _anchor(look: Reading, contract: Contract, how: Storing) -> AnchorRow | None:
-    return look.anchor_of(how.scope, contract.anchor)
 
 
 def _before(look: Reading, anchor: AnchorRow | None) -> FoundHandoff | None:
@@ -286,7 +277,7 @@ def _first(caller: Caller, prepared: _Prepared, how: Storing) -> FirstRevision:
 
 def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
     contract = prepared.contract
-    anchor = _anchor(tx, contract, how)
+    anchor = tx.anchor_of(how.scope, contract.anchor)
     before = _before(tx, anchor)
     prepared = _following(tx, prepared, how, before)
     if how.guard is not None:

@@ -15,16 +15,7 @@ from outlast.clock import moment
 from outlast.files.snapshot import ABSENT, Binding, Bound
 from outlast.files.snapshot import Relation as Relation
 from outlast.handoffs.evidence import content_of, counted
-from outlast.handoffs.handoff import (
-    Evidence,
-    Form,
-    Handoff,
-    Unread,
-    absent_targets,
-    key_of,
-    label_of,
-    must_key,
-)
+from outlast.handoffs.handoff import Evidence, Form, Handoff, Unread, absent_targets, key_of, label_of, must_key
 from outlast.ledger.verdict import Reason, Verdict, judge
 from outlast.values.codec import path_of
 
@@ -160,7 +151,8 @@ def _record(known: HandoffFacts, at: int) -> Iterator[Reason]:
         yield Reason("claimed", handoff.anchor, "free", f"{known.holder.who}, until {until}", advice)
     if handoff.lint.weak:
         advice = f"store it again with what is missing: {command(handoff, 'lint')}"
-        yield Reason("weak", handoff.anchor, "execution-ready", _weaknesses(handoff), advice)
+        codes = ", ".join(finding.code for finding in handoff.lint.findings)
+        yield Reason("weak", handoff.anchor, "execution-ready", f"{handoff.lint.score} of 100: {codes}", advice)
     if at >= handoff.expires_us:
         day = f"{handoff.expires_at:%Y-%m-%d}"
         found = f"stored {handoff.stored_at:%Y-%m-%d}"
@@ -235,11 +227,6 @@ def _evidence(known: HandoffFacts) -> Iterator[Reason]:
         yield Reason(code, ref, "what was saved", found, advice)
 
 
-def _weaknesses(handoff: Handoff) -> str:
-    codes = ", ".join(finding.code for finding in handoff.lint.findings)
-    return f"{handoff.lint.score} of 100: {codes}"
-
-
 # -- what the contract leaves open -------------------------------------------------------------------
 
 
@@ -252,15 +239,11 @@ def _contract(known: HandoffFacts, seen: Observed | None) -> Iterator[Reason]:
     now = seen.binding.files if seen else {}
     for path in absent_targets(handoff, handoff.binding):
         if now.get(path, ABSENT).mode == "absent":  # else it is new, which is said of the file
-            advice = f"store all of it again under its right name, or as one to be made: {_creates(handoff, path)}"
+            root = handoff.binding.root if handoff.binding else ""
+            paths = [f"{root}/{each}" if root else each for each in (*handoff.creates, path)]
+            again = _again(handoff, *(word for each in paths for word in ("--creates", each)))
+            advice = f"store all of it again under its right name, or as one to be made: {again}"
             yield Reason("target_absent", path, "a file that is there", "absent when it was stored", advice)
-
-
-def _creates(handoff: Handoff, path: str) -> str:
-    """The command that stores it again with this path among the files to be made."""
-    root = handoff.binding.root if handoff.binding else ""
-    paths = [f"{root}/{each}" if root else each for each in (*handoff.creates, path)]
-    return _again(handoff, *(word for each in paths for word in ("--creates", each)))
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -338,7 +321,9 @@ def _moved(handoff: Handoff, bound: Binding, seen: Observed) -> Iterator[Reason]
     pairs = [(path, was, seen.binding.files.get(path, ABSENT)) for path, was in sorted(bound.files.items())]
     other = [(path, was, now) for path, was, now in pairs if (was.digest, was.leads) != (now.digest, now.leads)]
     same = [(path, was, now) for path, was, now in other if was.same(now)]
-    if ends := [f"{path} ({_ends(was, now)} now)" for path, was, now in same if was.digest != now.digest]:
+    mixed = [(path, was.size, now.size) for path, was, now in same if was.digest != now.digest]
+    kinds = [(path, "CR LF" if new > old else "LF" if new < old else "mixed") for path, old, new in mixed]
+    if ends := [f"{path} ({kind} now)" for path, kind in kinds]:
         names = ", ".join(ends[:5]) + (f" and {len(ends) - 5} more" if len(ends) > 5 else "")
         advice = "nothing to do unless they matter; what git makes of them: git ls-files --eol"
         yield Reason("line_ends_changed", "line ends", "as they were", names, advice)
@@ -353,10 +338,6 @@ def _with_names(handoff: Handoff, root: str, names: Mapping[str, str]) -> list[s
     words = [word for path in handoff.target_files for word in ("--file", names.get(path) or f"{root}/{path}")]
     entry = names.get(handoff.file_path or "")
     return [*words, "--entry", entry] if entry else words
-
-
-def _ends(was: Bound, now: Bound) -> str:
-    return "CR LF" if now.size > was.size else "LF" if now.size < was.size else "mixed"
 
 
 def is_edited_between(known: HandoffFacts, path: str, bound: Bound, now: Bound) -> bool:
@@ -460,13 +441,11 @@ def _check(known: HandoffFacts, form: Form, counts: CountedCheck) -> Iterator[Re
         case "reported":
             yield Reason("self_reported", label, "run by Outlast", f"{_passed(word)}, says {word.who}", again)
         case "contradicted":
-            code = "evidence_contradicted"
-            advice = (
-                f"find out whether the report was wrong or the work changed since; {_or_accept(handoff, label, code)}"
-            )
+            code, find_out = "evidence_contradicted", "find out whether the report was wrong or the work changed since"
+            advice = f"{find_out}; or accept it: {_accept(handoff, code, label)}"
             yield Reason(code, label, _said(counts.against), _found(word), advice)
         case "regressed":
-            advice = f"mend what broke it since; {_or_accept(handoff, label, 'check_regressed')}"
+            advice = f"mend what broke it since; or accept it: {_accept(handoff, 'check_regressed', label)}"
             yield Reason("check_regressed", label, _said(counts.against), _found(word), advice)
         case "failed_before":
             expected = f"{_said(counts.against)}; run since the files changed"
@@ -474,11 +453,6 @@ def _check(known: HandoffFacts, form: Form, counts: CountedCheck) -> Iterator[Re
         case "passed" if any(each.key == word.key and not each.passed for each in handoff.baseline):
             advice = f"the work may be done already; to see what changed: {command(handoff, 'diff')}"
             yield Reason("maybe_done", label, "failed when stored", "passes now", advice)
-
-
-def _or_accept(handoff: Handoff, label: str, code: str) -> str:
-    """To run it again may settle it: then there would be nothing to accept."""
-    return f"or accept it: {_accept(handoff, code, label)}"
 
 
 def _running(known: HandoffFacts) -> tuple[str, ...]:

@@ -157,16 +157,12 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     for line in _plain(text).splitlines():
         bullet = bool(_BULLET.match(line))
         body = _MARK.sub("", line).strip().strip("*_ ")
-        if _heads(line, body):
+        if line.lstrip().startswith("#") or body.endswith(":") or line.strip().startswith("**"):
             done, blank = bool(_DONE_HEAD.match(body.lower())), False
         elif blank and body and not bullet:
             done = False
         blank = not body
         yield from ((sentence, done) for sentence in _BETWEEN.split(body) if sentence)
-
-
-def _heads(line: str, body: str) -> bool:
-    return line.lstrip().startswith("#") or body.endswith(":") or line.strip().startswith("**")
 
 
 def _plain(text: str) -> str:
@@ -190,15 +186,11 @@ def _without_path(found: re.Match[str]) -> str:
     return word.replace(inner, "code", 1) if is_path(inner) else word
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
-
-
 def _commands(low: str) -> bool:
     """Whether a clause of the sentence is an order: it begins with a verb as the dictionary has it."""
     for sentence in low.split(":"):
         leading = True
-        for words in map(_words, _CLAUSE_END.split(sentence)):
+        for words in map(_WORD.findall, _CLAUSE_END.split(sentence)):
             rest = words[sum(1 for _ in takewhile(_FILLERS.__contains__, words)) :]
             if rest and _orders(rest, leading=leading or len(rest) < len(words)):
                 return True
@@ -232,7 +224,7 @@ def _is_subject(words: list[str]) -> bool:
 
 def _tells(low: str) -> bool:
     """Whether the first verb of the sentence is in the past."""
-    words = _words(low)
+    words = _WORD.findall(low)
     if words in (["complete"], ["all", "set"]) or _TICKED.match(low):
         return True
     for at, word in enumerate(words):

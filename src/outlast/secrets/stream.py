@@ -94,7 +94,8 @@ class Masking:
         """What can be shown now."""
         data = self._held + chunk
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        cut = min(cut, _begin_of_key(data))
+        start = data.rfind(_KEY_BEGINS)
+        cut = min(cut, start if start >= 0 and _OPEN_KEY.match(data, start) else len(data))
         if len(data) - cut > LINE_BYTES:
             return self._let_through(data, len(data) - NEAR_BYTES)
         return self._let_through(data, cut) if cut else self._hold(data)
@@ -176,12 +177,6 @@ class _HintWords(NamedTuple):
 def _hints(rules: tuple[SecretRule, ...]) -> _HintWords:
     cased, other, in_words = (tuple(hint for hint, _ in pairs) for pairs in hints_of(rules))
     return _HintWords((_KEY_BEGINS.decode(), *cased), other, in_words)
-
-
-def _begin_of_key(data: bytes) -> int:
-    """Where a private key begins that has not ended; else the end of the data."""
-    start = data.rfind(_KEY_BEGINS)
-    return start if start >= 0 and _OPEN_KEY.match(data, start) else len(data)
 
 
 # -- the sieve: which lines of much text may have a secret in them -------------------------------------

@@ -319,7 +319,7 @@ def save(caller: Caller, given: ArtifactDraft, content: Given, operation_id: str
     search.keep_up(caller.home, given.scope)
     if isinstance(done, AddedArtifact):
         return artifact_of(caller.home, done.row, replayed=not done.is_new)
-    return _again(caller.home, int(done))
+    return artifact_of(caller.home, caller.home.store.read(lambda look: row_again(look, int(done))), replayed=True)
 
 
 def operation_of(given: ArtifactDraft, taken: TakenContent, operation_id: str | None) -> Repeatable:
@@ -330,11 +330,6 @@ def operation_of(given: ArtifactDraft, taken: TakenContent, operation_id: str | 
 
 def _as_answered(answer: str) -> AddedArtifact | str:
     return answer
-
-
-def _again(home: Home, key: int) -> Artifact:
-    """What the first of equal saves gave. Raises ArtifactRemoved if `gc` has removed it since."""
-    return artifact_of(home, home.store.read(lambda look: row_again(look, key)), replayed=True)
 
 
 def row_again(look: Reading, key: int) -> ArtifactRow:

@@ -39,20 +39,6 @@ class Link(Compared, frozen=True):
     replayed: bool = False
 
 
-def check_relation(relation: Any) -> str:
-    """One of the five relations."""
-    if relation not in RELATIONS:
-        why = f"{relation!r:.100} is no relation"
-        raise ValueRefused("relation", why, f"give one of {', '.join(RELATIONS)}")
-    return str(relation)
-
-
-def check_ends(source: str, target: str) -> None:
-    """Two ends: nothing supports, contradicts or replaces itself."""
-    if source == target:
-        raise ValueRefused("target", f"both ends are {source}", "link it with something else")
-
-
 PAGE = 500
 
 
@@ -89,9 +75,10 @@ def draft(home: Home, scope: str, said: LinkFields, actor: str) -> LinkDraft:
     """What was given, checked before anything is written. Raises ValueRefused, SecretFound."""
     note = check_text("note", said.note, NOTE_LENGTH)
     plain, masked = without_secrets(home, {"note": note}, said.redact)
-    return LinkDraft(
-        scope, said.source, check_relation(said.relation), said.target, plain["note"], ArtifactSource(actor), masked
-    )
+    if said.relation not in RELATIONS:
+        why = f"{said.relation!r:.100} is no relation"
+        raise ValueRefused("relation", why, f"give one of {', '.join(RELATIONS)}")
+    return LinkDraft(scope, said.source, str(said.relation), said.target, plain["note"], ArtifactSource(actor), masked)
 
 
 # -- linking -----------------------------------------------------------------------------------------
@@ -112,7 +99,8 @@ def whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> Lin
     """With ends that exist, by their whole refs."""
     source = refs.whole(look, given.source, "source", given.scope, kept)
     target = refs.whole(look, given.target, "target", given.scope, kept)
-    check_ends(source, target)
+    if source == target:
+        raise ValueRefused("target", f"both ends are {source}", "link it with something else")
     return given._replace(source=source, target=target)
 
 

@@ -324,7 +324,7 @@ def record_many(home: Home, given: Sequence[RecordDraft], operation_id: str | No
 
     done = operations.once(home, operation, work, lambda answer: answer)
     if isinstance(done, str):
-        return home.store.read(lambda look: _again(look, decode(done)))
+        return home.store.read(lambda look: [record_of(found(look, each), replayed=True) for each in decode(done)])
     for scope in {each.scope for each in given}:
         keep_up(home, scope)
     return [record_of(row) for row in done]
@@ -339,7 +339,3 @@ def _added(home: Home, tx: Writing, given: RecordDraft, place: int) -> RecordRow
         error.facts["path"] = f"records[{place}].refs"
         error.add_note(f"it is named by records[{place}].refs")
         raise
-
-
-def _again(look: Reading, ids: list[str]) -> list[Record]:
-    return [record_of(found(look, each), replayed=True) for each in ids]

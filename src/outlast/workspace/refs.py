@@ -90,7 +90,11 @@ def whole(look: Reading, ref: Any, path: str, scope: str, kept: WorkspaceKeys = 
         raise ValueRefused(path, f"{type(ref).__qualname__} is no ref", "give its .ref")
     kind, _, name = ref.partition(":")
     if kind == "artifact":
-        return _artifact(look, ref, scope, kept)
+        place = parse_ref(ref)
+        row = look.artifact_at(*place) if place else None
+        if place is None or row is None or (row.pending and row.key not in kept.artifacts):
+            raise ArtifactNotFound(ref, scope)
+        return place.ref
     if kind not in _BY_ID or not name:
         raise ValueRefused(path, f"{ref!r:.100} is no ref", f"give one such as {FORMS}")
     return f"{kind}:{_id(look, kind, name, kept)}"
@@ -99,14 +103,6 @@ def whole(look: Reading, ref: Any, path: str, scope: str, kept: WorkspaceKeys = 
 def all_whole(look: Reading, refs: Sequence[str], scope: str, kept: WorkspaceKeys = NOTHING) -> tuple[str, ...]:
     """The same of a list of them, each once."""
     return tuple(dict.fromkeys(whole(look, ref, f"refs[{place}]", scope, kept) for place, ref in enumerate(refs)))
-
-
-def _artifact(look: Reading, ref: str, scope: str, kept: WorkspaceKeys) -> str:
-    place = parse_ref(ref)
-    row = look.artifact_at(*place) if place else None
-    if place is None or row is None or (row.pending and row.key not in kept.artifacts):
-        raise ArtifactNotFound(ref, scope)
-    return place.ref
 
 
 def _id(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> str:

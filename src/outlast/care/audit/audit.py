@@ -67,13 +67,14 @@ def unit_of(node: Command) -> Unit:
     texts = (node.run, *node.accept)
     restores = node.on_partial == "restore"
     signs = [sign for text in texts for sign in signs_in(text, node.writes, restores=restores)]
-    written = [path for text in texts for path in files_written(text)]
+    named = [path for text in texts for path in files_written(text) if "$" not in path]  # else known when it runs
+    written = [path for path in named if not is_declared(path, node.writes)]
     return Unit(
         name=node.id,
         kind="effect" if node.effect else "step",
         place=f"line {node.line}",
         signs=tuple(f"{sign} (line {node.line})" for sign in signs),
-        undeclared=tuple(f"> {path} (line {node.line})" for path in written if not _is_known(node, path)),
+        undeclared=tuple(f"> {path} (line {node.line})" for path in written),
         writes=node.writes,
         keyed="OUTLAST_EFFECT_KEY" in node.run,
         confirmed=bool(node.confirm),
@@ -82,11 +83,6 @@ def unit_of(node: Command) -> Unit:
         mark=MARK,
         declare=DECLARE,
     )
-
-
-def _is_known(node: Command, path: str) -> bool:
-    """Whether a file is declared, or has a name that is known only when the command runs."""
-    return "$" in path or is_declared(path, node.writes)
 
 
 def _unsafe(node: Command) -> Iterator[AuditFinding]:
@@ -125,7 +121,10 @@ def audit(executor: Executor, target: Any) -> Audit:
     if names_a_flow(str(target)):
         folders = [here(), *([executor.home.project] if executor.home.project else [])]
         return audit_flow(find_spec(str(target), *folders), executor.live.resources)
-    return audit_run(executor, str(target))
+    from outlast.care.audit import run as audit_runs
+
+    looked = audit_runs.look_at(executor, str(target))
+    return answered("run", looked.run.id, audit_runs.answers_of(executor, looked))
 
 
 def find_spec(source: str, *folders: Path) -> FlowSpec:
@@ -148,11 +147,3 @@ def audit_flow(spec: FlowSpec, resources: Resources | None = None) -> Audit:
     keys = {key for unit in seen.units for key in unit.injected} | set(seen.needs)
     provided = keys - resources.missing(keys).keys() if resources is not None else set()
     return answered("flow", spec.name, of_flow.answers_of(seen, frozenset(provided)))
-
-
-def audit_run(executor: Executor, run_id: str) -> Audit:
-    """The six questions of a run, from its records."""
-    from outlast.care.audit import run as audit_runs
-
-    looked = audit_runs.look_at(executor, run_id)
-    return answered("run", looked.run.id, audit_runs.answers_of(executor, looked))

@@ -11,14 +11,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 QUESTIONS: tuple[tuple[str, str], ...] = (
-    (
-        "Which steps can rerun?",
-        "Rerunnable steps have no irreversible side effects or use idempotency keys",
-    ),
-    (
-        "Which steps cannot rerun?",
-        "External writes, billing, notifications, and approvals are recorded and protected",
-    ),
+    ("Which steps can rerun?", "Rerunnable steps have no irreversible side effects or use idempotency keys"),
+    ("Which steps cannot rerun?", "External writes, billing, notifications, and approvals are recorded and protected"),
     (
         "What live dependencies are needed after restore?",
         "runtime_resources keys are explicit and the restore side can reinject them",
@@ -27,14 +21,8 @@ QUESTIONS: tuple[tuple[str, str], ...] = (
         "Where does execution continue?",
         "Pending interrupt, checkpoint state, or business phase can locate the next step",
     ),
-    (
-        "Can artifacts be trusted?",
-        "Each artifact has source, summary, scope, and links when needed",
-    ),
-    (
-        "How is failure debugged?",
-        "RuntimeEvent, execution snapshot, and Workspace evidence can be correlated",
-    ),
+    ("Can artifacts be trusted?", "Each artifact has source, summary, scope, and links when needed"),
+    ("How is failure debugged?", "RuntimeEvent, execution snapshot, and Workspace evidence can be correlated"),
 )
 
 

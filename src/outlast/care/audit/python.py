@@ -168,14 +168,13 @@ def unit_of(spec: StepSpec) -> Unit:
     probes = list(_with_helpers(spec.confirm)) if spec.confirm is not None else []
     own = spec.signature.injected.values()
     of_probe = Signature(spec.confirm).injected.values() if spec.confirm is not None else ()
+    written = [(code, sign) for code in codes for sign in file_writes(code.node, code.names)]
     return Unit(
         name=spec.name,
         kind=spec.kind,
         place=codes[0].place(codes[0].node.lineno) if codes else "no source",
         signs=tuple(_told(code, sign) for code in codes for sign in unrepeatable(code.node, code.names)),
-        undeclared=()
-        if spec.writes
-        else tuple(_told(code, sign) for code in codes for sign in file_writes(code.node, code.names)),
+        undeclared=tuple(_told(code, sign) for code, sign in written if not spec.writes),
         writes=spec.writes,
         keyed=bool(spec.signature.keyed),
         confirmed=spec.confirm is not None,
@@ -249,13 +248,11 @@ def _referred(code: Code) -> list[Any]:
 
 def _passed(code: Code) -> list[Any]:
     """Plain functions that a body only hands to its run: they are steps, not helpers."""
-    first = [call.args[0] for call in calls_in(code.node) if _hands_over(call)]
-    probes = [each.value for call in calls_in(code.node) for each in call.keywords if each.arg == "confirm"]
+    calls = calls_in(code.node)
+    methods = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS]
+    first = [call.args[0] for call in methods if call.args]
+    probes = [each.value for call in calls for each in call.keywords if each.arg == "confirm"]
     return [code.resolved(node) for node in (*first, *probes)]
-
-
-def _hands_over(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS and bool(call.args)
 
 
 def _is_helper(found: Any, file: str) -> bool:
@@ -360,7 +357,10 @@ def unrepeatable(function: Function, names: Names) -> list[Sign]:
     """Calls that look as if they must not be made twice. One that carries an idempotency key may be."""
     found: list[Sign] = []
     for call in calls_in(function):
-        if not _is_keyed(call):
+        said = [keyword.arg or "" for keyword in call.keywords]
+        constants = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+        said += [value for value in constants if isinstance(value, str)]
+        if not any(text.lower().replace("_", "-") == "idempotency-key" for text in said):
             found += [Sign(call.lineno, what) for what in _signs(call, names)]
     return found
 
@@ -385,13 +385,6 @@ def _posts(method: str, before: str) -> bool:
     if method in _ALWAYS:
         return bool(before) and (of_the_web or "mock" not in before)
     return method in _OFTEN and (of_the_web or bool(_CLIENT.search(before.rpartition(".")[2])))
-
-
-def _is_keyed(call: ast.Call) -> bool:
-    """Whether the call hands an idempotency key over."""
-    said = [keyword.arg or "" for keyword in call.keywords]
-    said += [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return any(text.lower().replace("_", "-") == "idempotency-key" for text in said)
 
 
 def _command(call: ast.Call) -> str:
@@ -436,7 +429,8 @@ def _mode(call: ast.Call, names: Names) -> str:
 
 def file_writes(function: Function, names: Names) -> list[Sign]:
     """Calls that write files. A function that works with tempfile is taken at its word."""
-    if any(value.startswith("tempfile") for value in _used(function, names)):
+    used = (names.dotted(node) for node in ast.walk(function) if isinstance(node, ast.Name | ast.Attribute))
+    if any(name.startswith("tempfile") for name in used):
         return []
     found: list[Sign] = []
     for call in calls_in(function):
@@ -445,12 +439,6 @@ def file_writes(function: Function, names: Names) -> list[Sign]:
         if writes or names.dotted(call.func) in _MOVERS or re.search("[wax+]", _mode(call, names)):
             found.append(Sign(call.lineno, f"{ast.unparse(call.func)[:_MOST_CHARACTERS]}(…)"))
     return found
-
-
-def _used(function: Function, names: Names) -> Iterator[str]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name | ast.Attribute):
-            yield names.dotted(node)
 
 
 def unsteady(function: Function, names: Names) -> list[Sign]:

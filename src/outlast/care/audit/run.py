@@ -32,7 +32,7 @@ from outlast.runs.plan import Plan
 from outlast.runs.receipt import Receipt
 from outlast.runs.run import FINISHED, RunRecord
 from outlast.runs.same_flow import file_now, flow_of_run, whereabouts
-from outlast.store.contract import Reading, RunRow
+from outlast.store.contract import RunRow
 from outlast.store.contract.workspace import ArtifactRow
 from outlast.values.codec import decode
 from outlast.workspace.artifact import ref_of
@@ -111,7 +111,8 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
     ledger, names, left, readable = Ledger(), dict[Call, str](), None, False
     with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):  # it is among the problems
         left = _left(executor.home, row)
-    rows = executor.home.store.read(lambda look: _entries(look, row.key))
+    rows: list[Row] = []
+    executor.home.store.read(lambda look: deque(in_hand(look, row.key, rows), maxlen=0))
     with suppress(OutlastError, msgspec.MsgspecError, ValueError, KeyError, TypeError):
         ledger = fold(rows)
         names = labels(rows, ledger.calls)
@@ -133,12 +134,6 @@ def look_at(executor: Executor, run_id: str) -> AuditedRun:
         outputs=checked.outputs,
         missing_flow=missing,
     )
-
-
-def _entries(look: Reading, chain: int) -> list[Row]:
-    rows: list[Row] = []
-    deque(in_hand(look, chain, rows), maxlen=0)
-    return rows
 
 
 def _left(home: Home, run: RunRow) -> AuditedReceipts:

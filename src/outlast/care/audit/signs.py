@@ -90,15 +90,6 @@ def past_options(words: Sequence[str], at: int, valued: Collection[str]) -> int:
     return min(at, len(words))
 
 
-def plain_words(words: Sequence[str], valued: Collection[str] = ()) -> list[str]:
-    """The words after a command's name that are no options, and no values of those."""
-    found, at = [], 1
-    while (at := past_options(words, at, valued)) < len(words):
-        found.append(words[at])
-        at += 1
-    return found
-
-
 def short_options(words: Sequence[str], valued: str) -> dict[str, str]:
     """Every short option by its letter, those in `-sSfX` one by one; with its value if it is one of `valued`."""
     found: dict[str, str] = {}
@@ -322,7 +313,11 @@ def _by_words(each: Simple) -> str:
 
 
 def _plain(each: Simple) -> list[str]:
-    return plain_words(each.words, _VALUED.get(each.name, ()))
+    found, at = [], 1
+    while (at := past_options(each.words, at, _VALUED.get(each.name, ()))) < len(each.words):
+        found.append(each.words[at])
+        at += 1
+    return found
 
 
 def _git(each: Simple, _: tuple[str, ...]) -> str:

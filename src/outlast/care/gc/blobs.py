@@ -116,8 +116,12 @@ class Mentions(Struct):
             self._read_runs(home, look, status)
         # a signal that nobody has taken: a run may, or one that is still to come
         self.runs.update(text for body in look.untaken_bodies() for text in _texts(body.encode()))
-        self._read_handoffs(look)
-        self._read_checkpoints(look)
+        while handoffs := look.handoffs_after(self._handoff, PAGE):
+            self.handoffs.update(text for handoff in handoffs for text in _of_open(look, handoff))
+            self._handoff = handoffs[-1].key
+        while checkpoints := look.checkpoints_after(self._checkpoint, PAGE):
+            self.checkpoints.update(ref for row in checkpoints for ref in decode(row.refs))
+            self._checkpoint = checkpoints[-1].key
         self.under_way = frozenset(look.refs_under_way())
         return self
 
@@ -147,17 +151,6 @@ class Mentions(Struct):
                 self.unread = True
             else:
                 self.runs.update(_texts(home.blobs.get(name)))
-
-    def _read_handoffs(self, look: Reading) -> None:
-        while page := look.handoffs_after(self._handoff, PAGE):
-            for handoff in page:
-                self.handoffs.update(_of_open(look, handoff))
-            self._handoff = page[-1].key
-
-    def _read_checkpoints(self, look: Reading) -> None:
-        while page := look.checkpoints_after(self._checkpoint, PAGE):
-            self.checkpoints.update(ref for row in page for ref in decode(row.refs))
-            self._checkpoint = page[-1].key
 
 
 def _of_open(look: Reading, handoff: HandoffRow) -> Iterator[str]:

@@ -24,7 +24,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.care.gc import blobs
-from outlast.care.gc import blobs as old_versions
 from outlast.care.gc import runs as removal
 from outlast.care.gc.blobs import Mentions, SweptVersion, VersionChoice, VersionRule
 from outlast.care.gc.runs import REASONS, Choice, Family, Progress, SweepRule, choose
@@ -56,17 +55,13 @@ def alone(folder: Path) -> Iterator[None]:
         refused = HomeReadOnly if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StoreFailed
         raise refused(str(path), why) from error
     try:
-        _lock(handle, str(folder))
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise GcRunning(str(folder)) from error
         yield
     finally:
         os.close(handle)
-
-
-def _lock(handle: int, folder: str) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise GcRunning(folder) from error
 
 
 ENTRY_BYTES, RUN_BYTES = 80, 300  # what rows cost beside their content, about
@@ -178,7 +173,7 @@ def _version_rule(home: Home, rule: SweepRule, keep: int | None) -> VersionRule:
 
 def plan(caller: Caller, rule: SweepRule, versions: VersionRule | None = None) -> Planned:
     """Decide and weigh what goes."""
-    old, mentions = old_versions.plan(caller.home, versions or VersionRule())
+    old, mentions = blobs.plan(caller.home, versions or VersionRule())
     choice, needed = caller.home.store.read(partial(_choose, caller=caller, rule=rule))
     weighed = _Weighing(caller.home)
     choice = _fit(caller.home, choice, rule, weighed)
@@ -281,7 +276,7 @@ def _swept(
     planned = plan(caller, rule, versions)
     assert planned.versions is not None
     assert planned.mentions is not None
-    removed, still = old_versions.remove(caller, planned.versions, planned.mentions)
+    removed, still = blobs.remove(caller, planned.versions, planned.mentions)
     gone, more = removal.remove_runs(caller, planned.runs, planned.weights, batch, progress)
     found = blobs.find_unneeded(caller.home)
     cleared = blobs.clear(caller.home, found)
@@ -338,7 +333,7 @@ def _report(
         vacuumed=False,
         troubles=cleared.troubles,
         proof=tuple(_proof(planned)),
-        artifacts=tuple(old_versions.foreseen(planned.versions)) if planned.versions else (),
+        artifacts=tuple(blobs.foreseen(planned.versions)) if planned.versions else (),
     )
 
 
@@ -346,8 +341,8 @@ def _proof(planned: Planned) -> Iterator[str]:
     """What is left alone, and why."""
     kept = planned.choice.kept
     if kept["unfinished"]:
-        blobs = counted(len(planned.needed), "blob")
-        yield f"{counted(kept['unfinished'], 'unfinished run')} and {blobs} that they need: untouched"
+        needed = counted(len(planned.needed), "blob")
+        yield f"{counted(kept['unfinished'], 'unfinished run')} and {needed} that they need: untouched"
     for reason, words in REASONS.items():
         if reason != "unfinished" and kept[reason]:
             yield f"{counted(kept[reason], 'run')} {words}: kept"
@@ -359,4 +354,4 @@ def _proof(planned: Planned) -> Iterator[str]:
     if planned.artifacts > going:
         yield f"{counted(planned.artifacts - going, 'artifact')}, whoever saved them, with their content: untouched"
     if planned.versions:
-        yield from old_versions.proof(planned.versions)
+        yield from blobs.proof(planned.versions)

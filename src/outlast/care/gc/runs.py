@@ -260,12 +260,10 @@ def families(runs: Iterable[Kin]) -> list[Family]:
     grouped: dict[str, list[Kin]] = {}
     for run in by_id.values():
         grouped.setdefault(top[run.id], []).append(run)
-    return [Family(tuple(sorted(members, key=lambda run: _place(run, by_id)))) for members in grouped.values()]
-
-
-def _place(run: Kin, by_id: dict[str, Kin]) -> tuple[bool, int]:
-    """The root last, the newest first: what is removed half-way leaves a root that the rules still speak about."""
-    return run.parent not in by_id, -run.key
+    for members in grouped.values():
+        # the root last, the newest first: what is removed half-way leaves a root that the rules still speak about
+        members.sort(key=lambda run: (run.parent not in by_id, -run.key))
+    return [Family(tuple(members)) for members in grouped.values()]
 
 
 def _tops(by_id: dict[str, Kin]) -> dict[str, str]:

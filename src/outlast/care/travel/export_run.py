@@ -108,7 +108,7 @@ def _seal(caller: Caller, run_id: str) -> None:
     for one in _family_standing(caller, run_id):
         _refuse_broken(caller.home, one)
         if one.run.seal != "moved":
-            _refuse_saves(one.run, refs_saved(_rows(caller.home, one)))
+            _refuse_left(one.run, "artifacts", refs_saved(_rows(caller.home, one)))
         for name in {name for _, name in _refs(caller.home, one)}:
             caller.home.blobs.check(name)
     caller.home.store.write(lambda tx: _seal_all(caller, tx, run_id))
@@ -123,32 +123,20 @@ def _seal_all(caller: Caller, tx: Writing, run_id: str) -> None:
             _seal_one(caller, tx, run)
 
 
-def _refuse_saves(run: RunRow, refs: list[str]) -> None:
-    """What a run saved lies in the workspace of its home: elsewhere its refs would mean nothing, or something else."""
-    if refs:
-        raise _cannot_travel(run, "artifacts", refs)
-
-
 def _refuse_rest(look: Reading, run: RunRow) -> None:
     """The same for checkpoints, records and links, and for signals that it has not asked for yet."""
-    pinned = [row.name for row in look.checkpoints_of_run(run.id, 0, SHOWN + 1)]
-    if pinned:
-        raise _cannot_travel(run, "checkpoints", pinned)
-    recorded = [f"record:{row.id}" for row in look.records_of_run(run.id, 0, SHOWN + 1)]
-    if recorded:
-        raise _cannot_travel(run, "records", recorded)
-    linked = [row.id for row in look.links_of_run(run.id, 0, SHOWN + 1)]
-    if linked:
-        raise _cannot_travel(run, "links", linked)
-    kept = [] if run.status in FINISHED else look.untaken_signals(run)
-    if kept:
-        raise _cannot_travel(run, "signals that it has not taken", kept)
+    _refuse_left(run, "checkpoints", [row.name for row in look.checkpoints_of_run(run.id, 0, SHOWN + 1)])
+    _refuse_left(run, "records", [f"record:{row.id}" for row in look.records_of_run(run.id, 0, SHOWN + 1)])
+    _refuse_left(run, "links", [row.id for row in look.links_of_run(run.id, 0, SHOWN + 1)])
+    _refuse_left(run, "signals that it has not taken", [] if run.status in FINISHED else look.untaken_signals(run))
 
 
-def _cannot_travel(run: RunRow, what: str, names: list[str]) -> Refused:
-    more = ", …" if len(names) > SHOWN else ""
-    why = f"run {run.id} has {what}, which do not travel yet: {', '.join(names[:SHOWN])}{more}"
-    return Refused(detail=f"{why}; finish it here, or take a copy to look at: outlast export {run.id}")
+def _refuse_left(run: RunRow, what: str, names: list[str]) -> None:
+    """What a run saved lies in the workspace of its home: elsewhere its refs would mean nothing, or something else."""
+    if names:
+        more = ", …" if len(names) > SHOWN else ""
+        why = f"run {run.id} has {what}, which do not travel yet: {', '.join(names[:SHOWN])}{more}"
+        raise Refused(detail=f"{why}; finish it here, or take a copy to look at: outlast export {run.id}")
 
 
 def _seal_one(caller: Caller, tx: Writing, run: RunRow) -> None:

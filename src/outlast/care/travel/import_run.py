@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -145,7 +146,7 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> ArrivedRun:
         lease = LeaseRow(0, packed.epoch, packed.head, bytes.fromhex(packed.hash), None)
         _refuse_odd(run, lease, file.manifest.kind)
     rows = list(file.lines(archive.part(run.id, "journal"), archive.row_of_line))
-    waits = list(file.lines(archive.part(run.id, "interrupts"), _Waits(run)))
+    waits = list(file.lines(archive.part(run.id, "interrupts"), partial(_wait, run.id)))
     requests = list(file.lines(archive.part(run.id, "requests"), msgspec.json.Decoder(Request).decode))
     refs = list(file.lines(archive.part(run.id, "refs"), msgspec.json.Decoder(Ref).decode))
     operations = list(file.lines(archive.part(run.id, "operations"), msgspec.json.Decoder(Started).decode))
@@ -223,22 +224,16 @@ def _refuse_changed(
         raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
 
 
-class _Waits:
-    """Decodes the waits of a run; what cannot be shown is no wait."""
-
-    def __init__(self, run: RunRow) -> None:
-        self.run_id = run.id
-        self.decode = msgspec.json.Decoder(Waited).decode
-
-    def __call__(self, line: bytes) -> InterruptRow:
-        row = row_of_wait(self.decode(line), self.run_id)
-        for number in (row.opened_at, row.due_at or 0):
-            _whole(number)
-        if not row.id or row.status not in ("open", "answered", "used", "cancelled"):
-            raise ValueError(f"{row.id!r} is no wait")
-        Call(*msgspec.json.decode(row.call, type=tuple[str, str, str, int]))
-        _ = interrupt_of(row).says
-        return row
+def _wait(run_id: str, line: bytes) -> InterruptRow:
+    """A wait of a run, decoded; what cannot be shown is no wait."""
+    row = row_of_wait(msgspec.json.decode(line, type=Waited), run_id)
+    for number in (row.opened_at, row.due_at or 0):
+        _whole(number)
+    if not row.id or row.status not in ("open", "answered", "used", "cancelled"):
+        raise ValueError(f"{row.id!r} is no wait")
+    Call(*msgspec.json.decode(row.call, type=tuple[str, str, str, int]))
+    _ = interrupt_of(row).says
+    return row
 
 
 def _refuse_doubles(waits: list[InterruptRow]) -> None:

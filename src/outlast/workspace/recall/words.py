@@ -273,14 +273,9 @@ def _around(text: str, spans: list[Span], first: int, room: int, tokens_of: Toke
         best = shown
         if low == 0 and high == len(spans) - 1:
             break
-        low, high = _grown(low, high, len(spans))
+        before = low > 0 and ((high - low) % 3 == 2 or high == len(spans) - 1)
+        low, high = (low - 1, high) if before else (low, high + 1)
     return best
-
-
-def _grown(low: int, high: int, size: int) -> tuple[int, int]:
-    """One sentence more: two after the match for each one before it, since what follows explains it."""
-    before = low > 0 and ((high - low) % 3 == 2 or high == size - 1)
-    return (low - 1, high) if before else (low, high + 1)
 
 
 def _shown(text: str, span: Span) -> str:
