@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
 _NARROW = "…–—█░"  # signs of ours that need no table of widths
-_COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
-_WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
+_COMMAND = r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*"
+_WORDS = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a shell: quoted blanks belong to their word
 STYLES = {
     "succeeded": "green",
     "trusted": "green",
@@ -124,7 +124,7 @@ def columns_of(heads: Sequence[str], rows: Iterable[Sequence[str]], columns: int
 def _parts(text: str) -> list[tuple[str, bool]]:
     """A text in pieces: those that are commands to copy, and what is between them."""
     found, at = list[tuple[str, bool]](), 0
-    for match in _COMMAND.finditer(text):
+    for match in re.finditer(_COMMAND, text):
         found += [(text[at : match.start()], False), (match[0], True)]
         at = match.end()
     return [(part, is_command) for part, is_command in [*found, (text[at:], False)] if part]
@@ -150,7 +150,7 @@ class _Lines:
         room = self._columns - width(self._line)
         if not self._empty and width(text) > room:
             self._end(self._line.rpartition(" ")[2])
-        words = _WORDS.findall(text)
+        words = re.findall(_WORDS, text)
         words = words if " ".join(words) == text else text.split(" ")  # prose after all
         for number, word in enumerate(words):
             needs = width(word) + (0 if number == len(words) - 1 else len(CONTINUED))
