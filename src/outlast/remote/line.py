@@ -147,9 +147,9 @@ class Line:
     def __init__(self, url: str, key: str | None, who: Who, patience: ClientPatience) -> None:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
-        self._headers = _headers(_key_around() if key is None else key, who)
+        self._headers = _headers((os.environ.get("OUTLAST_API_KEY") or None) if key is None else key, who)
         self._heard = False  # of the server, in whatever words
-        self._http = _client(self.url)
+        self._http = httpx2.Client(**_settings(self.url))
 
     def operation_id(self) -> str:
         """An id that makes one write harmless to repeat: no two calls of any client have the same."""
@@ -189,7 +189,10 @@ class Line:
         self._heard = self._heard or status not in OF_A_PROXY
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
-        _warn_of(headers.get("outlast-damaged", ""))
+        # records that the server met and that are not what was stored: a home of this process would warn too
+        damaged = headers.get("outlast-damaged", "")
+        for line in damaged.split(",") if damaged else ():
+            warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=1)
         return Reply(status, headers, raw)
 
     def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None], wait: float) -> Reply:
@@ -326,12 +329,6 @@ class _Refused(Exception):
         self.status, self.error, self.passes = status, error, passes
 
 
-def _warn_of(damaged: str) -> None:
-    """Warn of records that the server met and that are not what was stored, as a home of this process would."""
-    for line in damaged.split(",") if damaged else ():
-        warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=2)
-
-
 def _may_pass(status: int, raw: bytes) -> bool:
     """Whether asking again may help: a server that starts, stops or is too busy."""
     if status not in NOT_UP:
@@ -424,10 +421,6 @@ def _headers(key: str | None, who: Who) -> dict[str, str]:
     return found
 
 
-def _key_around() -> str | None:
-    return os.environ.get("OUTLAST_API_KEY") or None
-
-
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -439,10 +432,6 @@ def _checked(url: str) -> str:
             "home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…"
         )
     return url.rstrip("/")
-
-
-def _client(url: str) -> httpx2.Client:
-    return httpx2.Client(**_settings(url))
 
 
 _PLAIN = {"user-agent": "outlast", "accept-encoding": "identity"}

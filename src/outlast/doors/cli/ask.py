@@ -164,7 +164,8 @@ def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
     if wait.type == "approval":
         answer = _ask_approval(outlast, wait)
     elif wait.choices:
-        answer = _ask_choice(wait)
+        _show(wait)
+        answer = _chosen(wait.choices)
     else:
         return _ask_told(outlast, wait)
     return None if answer is None else outlast.answer(wait.id, answer, shown=wait.digest)
@@ -196,12 +197,6 @@ def _show(wait: Interrupt) -> None:
     paragraph(asks(wait), "? ", "  ")
     for line in (*until_when(wait), *shown(wait)):
         paragraph(line, "  ")
-
-
-def _ask_choice(wait: Interrupt) -> dict[str, Any] | None:
-    """The answer of a person; None when they leave the question open."""
-    _show(wait)
-    return _chosen(wait.choices)
 
 
 def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:

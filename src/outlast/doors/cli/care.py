@@ -107,7 +107,13 @@ def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
     for trouble in swept.troubles:
         note(f"problem: {trouble}")
     _say_room(swept)
-    _say_next(call, swept, given)
+    # the exact command that does what was foreseen, or how to name what may go
+    if swept.dry_run and not swept.nothing:
+        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
+    if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
+        say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
+    if swept.kept.get("no_rule"):
+        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
 
 
 def _say_runs(swept: Swept, would: str) -> None:
@@ -145,16 +151,6 @@ def _say_room(swept: Swept) -> None:
         say("blobs stay in the trash for an hour; the next gc after that gives their room back")
     if swept.free_bytes:
         say(f"{sized(swept.free_bytes)} of the database are free for new records; --vacuum gives them to the disk")
-
-
-def _say_next(call: Invocation, swept: Swept, given: list[str]) -> None:
-    """The exact command that does what was foreseen, or how to name what may go."""
-    if swept.dry_run and not swept.nothing:
-        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
-    if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
-        say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
-    if swept.kept.get("no_rule"):
-        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
 
 
 @command("backup")

@@ -135,7 +135,10 @@ def limit_set(call: Invocation, limit: str, **given: Any) -> int:
     It holds over all runs and workers, from the next step on. What is not given is not limited.
     """
     with call.open(make=True) as outlast:
-        return _say_limit(call, outlast.set_limit(limit, **given))
+        found = outlast.set_limit(limit, **given)
+        most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
+        rate = found.rate or "at any rate"
+        return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
 
 
 @command("list", of="limit_list")
@@ -153,12 +156,6 @@ def limit_remove(call: Invocation, limit: str, **given: Any) -> int:
     """Forget a limit. Steps that name it are refused from then on; those under way go on."""
     with call.open() as outlast:
         return call.tell_line(outlast.remove_limit(limit, **given), f"limit {limit} is removed")
-
-
-def _say_limit(call: Invocation, found: Limit) -> int:
-    most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
-    rate = found.rate or "at any rate"
-    return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
 
 
 def _limit_row(each: Limit) -> tuple[str, ...]:

@@ -143,7 +143,11 @@ class _Lines:
         self._line += words[0]
         self._empty = self._empty and not words[0]
         for word in words[1:]:
-            self._put(word)
+            if not self._empty and width(self._line) + 1 + width(word) > self._columns:
+                self._end()
+            if word or not self._empty:
+                self._line += word if self._empty else f" {word}"
+                self._empty = self._empty and not word
 
     def add_command(self, text: str) -> None:
         """A command: on one line if that is possible."""
@@ -159,13 +163,6 @@ class _Lines:
                 self._line, self._empty = f"{self._then}    ", True
             self._line += word if self._empty or not number else f" {word}"
             self._empty = False
-
-    def _put(self, word: str) -> None:
-        if not self._empty and width(self._line) + 1 + width(word) > self._columns:
-            self._end()
-        if word or not self._empty:
-            self._line += word if self._empty else f" {word}"
-            self._empty = self._empty and not word
 
     def _end(self, carried: str = "") -> None:
         """The next line begins, with what was to stand right before its first word."""
@@ -294,7 +291,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
     cells = Cells(rows)
     stream = sys.stderr if beside else sys.stdout
     if stream.isatty():
-        _shown_table(heads, cells, beside)
+        # columns that a terminal has no room for follow each row, with their heads
+        count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
+        while widths is None and count > 1:
+            count -= 1
+            widths = columns_of(heads[:count], [row[:count] for row in cells], terminal_columns(), GAP)
+        widths = widths or [terminal_columns()]
+        _show_row(heads[:count], widths, "dim", beside)
+        for row in cells:
+            _show_row(row[:count], widths, "", beside)
+            _show_rest(heads[count:], row[count:], beside)
     else:
         stream.writelines(line + "\n" for line in _plain_table(heads, cells))
 
@@ -315,19 +321,6 @@ def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
 
 def _padded(cell: str, wanted: int) -> str:
     return cell + " " * (wanted - width(cell))
-
-
-def _shown_table(heads: Sequence[str], cells: Cells, beside: bool) -> None:
-    """A table for a terminal. Columns that it has no room for follow each row, with their heads."""
-    count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
-    while widths is None and count > 1:
-        count -= 1
-        widths = columns_of(heads[:count], [row[:count] for row in cells], terminal_columns(), GAP)
-    widths = widths or [terminal_columns()]
-    _show_row(heads[:count], widths, "dim", beside)
-    for row in cells:
-        _show_row(row[:count], widths, "", beside)
-        _show_rest(heads[count:], row[count:], beside)
 
 
 def _show_row(row: Sequence[str], widths: Sequence[int], style: str, beside: bool) -> None:

@@ -347,7 +347,10 @@ def keys(asked: PageRequest) -> dict[str, Any]:
 
 def change_keys(asked: PageRequest) -> str | dict[str, Any]:
     """Make a key, whose text is on the page that is answered and nowhere else, or end one."""
-    _refuse_others(asked)
+    # only an admin of the whole tenant: nobody makes a key that may more than his own
+    key = _own(asked)
+    if not asked.may("admin") or (key is not None and key.scopes):
+        raise Forbidden("keys are made and ended by admins of the whole tenant", "ask one of them")
     try:
         if asked.form.get("do") == "create":
             return {"made": _make(asked)}
@@ -356,13 +359,6 @@ def change_keys(asked: PageRequest) -> str | dict[str, Any]:
     except OutlastError as error:
         asked.visit.say(said_of(error))
     return "/keys"
-
-
-def _refuse_others(asked: PageRequest) -> None:
-    """Raises Forbidden for who is no admin of the whole tenant: nobody makes a key that may more than his own."""
-    key = _own(asked)
-    if not asked.may("admin") or (key is not None and key.scopes):
-        raise Forbidden("keys are made and ended by admins of the whole tenant", "ask one of them")
 
 
 def _own(asked: PageRequest) -> Any:

@@ -193,19 +193,16 @@ class _TranscriptReader:
                 if name.lower() in _EDITS:
                     self._edited(call, [given[key] for key in _PATHS if isinstance(given.get(key), str)], at)
                 elif not aside:
-                    self._plan_tool(name, call, given, at)
+                    if name in ("TodoWrite", "todo_write"):
+                        self._whole_plan(given.get("todos"), at, merge=given.get("merge") is True)
+                    elif name == "TaskCreate" and isinstance(given.get("subject"), str):
+                        self.waiting[call] = given["subject"]
+                    elif name == "TaskUpdate":
+                        self._updated(str(given.get("taskId", "")), given, at)
             case {"type": "tool_result", "tool_use_id": str(call)}:
                 self._result(call, block, said, at)
             case _:
                 return
-
-    def _plan_tool(self, name: str, call: str, given: dict[str, Any], at: int) -> None:
-        if name in ("TodoWrite", "todo_write"):
-            self._whole_plan(given.get("todos"), at, merge=given.get("merge") is True)
-        elif name == "TaskCreate" and isinstance(given.get("subject"), str):
-            self.waiting[call] = given["subject"]
-        elif name == "TaskUpdate":
-            self._updated(str(given.get("taskId", "")), given, at)
 
     def _updated(self, id_: str, given: dict[str, Any], at: int) -> None:
         if id_ not in self.steps:
