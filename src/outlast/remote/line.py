@@ -95,18 +95,10 @@ def _literal(text: str) -> str:
 
 NOT_UP = (429, 502, 503, 504)
 OF_A_PROXY = (502, 504)  # which found nobody behind it
-LASTING = frozenset(
-    {
-        "store_read_only",
-        "home_read_only",
-        "store_lost",
-        "store_newer",
-        "store_foreign",
-        "network_filesystem",
-        "extra_missing",
-        "settings_invalid",
-    }
-)
+LASTING = {
+    *("store_read_only", "home_read_only", "store_lost", "store_newer", "store_foreign"),
+    *("network_filesystem", "extra_missing", "settings_invalid"),
+}
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHOWN_CLAIMS = 50
 CONNECT_SECONDS = 5.0
@@ -269,12 +261,7 @@ class Line:
 
     @asynccontextmanager
     async def stream_async(
-        self,
-        http: httpx2.AsyncClient,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str],
+        self, http: httpx2.AsyncClient, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
         """As `stream`, awaited."""
         given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds

@@ -275,9 +275,8 @@ class _Parser:
         name, _, value = text.partition(":")
         if text == "":
             fields, self._fields = self._fields, {}
-            return (
-                _Said(fields.get("event", "message"), "\n".join(fields["data"]).encode()) if "data" in fields else None
-            )
+            said = "\n".join(fields.get("data", ())).encode()
+            return _Said(fields.get("event", "message"), said) if "data" in fields else None
         if name == "data":
             self._fields.setdefault("data", []).append(value.removeprefix(" "))
         elif name:

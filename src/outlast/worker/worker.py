@@ -236,7 +236,6 @@ class Worker:
         self._go_on(place, one, claimed)
 
     def _go_on(self, place: WorkPlace, one: Due, claimed: RunClaim) -> None:
-        """Go on with a claimed run in the background."""
         self._under_way[place.executor.home.tenant, one.run_id] = place
         try:
             going = self._going(place, claimed)

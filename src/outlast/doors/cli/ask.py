@@ -215,7 +215,6 @@ def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:
 
 def _ask_approval(outlast: Outlast, wait: Interrupt) -> dict[str, Any] | None:
     """Yes or no, with a comment; None when they leave the question open."""
-
     _show(wait)
     for line in file_lines(outlast, wait):
         note(f"  | {line}")

@@ -429,6 +429,7 @@ def _stands_on(known: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
+    saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
     facts(
         [
             ("outlast", known["outlast"]),
@@ -441,7 +442,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("tenants", ", ".join(known["tenants"])),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
-            ("workspace", _workspace(known)),
+            ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
             ("open waits", str(known["waits"])),
         ]
     )
@@ -456,11 +457,6 @@ def _content(bucket: dict[str, str]) -> list[tuple[str, str]]:
         return said
     conditions = f"create-only {bucket['create_only']}, if-match {bucket['if_match']}; listing {bucket['listing']}"
     return [*said, ("conditions", conditions)]
-
-
-def _workspace(known: dict[str, Any]) -> str:
-    saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
-    return f"{saved}, {known['records']} records, {known['links']} links"
 
 
 def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:

@@ -29,15 +29,7 @@ if TYPE_CHECKING:
     from outlast import Outcome
     from outlast.doors.cli.invocation import Invocation
 
-HEARD = {
-    signal.SIGCHLD,
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
+HEARD = {signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 
 
 def run_command(arguments: Sequence[str]) -> NoReturn:

@@ -294,12 +294,8 @@ def until_done(
 def _tell_wait(outlast: Outlast, outcome: Outcome[Any], due: datetime, call: Invocation | None) -> None:
     found = with_children(outlast, outcome.interrupts)
     asked = [wait for wait in found if wait.type not in ("timer", "child")]
-    how = (
-        "waits until {} at the latest; Ctrl-C leaves it waiting"
-        if asked
-        else "sleeps until {}; Ctrl-C leaves it asleep"
-    )
-    note(f"run {outcome.run_id} {how.format(at(due))}")
+    until, left = ("waits until {} at the latest", "waiting") if asked else ("sleeps until {}", "asleep")
+    note(f"run {outcome.run_id} {until.format(at(due))}; Ctrl-C leaves it {left}")
     for wait in asked:
         note(whose(wait, outcome.run_id))
         for words, command in ways(call, wait, top=outcome.run_id) if call is not None else ():

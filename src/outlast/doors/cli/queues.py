@@ -99,16 +99,8 @@ def queue_move(call: Invocation, queue: str, to: str, **given: Any) -> int:
 def _queue_row(each: Queue) -> tuple[str, ...]:
     since = at(each.oldest_at) if each.oldest_at else ""
     paused = f"by {each.paused_by}, {at(each.paused_at)}" if each.paused_at else ""
-    return (
-        each.name,
-        each.engine or "outlast",
-        str(each.ready),
-        since,
-        str(each.delayed),
-        str(each.running),
-        str(each.idle),
-        paused,
-    )
+    counts = map(str, (each.delayed, each.running, each.idle))
+    return each.name, each.engine or "outlast", str(each.ready), since, *counts, paused
 
 
 # -- limits ------------------------------------------------------------------------------------------

@@ -407,7 +407,7 @@ def document(name: str, value: Any, most: int = ALL, command: str = "") -> list[
     Of more than `most` lines the rest is counted, and the `command` named that shows it.
     """
     if not has_lines(value):
-        return [fit(f"{name}: {_inline(value)}", WIDEST if most >= ALL else WIDEST_OF_MANY)]
+        return [fit(f"{name}: {inline(value)}", WIDEST if most >= ALL else WIDEST_OF_MANY)]
     lines = list(_lines(value, ""))
     left = len(lines) - most
     more = [f"  [… {left:,} more lines{f'; all of it: {command}' if command else ''}]"] if left > 0 else []
@@ -433,18 +433,19 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
         for each in value:
             yield from _entry("-", each, indent)
     else:
-        yield f"{indent}{_inline(value)}"
+        yield f"{indent}{inline(value)}"
 
 
 def _entry(front: str, value: Any, indent: str) -> Iterator[str]:
     if not has_lines(value):
-        yield f"{indent}{front} {_inline(value)}"
+        yield f"{indent}{front} {inline(value)}"
         return
     yield f"{indent}{front}"
     yield from _lines(value, f"{indent}  ")
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 

@@ -309,24 +309,12 @@ def main(home: str) -> None:
 # -- the words of the handoff ------------------------------------------------------------------------
 
 STEPS, GOAL_CHARACTERS, STEP_CHARACTERS = 100, 2_000, 500
-_ENDED = {
-    "start": "began",
-    "stop": "finished a turn",
-    "compact": "was about to be compacted",
-    "end": "ended",
-}
+_ENDED = {"start": "began", "stop": "finished a turn", "compact": "was about to be compacted", "end": "ended"}
 _MARKS = {"completed": "x", "in_progress": ">", "pending": " ", "cancelled": "-"}
 # What an explicit handoff asks for goes on to hold in the automatic ones that follow it.
 INHERITED = (
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "rollback",
-    "environment",
-    "risk",
-    "refs",
-    "creates",
+    *("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"),
+    *("environment", "risk", "refs", "creates"),
 )
 
 

@@ -83,13 +83,8 @@ def told_in(lines: Iterable[bytes]) -> TranscriptFacts:
 
 # Lines without any of these say nothing about plans, edits or wishes; most of a transcript is such lines.
 _WORDS = (
-    b'"tool_use"',
-    b'"user"',
-    b'"tool_result"',
-    b"update_plan",
-    b"apply_patch",
-    b"patch_apply_end",
-    b"user_message",
+    *(b'"tool_use"', b'"user"', b'"tool_result"', b"update_plan", b"apply_patch"),
+    *(b"patch_apply_end", b"user_message"),
 )
 
 
@@ -103,15 +98,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 _EDITS = {
-    "edit",
-    "multiedit",
-    "write",
-    "notebookedit",
-    "strreplace",
-    "search_replace",
-    "edit_file",
-    "delete",
-    "delete_file",
+    *("edit", "multiedit", "write", "notebookedit", "strreplace", "search_replace", "edit_file"),
+    *("delete", "delete_file"),
 }
 _PATHS = ("file_path", "path", "notebook_path", "target_file", "target_notebook")
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
@@ -259,11 +247,9 @@ def _asked(text: str) -> str:
 def _step(item: dict[str, Any], before: TranscriptStep | None) -> TranscriptStep | None:
     text = next((item[key] for key in ("content", "step", "text", "subject") if isinstance(item.get(key), str)), "")
     text = text.strip() or (before.text if before else "")
-    return (
-        TranscriptStep(text, _STATUSES.get(item.get("status"), before.status if before else "pending"))
-        if text
-        else None
-    )
+    if not text:
+        return None
+    return TranscriptStep(text, _STATUSES.get(item.get("status"), before.status if before else "pending"))
 
 
 def _id_in(said: dict[str, Any], block: dict[str, Any]) -> str:
