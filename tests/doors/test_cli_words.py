@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from outlast import Outcome, Run, errors, flow
-from outlast.doors.cli.entry import exit_code, exit_code_of, told
+from outlast.doors.cli.entry import ADVICE, OF_ERRORS, exit_code, exit_code_of, told
 from outlast.doors.cli.render import clean
 from outlast.python.named_flows import find_flow, inputs_of
 
@@ -141,6 +141,11 @@ def test_each_family_of_errors_has_its_exit_code(error: errors.OutlastError, cod
 )
 def test_each_status_has_its_exit_code(status: str, code: int) -> None:
     assert exit_code_of(Outcome("x", status)) == code
+
+
+def test_what_has_an_exit_code_or_advice_of_its_own_is_an_error() -> None:
+    for name in (*OF_ERRORS, *ADVICE):
+        assert issubclass(getattr(errors, name), errors.OutlastError)
 
 
 def test_advice_on_the_command_line_speaks_of_commands() -> None:

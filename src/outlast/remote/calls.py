@@ -263,7 +263,6 @@ def _is_text(kind: Any) -> bool:
 
 
 def _placed(path: str, given: Given) -> tuple[str, Given]:
-    """The path with its parameters, and the rest."""
     rest = dict(given)
 
     def said(found: re.Match[str]) -> str:

@@ -105,7 +105,6 @@ class RemoteHandoffs(Handoffs):
         return got
 
     def _wanted(self, given: Given, *, checks: bool = False, agree: str | None = None) -> ObserveQuery:
-        """What a call that names an anchor asks for."""
         asked = self._asked(given["anchor"], repo_root=given["repo_root"], scope=given["scope"])
         return ObserveQuery(asked, checks, agree)
 

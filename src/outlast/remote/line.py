@@ -95,18 +95,10 @@ def _literal(text: str) -> str:
 
 NOT_UP = (429, 502, 503, 504)
 OF_A_PROXY = (502, 504)  # which found nobody behind it
-LASTING = frozenset(
-    {
-        "store_read_only",
-        "home_read_only",
-        "store_lost",
-        "store_newer",
-        "store_foreign",
-        "network_filesystem",
-        "extra_missing",
-        "settings_invalid",
-    }
-)
+LASTING = {
+    *("store_read_only", "home_read_only", "store_lost", "store_newer", "store_foreign"),
+    *("network_filesystem", "extra_missing", "settings_invalid"),
+}
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHOWN_CLAIMS = 50
 CONNECT_SECONDS = 5.0
@@ -147,9 +139,9 @@ class Line:
     def __init__(self, url: str, key: str | None, who: Who, patience: ClientPatience) -> None:
         self.url, self.who, self.patience = _checked(url), who, patience
         self.claims: dict[str, None] = {}  # that this client holds, the newest last
-        self._headers = _headers(_key_around() if key is None else key, who)
+        self._headers = _headers((os.environ.get("OUTLAST_API_KEY") or None) if key is None else key, who)
         self._heard = False  # of the server, in whatever words
-        self._http = _client(self.url)
+        self._http = httpx2.Client(**_settings(self.url))
 
     def operation_id(self) -> str:
         """An id that makes one write harmless to repeat: no two calls of any client have the same."""
@@ -189,7 +181,10 @@ class Line:
         self._heard = self._heard or status not in OF_A_PROXY
         if status >= 300:
             raise _Refused(status, error_of(status, raw, self.url), _may_pass(status, raw))
-        _warn_of(headers.get("outlast-damaged", ""))
+        # records that the server met and that are not what was stored: a home of this process would warn too
+        damaged = headers.get("outlast-damaged", "")
+        for line in damaged.split(",") if damaged else ():
+            warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=1)
         return Reply(status, headers, raw)
 
     def _tried(self, once: Callable[[float], Reply], failed: Callable[[int], None], wait: float) -> Reply:
@@ -266,12 +261,7 @@ class Line:
 
     @asynccontextmanager
     async def stream_async(
-        self,
-        http: httpx2.AsyncClient,
-        path: str,
-        *,
-        query: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str],
+        self, http: httpx2.AsyncClient, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str]
     ) -> AsyncIterator[httpx2.Response]:
         """As `stream`, awaited."""
         given, seconds = _bytes({**self._headers, **headers}), self.patience.deadline_seconds
@@ -324,12 +314,6 @@ class _Refused(Exception):
     def __init__(self, status: int, error: errors.OutlastError, passes: bool) -> None:
         super().__init__(status)
         self.status, self.error, self.passes = status, error, passes
-
-
-def _warn_of(damaged: str) -> None:
-    """Warn of records that the server met and that are not what was stored, as a home of this process would."""
-    for line in damaged.split(",") if damaged else ():
-        warnings.warn(visible(unquote(line)), RuntimeWarning, stacklevel=2)
 
 
 def _may_pass(status: int, raw: bytes) -> bool:
@@ -424,10 +408,6 @@ def _headers(key: str | None, who: Who) -> dict[str, str]:
     return found
 
 
-def _key_around() -> str | None:
-    return os.environ.get("OUTLAST_API_KEY") or None
-
-
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -439,10 +419,6 @@ def _checked(url: str) -> str:
             "home", url, "give the server's address, such as http://127.0.0.1:8787, and the key as key=…"
         )
     return url.rstrip("/")
-
-
-def _client(url: str) -> httpx2.Client:
-    return httpx2.Client(**_settings(url))
 
 
 _PLAIN = {"user-agent": "outlast", "accept-encoding": "identity"}

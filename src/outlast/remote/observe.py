@@ -147,7 +147,11 @@ class ObservedCall:
     def seen(self, got: Recovered) -> Recovered:
         """What was asked for, as it was answered. Raises ReplyRefused for another, or if it is trusted unseen."""
         self._wanted.refuse_other(got.handoff)
-        got = self._whose(got)
+        # whose its commands are, as it is seen from here
+        reasons = [each for each in got.reasons if each.code != "foreign_commands"]
+        note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there())
+        ordered = judge([*reasons, *filter(None, [note])]).reasons
+        got = replace(got, verdict=Verdict(got.verdict.word, ordered))  # a note changes no word
         root = self._found.get(got.handoff.id, {}).get("root")
         if got.verdict.word == "trusted" and not root:
             raise errors.ReplyRefused(
@@ -161,13 +165,6 @@ class ObservedCall:
         if not paths or not found.get("root") or found["binding"] is None:
             return ""
         return edits(self._executor.home, got.handoff, found["root"], found["binding"], paths)
-
-    def _whose(self, got: Recovered) -> Recovered:
-        """The same, with whose its commands are as it is seen from here."""
-        reasons = [each for each in got.reasons if each.code != "foreign_commands"]
-        note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there())
-        ordered = judge([*reasons, *filter(None, [note])]).reasons
-        return replace(got, verdict=Verdict(got.verdict.word, ordered))  # a note changes no word
 
     def _stranger(self, handoff: Handoff) -> str:
         """Why the commands of a handoff may not run here unasked; "" when they may."""
@@ -200,19 +197,16 @@ class ObservedCall:
         self._wanted.refuse_other(handoff)
         if what == "checks":
             self._wanted.refuse_checks(repr(handoff.anchor))
-            self._refuse_again(handoff)
+            # checks run once in a call; again only for a revision that came meanwhile, if it has the same ones
+            ran = self._found.get(handoff.id, {}).get("ran") is not None
+            if ran or self._checks not in (None, handoff.acceptance_checks):
+                why = f"checks of {handoff.anchor!r:.300} have run, and others, or the same, are to be run again"
+                raise errors.ReplyRefused(why, "if a revision came meanwhile, read it and ask again")
+            self._checks = handoff.acceptance_checks
         before = self._found.get(handoff.id, {}).get("ran")
         self._found[handoff.id] = self._sighting(handoff, with_checks=what == "checks")
         if before is not None:
             self._found[handoff.id]["ran"] = before
-
-    def _refuse_again(self, handoff: Handoff) -> None:
-        """Checks run once in a call; again only for a revision that came meanwhile, if it has the same ones."""
-        ran = self._found.get(handoff.id, {}).get("ran") is not None
-        if ran or self._checks not in (None, handoff.acceptance_checks):
-            why = f"checks of {handoff.anchor!r:.300} have run, and others, or the same, are to be run again"
-            raise errors.ReplyRefused(why, "if a revision came meanwhile, read it and ask again")
-        self._checks = handoff.acceptance_checks
 
     def _sighting(self, handoff: Handoff, *, with_checks: bool) -> Given:
         observer, caller = observer_of(self._executor.caller), self._executor.caller
@@ -258,22 +252,18 @@ def _told_handoff(first: errors.LookFirst) -> Handoff:
     with reading():
         handoff = msgspec.convert(first.facts["handoff"], Handoff)
     try:
-        _refuse_odd(handoff)
+        # what storing refuses cannot have been stored
+        if max(len(handoff.acceptance_checks), len(handoff.musts) // 3) > MAX_CHECKS:
+            raise errors.HandoffInvalid("acceptance_checks", f"has more than {MAX_CHECKS}", "name fewer")
+        for form in handoff.acceptance_checks:
+            read_check(form, "acceptance_checks")
+        for name, form in handoff.musts:
+            read_must(form, name)
+        if handoff.binding is not None:
+            refuse_odd(handoff.binding, "binding")
     except errors.HandoffInvalid as error:
         raise errors.ReplyInvalid(f"{error.detail:.300}") from error
     return handoff
-
-
-def _refuse_odd(handoff: Handoff) -> None:
-    """Raises HandoffInvalid for what storing refuses: it cannot have been stored."""
-    if max(len(handoff.acceptance_checks), len(handoff.musts) // 3) > MAX_CHECKS:
-        raise errors.HandoffInvalid("acceptance_checks", f"has more than {MAX_CHECKS}", "name fewer")
-    for form in handoff.acceptance_checks:
-        read_check(form, "acceptance_checks")
-    for name, form in handoff.musts:
-        read_must(form, name)
-    if handoff.binding is not None:
-        refuse_odd(handoff.binding, "binding")
 
 
 def _told(ran: Evidence) -> dict[str, Any]:
@@ -296,17 +286,13 @@ class ClientObserver(LocalObserver):
         if given is not None:
             return super().place(caller, handoff, given)
         here = self.root(caller, None)
-        if here == Path("/") or (_is_of_run(handoff) and not _ran_in(here, handoff)):
+        # of one composed from a run nobody looked at its files, and they are where that ran
+        if here == Path("/") or (handoff.source == "run" and handoff.binding is None and not _ran_in(here, handoff)):
             return None
         return super().place(caller, handoff, given)
 
     def broken(self, home: Home, handoff: Handoff, must: tuple[str, Form], root: Path) -> str:
         return _SECRET if _tells(handoff, must, root) else super().broken(home, handoff, must, root)
-
-
-def _is_of_run(handoff: Handoff) -> bool:
-    """Whether it was composed from a run: nobody looked at its files, and they are where that ran."""
-    return handoff.source == "run" and handoff.binding is None
 
 
 def _ran_in(here: Path, handoff: Handoff) -> bool:

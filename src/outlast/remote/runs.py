@@ -145,15 +145,12 @@ class Runs:
             while found.status in ("queued", "running", "crashed"):
                 refuse_stopped()
                 if found.status == "crashed":
-                    self._take_up(run_id)
+                    with suppress(RunHeld, RunFinished):  # somebody was quicker
+                        self.resume(run_id, (), "", None, None)
                 if (left := until - time.monotonic()) <= 0:
                     raise TimeoutError(f"run {run_id} has not ended within {timeout} s")
                 found = self.look(run_id, min(left, WHEN_AWAITED), back)
         return found
-
-    def _take_up(self, run_id: str) -> None:
-        with suppress(RunHeld, RunFinished):  # somebody was quicker
-            self.resume(run_id, (), "", None, None)
 
 
 def _said(options: Options) -> dict[str, Any]:
@@ -278,9 +275,8 @@ class _Parser:
         name, _, value = text.partition(":")
         if text == "":
             fields, self._fields = self._fields, {}
-            return (
-                _Said(fields.get("event", "message"), "\n".join(fields["data"]).encode()) if "data" in fields else None
-            )
+            said = "\n".join(fields.get("data", ())).encode()
+            return _Said(fields.get("event", "message"), said) if "data" in fields else None
         if name == "data":
             self._fields.setdefault("data", []).append(value.removeprefix(" "))
         elif name:

@@ -125,7 +125,8 @@ class Notifier:
     def _send_news(self, target: Target, state: Told, now: float, sent: list[str]) -> None:
         try:
             for message, upto in self._news(target, state, now):
-                self._beat()
+                # its process lives, however long a target takes to take a message
+                self._home.store.write_soon(lambda tx: tx.beat(self._home.beat()))
                 send(target, message)
                 failpoints.reached("notify.sent")
                 sent.append(message.id)
@@ -220,10 +221,6 @@ class Notifier:
         said, me = encode(state).decode(), self._home.process.id
         if not self._home.store.write(lambda tx: tx.keep_told(target.name, said, me)):
             raise TakenOver
-
-    def _beat(self) -> None:
-        """Its process lives, however long a target takes to take a message."""
-        self._home.store.write_soon(lambda tx: tx.beat(self._home.beat()))
 
 
 _TELLING: dict[tuple[str, str], object] = {}  # what threads of this process are at: in the ledger they have one name

@@ -174,7 +174,14 @@ class Worker:
         while not self._ending:
             places = list(self._places.values())
             for place in places:
-                self._attend(place)
+                # whatever the store says, the worker lives: the next look may fare better
+                try:
+                    place.sign()
+                    if self._has_room():
+                        self._take_all(place)
+                except Exception as error:  # of the disk, say: other homes do not wait for it
+                    place.failed()
+                    self._say("refused", place, "", error=told_of(error))
             if not self._ending:
                 self._rest(places)
 
@@ -206,16 +213,6 @@ class Worker:
     def _has_room(self) -> bool:
         return len(self._under_way) < self._concurrency
 
-    def _attend(self, place: WorkPlace) -> None:
-        """Take what is to be taken. Whatever the store says, the worker lives: the next look may fare better."""
-        try:
-            place.sign()
-            if self._has_room():
-                self._take_all(place)
-        except Exception as error:  # of the disk, say: other homes do not wait for it
-            place.failed()
-            self._say("refused", place, "", error=told_of(error))
-
     def _take_all(self, place: WorkPlace) -> None:
         for one in place.due():
             if self._ending or not self._has_room():
@@ -239,7 +236,6 @@ class Worker:
         self._go_on(place, one, claimed)
 
     def _go_on(self, place: WorkPlace, one: Due, claimed: RunClaim) -> None:
-        """Go on with a claimed run in the background."""
         self._under_way[place.executor.home.tenant, one.run_id] = place
         try:
             going = self._going(place, claimed)

@@ -54,12 +54,7 @@ class NotLikeThat(AnswerInvalid):
 @click.option("--cancel", metavar="WHY", help="End the wait without an answer; the flow is told why.")
 @resume_option
 def answer(
-    call: Invocation,
-    interrupt_id: str,
-    given: str | None,
-    cancel: str | None,
-    operation_id: str | None,
-    resume: bool,
+    call: Invocation, interrupt_id: str, given: str | None, cancel: str | None, operation_id: str | None, resume: bool
 ) -> int:
     """Answer the wait ID. `outlast inbox` lists the waits, each with the answers it takes.
 
@@ -70,18 +65,15 @@ def answer(
     parsed = document("JSON", given) if given is not None else None
     with call.open() as outlast:
         if cancel is not None:
-            wait, what = outlast.cancel(interrupt_id, cancel, operation_id=operation_id), "is cancelled"
+            wait = outlast.cancel(interrupt_id, cancel, operation_id=operation_id)
         elif given is not None:
-            wait, what = (
-                answered(call, outlast, outlast.interrupt(interrupt_id), parsed, resume, operation_id),
-                "is answered",
-            )
+            wait = answered(call, outlast, outlast.interrupt(interrupt_id), parsed, resume, operation_id)
+        elif (found := _asked(call, outlast, interrupt_id)) is None:
+            say("it is left open")
+            return WAITING
         else:
-            found = _asked(call, outlast, interrupt_id)
-            if found is None:
-                say("it is left open")
-                return WAITING
-            wait, what = found, "is answered"
+            wait = found
+        what = "is answered" if cancel is None else "is cancelled"
         run = outlast.get(wait.run_id)
         ended = "; the run has ended" if run.finished else ""
         return decided(call, outlast, run, f"wait {wait.id} {what}{ended}", resume)
@@ -157,7 +149,6 @@ def signal(call: Invocation, name: str, body: str, resume: bool, **to: str | Non
 
 
 def _sent(sent: Signal) -> str:
-    """What became of a signal."""
     was = "was sent before" if sent.replayed else "is sent"
     if sent.interrupt:
         return f"signal {sent.name} {was}; run {sent.run_id} waited for it"

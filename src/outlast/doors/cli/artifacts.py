@@ -163,20 +163,16 @@ def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, r
     if call.json:
         call.tell(found)
     elif one:
-        _say_checkpoint(one)
+        known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
+        facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
+        for ref in one.refs:
+            say(f"ref {ref}")
+        for key, value in one.state.items():
+            say(f"state[{key!r}] = {as_json(value)}")
     elif found:
         table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_checkpoint_row(each) for each in found])
     else:
         say("no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK")
-
-
-def _say_checkpoint(one: Checkpoint) -> None:
-    known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-    facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
-    for ref in one.refs:
-        say(f"ref {ref}")
-    for key, value in one.state.items():
-        say(f"state[{key!r}] = {as_json(value)}")
 
 
 @command("diff", of="workspace_diff")

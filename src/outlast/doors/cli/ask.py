@@ -164,7 +164,8 @@ def ask_about(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
     if wait.type == "approval":
         answer = _ask_approval(outlast, wait)
     elif wait.choices:
-        answer = _ask_choice(wait)
+        _show(wait)
+        answer = _chosen(wait.choices)
     else:
         return _ask_told(outlast, wait)
     return None if answer is None else outlast.answer(wait.id, answer, shown=wait.digest)
@@ -198,12 +199,6 @@ def _show(wait: Interrupt) -> None:
         paragraph(line, "  ")
 
 
-def _ask_choice(wait: Interrupt) -> dict[str, Any] | None:
-    """The answer of a person; None when they leave the question open."""
-    _show(wait)
-    return _chosen(wait.choices)
-
-
 def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:
     """One of these, with what belongs to it; None when they leave it."""
     keys = {KEYS[choice][0]: choice for choice in choices}
@@ -220,7 +215,6 @@ def _chosen(choices: Sequence[str]) -> dict[str, Any] | None:
 
 def _ask_approval(outlast: Outlast, wait: Interrupt) -> dict[str, Any] | None:
     """Yes or no, with a comment; None when they leave the question open."""
-
     _show(wait)
     for line in file_lines(outlast, wait):
         note(f"  | {line}")

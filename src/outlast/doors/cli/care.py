@@ -107,7 +107,13 @@ def _say_swept(call: Invocation, swept: Swept, given: list[str]) -> None:
     for trouble in swept.troubles:
         note(f"problem: {trouble}")
     _say_room(swept)
-    _say_next(call, swept, given)
+    # the exact command that does what was foreseen, or how to name what may go
+    if swept.dry_run and not swept.nothing:
+        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
+    if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
+        say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
+    if swept.kept.get("no_rule"):
+        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
 
 
 def _say_runs(swept: Swept, would: str) -> None:
@@ -145,16 +151,6 @@ def _say_room(swept: Swept) -> None:
         say("blobs stay in the trash for an hour; the next gc after that gives their room back")
     if swept.free_bytes:
         say(f"{sized(swept.free_bytes)} of the database are free for new records; --vacuum gives them to the disk")
-
-
-def _say_next(call: Invocation, swept: Swept, given: list[str]) -> None:
-    """The exact command that does what was foreseen, or how to name what may go."""
-    if swept.dry_run and not swept.nothing:
-        say(f"nothing was removed yet; to do it: {call.command('gc', *given, '--yes')}")
-    if "--artifacts" in given and not {"--older-than", "--keep"} & set(given):
-        say("old versions of artifacts go by --older-than or --keep; without one of these, none does")
-    if swept.kept.get("no_rule"):
-        say(f"to remove finished runs give a rule, such as: {call.command('gc', '--older-than', '30d')}")
 
 
 @command("backup")
@@ -433,6 +429,7 @@ def _stands_on(known: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
+    saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
     facts(
         [
             ("outlast", known["outlast"]),
@@ -445,7 +442,7 @@ def _say_facts(known: dict[str, Any]) -> None:
             ("tenants", ", ".join(known["tenants"])),
             ("runs", counted),
             ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
-            ("workspace", _workspace(known)),
+            ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
             ("open waits", str(known["waits"])),
         ]
     )
@@ -460,11 +457,6 @@ def _content(bucket: dict[str, str]) -> list[tuple[str, str]]:
         return said
     conditions = f"create-only {bucket['create_only']}, if-match {bucket['if_match']}; listing {bucket['listing']}"
     return [*said, ("conditions", conditions)]
-
-
-def _workspace(known: dict[str, Any]) -> str:
-    saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
-    return f"{saved}, {known['records']} records, {known['links']} links"
 
 
 def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:

@@ -175,12 +175,8 @@ def history(call: Invocation, anchor: str) -> int:
 
 
 def _event_row(event: HandoffEvent) -> Sequence[object]:
-    return event.seq, at(event.at), event.kind, _who(event), brief(_told(event), 100)
-
-
-def _who(event: HandoffEvent) -> str:
-    """Who did it, from which host, by which call."""
-    return f"{event.by}@{event.host} ({event.door})" if event.door else event.by
+    who = f"{event.by}@{event.host} ({event.door})" if event.door else event.by
+    return event.seq, at(event.at), event.kind, who, brief(_told(event), 100)
 
 
 def _told(event: HandoffEvent) -> str:

@@ -361,21 +361,18 @@ def outcome_of(evidence: Evidence) -> str:
 
 def say_record(handoff: Handoff) -> None:
     """Where and when it was stored, and what of the files was kept."""
+    source = f", composed from a {handoff.source}" if handoff.source else ""
     say()
     facts(
         [
             ("expires", at(handoff.expires_at) if handoff.revision else ""),
-            ("stored", f"{at(handoff.stored_at)} ({ago(handoff.stored_at)}) by {handoff.actor}{_source(handoff)}"),
+            ("stored", f"{at(handoff.stored_at)} ({ago(handoff.stored_at)}) by {handoff.actor}{source}"),
             ("id", handoff.id),
             ("score", f"{handoff.lint.score} of 100{', weak' if handoff.lint.weak else ''}"),
             ("bound to", bound_to(handoff.binding) if handoff.revision else ""),
             ("masked", ", ".join(handoff.masked)),
         ]
     )
-
-
-def _source(handoff: Handoff) -> str:
-    return f", composed from a {handoff.source}" if handoff.source else ""
 
 
 def bound_to(binding: Binding | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from outlast.doors.cli.entry import ASKED, MAKE_A_HOME
 from outlast.doors.cli.group import Context
 from outlast.doors.cli.render import emit, emit_exactly, note, say, table
 from outlast.errors import HomeNotFound, OutlastError
+from outlast.values.late import shlex
 from outlast.values.text import carry, looks_at_files, named
 
 if TYPE_CHECKING:

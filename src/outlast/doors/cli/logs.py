@@ -30,7 +30,7 @@ from outlast.doors.cli.screen import HarmlessStream
 from outlast.errors import FlowNotFound, IntegrityBroken, OutlastError, StepNotFound
 
 if TYPE_CHECKING:
-    from outlast import Act, Acts, Audit, AuditQuestion, CommandLog, Event, HomeEvent, Outlast
+    from outlast import Act, Audit, CommandLog, Event, HomeEvent, Outlast
 
 
 PAGE = 1000
@@ -199,7 +199,11 @@ class _Paper:
         self._ended = True  # the last line has its end
 
     def write(self, log: CommandLog, data: bytes) -> None:
-        self._head(log)
+        whose = f"{log.step} (attempt {log.attempt}) {_standing(log)}"
+        if self._headed and whose != self._whose:
+            self.end()
+            sys.stdout.write(f"==> {clean(whose)} <==\n")
+        self._whose = whose
         if self._plain:
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
@@ -207,13 +211,6 @@ class _Paper:
             sys.stdout.write(self._live.feed(self._decode.decode(data)))
         if data:
             self._ended = data.endswith(b"\n")
-
-    def _head(self, log: CommandLog) -> None:
-        whose = f"{log.step} (attempt {log.attempt}) {_standing(log)}"
-        if self._headed and whose != self._whose:
-            self.end()
-            sys.stdout.write(f"==> {clean(whose)} <==\n")
-        self._whose = whose
 
     def end(self) -> None:
         """Whatever comes next begins on a line of its own, in no colour of theirs."""
@@ -317,7 +314,8 @@ def acts(call: Invocation, **asked: Any) -> None:
         call.tell(found)
     elif found.items:
         table(COLUMNS, [_act_row(each) for each in found.items])
-        _say_more(found)
+        if found.next:
+            say(f"those before: the same with --cursor {found.next}", "dim")
     else:
         say("nobody did anything" if not any(asked.get(name) for name in ("by", "kind", "since")) else "no such acts")
 
@@ -326,11 +324,6 @@ def _act_row(act: Act) -> tuple[str, ...]:
     name = f"{act.kind} {act.name}".strip()
     about = name if act.scope in ("", "default") else f"{name} in {act.scope}"
     return at(act.at), act.who or "-", act.what, about, act.said
-
-
-def _say_more(found: Acts) -> None:
-    if found.next:
-        say(f"those before: the same with --cursor {found.next}", "dim")
 
 
 # -- whether it was sound ----------------------------------------------------------------------------
@@ -360,24 +353,20 @@ def _audit(call: Invocation, target: str) -> Audit:
 
 def _say_audit(found: Audit) -> None:
     for question in found.questions:
-        _say_question(question)
+        word, style = ("pass", "green") if question.passed else ("fail", "red")
+        say(f"{question.number}. {question.question} {word}", style)
+        for line in question.evidence:
+            say(f"   {line}")
+        for finding in question.findings:
+            mark = "!" if finding.fails else "note:"
+            say(f"   {mark} {finding.subject}: {finding.found}", "red" if finding.fails else "yellow")
+            say(f"     {finding.advice} [{finding.code}]")
     failed = ", ".join(map(str, found.failed))
     say()
     if found.passed:
         say(f"{found.kind} {found.subject}: all six pass", "green")
     else:
         say(f"{found.kind} {found.subject}: fails {failed}", "red")
-
-
-def _say_question(question: AuditQuestion) -> None:
-    word, style = ("pass", "green") if question.passed else ("fail", "red")
-    say(f"{question.number}. {question.question} {word}", style)
-    for line in question.evidence:
-        say(f"   {line}")
-    for finding in question.findings:
-        mark = "!" if finding.fails else "note:"
-        say(f"   {mark} {finding.subject}: {finding.found}", "red" if finding.fails else "yellow")
-        say(f"     {finding.advice} [{finding.code}]")
 
 
 @command("replay")

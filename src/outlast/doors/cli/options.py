@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from outlast import errors
 from outlast.doors.cli import late
 from outlast.doors.cli.group import cli
 from outlast.doors.cli.invocation import Invocation, command, option_of
 from outlast.doors.cli.render import RAW, content_in, fit
-from outlast.errors import HandoffNotFound, OutlastError
+from outlast.errors import OutlastError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -141,17 +142,15 @@ session_argument = click.argument("session_id", metavar="SESSION")
 wait_argument = click.argument("interrupt_id", metavar="ID")
 file_argument = click.argument("file", metavar="[FILE]", default=".")
 
-_REVISION = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
-
 
 def revision_of(outlast: Outlast, word: str) -> tuple[str, int | None]:
     """The anchor and the revision that a word names. An anchor that is itself called so comes first."""
-    named = _REVISION.fullmatch(word)
+    named = re.fullmatch(r"(.+)@([0-9]{1,9})", word, re.DOTALL)
     if named is None:
         return word, None
     try:
         outlast.handoff._get(anchor=word)  # whether there is one: nobody has looked at it
-    except HandoffNotFound:
+    except errors.HandoffNotFound:
         return named[1], int(named[2])
     except OutlastError:  # it is there, and whoever asks for it is told what is wrong
         pass

@@ -23,12 +23,12 @@ from outlast.doors.cli.entry import INTERRUPTED, exit_code_of, failed_command, i
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.render import (
     STYLES,
-    as_json,
     brief,
     counted,
     document,
     emit,
     has_lines,
+    inline,
     note,
     say,
     say_all,
@@ -42,7 +42,7 @@ from outlast.errors import CommandFailed, EmbeddedOnly, HomeNotFound, OutlastErr
 from outlast.values.ambient import own_place
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outcome, Outlast, Plan, PlanStep, Reason, RunRecord, Verdict
+    from outlast import Interrupt, Outcome, Outlast, Plan, PlanStep, RunRecord, Verdict
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.named_flows import DryRun, FlowStep, FlowSteps
     from outlast.python.shared import Options
@@ -106,7 +106,7 @@ def say_result(result: Any) -> None:
         for line in document("result", result):
             say(line)
     elif result not in (None, {}):  # a flow of commands none of which gave a result
-        say(f"result: {result if isinstance(result, str) else as_json(result)}")
+        say(f"result: {inline(result)}")
 
 
 def say_aborted(status: str, error: dict[str, Any] | None) -> None:
@@ -225,7 +225,8 @@ def say_actions(plan: Plan) -> None:
     shown = plan.steps[-SHOWN:]
     if len(plan.steps) > SHOWN:
         say(f"… {len(plan.steps) - SHOWN:,} earlier steps, see `outlast receipts {plan.run_id}`")
-    rows = [(step.label, step.kind, _step_status(step), step.attempts, ACTIONS[step.action]) for step in shown]
+    status = {"started": "did not end"}
+    rows = [(s.label, s.kind, status.get(s.status, s.status), s.attempts, ACTIONS[s.action]) for s in shown]
     table(("STEP", "KIND", "STATUS", "ATTEMPTS", "A RESUME WILL"), rows)
     for step in shown:
         if step.why:
@@ -243,7 +244,10 @@ def say_verdict(
     """The verdict, a row for each reason, and the advice on it; that on `unsaid` codes is given elsewhere."""
     say_word(verdict, accepted)
     if verdict.reasons:
-        rows = [(r.code, _weight(r, accepted), r.subject, brief(r.expected, 24), r.found) for r in verdict.reasons]
+        rows = []
+        for each in verdict.reasons:
+            weight = "accepted" if each.fingerprint in accepted else each.weight
+            rows.append((each.code, weight, each.subject, brief(each.expected, 24), each.found))
         table(("REASON", "WEIGHT", "SUBJECT", "EXPECTED", "FOUND"), rows)
     for reason in verdict.reasons:
         if reason.code not in unsaid and reason.fingerprint not in accepted:
@@ -255,14 +259,6 @@ def say_word(verdict: Verdict, accepted: Collection[str]) -> None:
     taken = bool(verdict.contesting) and not verdict.unaccepted(accepted)
     word = f"{verdict.word}, and what contests it was accepted" if taken else verdict.word
     say(f"verdict: {word}", STYLES["candidate" if taken else verdict.word])
-
-
-def _weight(reason: Reason, accepted: Collection[str]) -> str:
-    return "accepted" if reason.fingerprint in accepted else reason.weight
-
-
-def _step_status(step: PlanStep) -> str:
-    return "did not end" if step.status == "started" else step.status
 
 
 def say_crashed(call: Invocation, run_id: str, steps: Iterable[PlanStep]) -> None:

@@ -42,18 +42,17 @@ def outputs(call: Invocation, run_id: str, paths: tuple[str, ...], step: str | N
     with call.open() as outlast:
         run = outlast.get(run_id)
         if restore:
-            return _say_restored(call, outlast.restore_outputs(run.id, step=step, paths=paths))
+            done = outlast.restore_outputs(run.id, step=step, paths=paths)
+            code = FAILED if done.not_kept else SUCCEEDED  # something that is missing was not kept
+            return call.tell_or_say(done, lambda: _say_restored(call, done), code=code)
         found = [one for one in outlast.outputs(run.id) if step in (None, one.step)]
-    if call.json:
-        call.tell({"outputs": found}, run_id=run.id)
-        return SUCCEEDED
-    return _say(call, run.id, found)
+    return call.tell_or_say({"outputs": found}, lambda: _say(call, run.id, found), run_id=run.id)
 
 
-def _say(call: Invocation, run_id: str, found: Sequence[Output]) -> int:
+def _say(call: Invocation, run_id: str, found: Sequence[Output]) -> None:
     if not found:
         say(f"no finished step of run {run_id} declares files (writes); see `outlast receipts {run_id}`")
-        return SUCCEEDED
+        return
     other = [one for one in found if one.found != "same"]
     shown = [*other, *(one for one in found if one.found == "same")][:SHOWN]
     table(("FILE", "STEP", "NOW", "KEPT"), [(one.path, one.step, standing(one), _kept(one)) for one in shown])
@@ -61,7 +60,6 @@ def _say(call: Invocation, run_id: str, found: Sequence[Output]) -> int:
         say(f"… and {len(found) - SHOWN:,} more (--json has all)")
     if any(one.kept for one in other):
         say(f"put back what is missing: {call.command('outputs', run_id, '--restore')}")
-    return SUCCEEDED
 
 
 def standing(one: Output) -> str:
@@ -73,12 +71,7 @@ def _kept(one: Output) -> str:
     return "" if one.found == "same" else "yes" if one.kept else f"no: {one.why}"
 
 
-def _say_restored(call: Invocation, done: RestoredOutputs) -> int:
-    """What was put back. Exit 1 when something that is missing was not kept."""
-    code = FAILED if done.not_kept else SUCCEEDED
-    if call.json:
-        call.tell(done)
-        return code
+def _say_restored(call: Invocation, done: RestoredOutputs) -> None:
     for one in done.restored:
         say(f"put back: {one.path} (of {one.step})", "green")
     for one in done.not_kept:
@@ -87,7 +80,6 @@ def _say_restored(call: Invocation, done: RestoredOutputs) -> int:
         say("nothing is missing; a file that was changed is put back when it is named")
     if done.displaced:
         say(f"what gave way is kept: {call.command('displaced', done.run_id)}")
-    return code
 
 
 @command("displaced", of="run_displaced")
@@ -102,15 +94,12 @@ def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, 
         run = outlast.get(run_id)
         found = outlast.displaced(run.id, path=path, seq=seq)
         if path is None:
-            _say_displaced(call, run.id, found)
+            call.tell_or_say(found, lambda: _say_displaced(call, run.id, found), run_id=run.id)
         else:
             _fetch(call, found[-1], output)
 
 
 def _say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:
-    if call.json:
-        call.tell(found, run_id=run_id)
-        return
     if not found:
         say(f"nothing gave way in run {run_id}")
         return

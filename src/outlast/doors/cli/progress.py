@@ -117,7 +117,12 @@ class ProgressWatch:
                     self.run_id = found
                 if self.run_id:
                     self._tell(self._news())
-                    self._tell_maps(is_last=is_last)
+                    # a line that stays, for each map that is through
+                    for path, each in self._maps.items():
+                        each.is_over = each.is_over or (is_last and each.has_tried_all)
+                        if (each.is_over or each.is_through) and not each.told:
+                            each.told = True
+                            self.screen.line(f"  {each.counted(path)} in {took(each.began, datetime.now(UTC))}")
             except OutlastError:
                 self._over.set()  # progress is for people; the run itself reports what is wrong
 
@@ -132,7 +137,8 @@ class ProgressWatch:
                 self._after = self._first()
             events = self.outlast.events(self.run_id, after=self._after)
         except IntegrityBroken:  # it goes on all the same: somebody has accepted that
-            self._after = self._damaged()
+            # all that is new comes after the last receipt that is not what was stored
+            self._after = max((each.seq for each in self.outlast._attempts(self.run_id).broken()), default=0)
             events = self.outlast.events(self.run_id, after=self._after)
         self._after = events[-1].seq if events else self._after
         return [event for event in events if event.at >= self._since]
@@ -144,10 +150,6 @@ class ProgressWatch:
                 return head - back
             back *= 4
         return 0
-
-    def _damaged(self) -> int:
-        """The last receipt that is not what was stored: all that is new comes after it."""
-        return max((each.seq for each in self.outlast._attempts(self.run_id).broken()), default=0)
 
     def _tell(self, events: list[Event]) -> None:
         if self.screen.moves:  # elsewhere each item has its lines
@@ -162,14 +164,6 @@ class ProgressWatch:
             self.screen.line(f"  … {len(lines) - LINES_A_POLL} more steps")
         for step in begun[:LINES_A_POLL]:
             self.screen.line(f"  {self._label(*step)} …{_again(step[1])}")
-
-    def _tell_maps(self, *, is_last: bool) -> None:
-        """A line that stays, for each map that is through."""
-        for path, each in self._maps.items():
-            each.is_over = each.is_over or (is_last and each.has_tried_all)
-            if (each.is_over or each.is_through) and not each.told:
-                each.told = True
-                self.screen.line(f"  {each.counted(path)} in {took(each.began, datetime.now(UTC))}")
 
     def _line(self, event: Event) -> str:
         kind, _, status = event.name.partition(".")
@@ -287,9 +281,9 @@ def until_done(
         with _ctrl_c_noted() as pressed:
             if not quiet and outcome.status == "waiting":
                 _tell_wait(outlast, outcome, due, call)
-            _nap_until(
-                due, pressed, partial(_is_answered, outlast, outcome.run_id, _open_ids(outlast, outcome.interrupts))
-            )
+            is_over = partial(_is_answered, outlast, outcome.run_id, _open_ids(outlast, outcome.interrupts))
+            while (left := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over() and not pressed.is_set():
+                time.sleep(min(left, NAP_SECONDS))
         try:
             outcome, stopped = resume(outcome.run_id)
         except (RunHeld, RunFinished):  # another process was quicker
@@ -300,12 +294,8 @@ def until_done(
 def _tell_wait(outlast: Outlast, outcome: Outcome[Any], due: datetime, call: Invocation | None) -> None:
     found = with_children(outlast, outcome.interrupts)
     asked = [wait for wait in found if wait.type not in ("timer", "child")]
-    how = (
-        "waits until {} at the latest; Ctrl-C leaves it waiting"
-        if asked
-        else "sleeps until {}; Ctrl-C leaves it asleep"
-    )
-    note(f"run {outcome.run_id} {how.format(at(due))}")
+    until, left = ("waits until {} at the latest", "waiting") if asked else ("sleeps until {}", "asleep")
+    note(f"run {outcome.run_id} {until.format(at(due))}; Ctrl-C leaves it {left}")
     for wait in asked:
         note(whose(wait, outcome.run_id))
         for words, command in ways(call, wait, top=outcome.run_id) if call is not None else ():
@@ -349,11 +339,6 @@ def _over_at(outlast: Outlast, wait: Interrupt) -> datetime | None:
     if wait.type == "child":
         return wakes_at(outlast, standing(outlast, str(wait.payload.get("child", ""))))
     return wait.due_at
-
-
-def _nap_until(due: datetime, pressed: threading.Event, is_over: Callable[[], bool]) -> None:
-    while (left := (due - datetime.now(UTC)).total_seconds()) > 0 and not is_over() and not pressed.is_set():
-        time.sleep(min(left, NAP_SECONDS))
 
 
 @contextmanager

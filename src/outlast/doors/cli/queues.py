@@ -99,16 +99,8 @@ def queue_move(call: Invocation, queue: str, to: str, **given: Any) -> int:
 def _queue_row(each: Queue) -> tuple[str, ...]:
     since = at(each.oldest_at) if each.oldest_at else ""
     paused = f"by {each.paused_by}, {at(each.paused_at)}" if each.paused_at else ""
-    return (
-        each.name,
-        each.engine or "outlast",
-        str(each.ready),
-        since,
-        str(each.delayed),
-        str(each.running),
-        str(each.idle),
-        paused,
-    )
+    counts = map(str, (each.delayed, each.running, each.idle))
+    return each.name, each.engine or "outlast", str(each.ready), since, *counts, paused
 
 
 # -- limits ------------------------------------------------------------------------------------------
@@ -135,7 +127,10 @@ def limit_set(call: Invocation, limit: str, **given: Any) -> int:
     It holds over all runs and workers, from the next step on. What is not given is not limited.
     """
     with call.open(make=True) as outlast:
-        return _say_limit(call, outlast.set_limit(limit, **given))
+        found = outlast.set_limit(limit, **given)
+        most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
+        rate = found.rate or "at any rate"
+        return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
 
 
 @command("list", of="limit_list")
@@ -153,12 +148,6 @@ def limit_remove(call: Invocation, limit: str, **given: Any) -> int:
     """Forget a limit. Steps that name it are refused from then on; those under way go on."""
     with call.open() as outlast:
         return call.tell_line(outlast.remove_limit(limit, **given), f"limit {limit} is removed")
-
-
-def _say_limit(call: Invocation, found: Limit) -> int:
-    most = f"at most {counted(found.concurrency, 'step')} at once" if found.concurrency else "however many at once"
-    rate = found.rate or "at any rate"
-    return call.tell_line(found, f"limit {found.name}: {most}, {rate}; see: {call.command('limit', 'list')}")
 
 
 def _limit_row(each: Limit) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 NARROWEST = 20  # columns that a text is given at least, whatever stands in front of it
 CONTINUED = " \\"
 _NARROW = "…–—█░"  # signs of ours that need no table of widths
-_COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*")
-_WORDS = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # of a shell: quoted blanks belong to their word
+_COMMAND = r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*"
+_WORDS = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a shell: quoted blanks belong to their word
 STYLES = {
     "succeeded": "green",
     "trusted": "green",
@@ -124,7 +124,7 @@ def columns_of(heads: Sequence[str], rows: Iterable[Sequence[str]], columns: int
 def _parts(text: str) -> list[tuple[str, bool]]:
     """A text in pieces: those that are commands to copy, and what is between them."""
     found, at = list[tuple[str, bool]](), 0
-    for match in _COMMAND.finditer(text):
+    for match in re.finditer(_COMMAND, text):
         found += [(text[at : match.start()], False), (match[0], True)]
         at = match.end()
     return [(part, is_command) for part, is_command in [*found, (text[at:], False)] if part]
@@ -143,14 +143,18 @@ class _Lines:
         self._line += words[0]
         self._empty = self._empty and not words[0]
         for word in words[1:]:
-            self._put(word)
+            if not self._empty and width(self._line) + 1 + width(word) > self._columns:
+                self._end()
+            if word or not self._empty:
+                self._line += word if self._empty else f" {word}"
+                self._empty = self._empty and not word
 
     def add_command(self, text: str) -> None:
         """A command: on one line if that is possible."""
         room = self._columns - width(self._line)
         if not self._empty and width(text) > room:
             self._end(self._line.rpartition(" ")[2])
-        words = _WORDS.findall(text)
+        words = re.findall(_WORDS, text)
         words = words if " ".join(words) == text else text.split(" ")  # prose after all
         for number, word in enumerate(words):
             needs = width(word) + (0 if number == len(words) - 1 else len(CONTINUED))
@@ -159,13 +163,6 @@ class _Lines:
                 self._line, self._empty = f"{self._then}    ", True
             self._line += word if self._empty or not number else f" {word}"
             self._empty = False
-
-    def _put(self, word: str) -> None:
-        if not self._empty and width(self._line) + 1 + width(word) > self._columns:
-            self._end()
-        if word or not self._empty:
-            self._line += word if self._empty else f" {word}"
-            self._empty = self._empty and not word
 
     def _end(self, carried: str = "") -> None:
         """The next line begins, with what was to stand right before its first word."""
@@ -294,7 +291,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
     cells = Cells(rows)
     stream = sys.stderr if beside else sys.stdout
     if stream.isatty():
-        _shown_table(heads, cells, beside)
+        # columns that a terminal has no room for follow each row, with their heads
+        count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
+        while widths is None and count > 1:
+            count -= 1
+            widths = columns_of(heads[:count], [row[:count] for row in cells], terminal_columns(), GAP)
+        widths = widths or [terminal_columns()]
+        _show_row(heads[:count], widths, "dim", beside)
+        for row in cells:
+            _show_row(row[:count], widths, "", beside)
+            _show_rest(heads[count:], row[count:], beside)
     else:
         stream.writelines(line + "\n" for line in _plain_table(heads, cells))
 
@@ -315,19 +321,6 @@ def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
 
 def _padded(cell: str, wanted: int) -> str:
     return cell + " " * (wanted - width(cell))
-
-
-def _shown_table(heads: Sequence[str], cells: Cells, beside: bool) -> None:
-    """A table for a terminal. Columns that it has no room for follow each row, with their heads."""
-    count, widths = len(heads), columns_of(heads, cells, terminal_columns(), GAP)
-    while widths is None and count > 1:
-        count -= 1
-        widths = columns_of(heads[:count], [row[:count] for row in cells], terminal_columns(), GAP)
-    widths = widths or [terminal_columns()]
-    _show_row(heads[:count], widths, "dim", beside)
-    for row in cells:
-        _show_row(row[:count], widths, "", beside)
-        _show_rest(heads[count:], row[count:], beside)
 
 
 def _show_row(row: Sequence[str], widths: Sequence[int], style: str, beside: bool) -> None:
@@ -414,7 +407,7 @@ def document(name: str, value: Any, most: int = ALL, command: str = "") -> list[
     Of more than `most` lines the rest is counted, and the `command` named that shows it.
     """
     if not has_lines(value):
-        return [fit(f"{name}: {_inline(value)}", WIDEST if most >= ALL else WIDEST_OF_MANY)]
+        return [fit(f"{name}: {inline(value)}", WIDEST if most >= ALL else WIDEST_OF_MANY)]
     lines = list(_lines(value, ""))
     left = len(lines) - most
     more = [f"  [… {left:,} more lines{f'; all of it: {command}' if command else ''}]"] if left > 0 else []
@@ -440,18 +433,19 @@ def _lines(value: Any, indent: str) -> Iterator[str]:
         for each in value:
             yield from _entry("-", each, indent)
     else:
-        yield f"{indent}{_inline(value)}"
+        yield f"{indent}{inline(value)}"
 
 
 def _entry(front: str, value: Any, indent: str) -> Iterator[str]:
     if not has_lines(value):
-        yield f"{indent}{front} {_inline(value)}"
+        yield f"{indent}{front} {inline(value)}"
         return
     yield f"{indent}{front}"
     yield from _lines(value, f"{indent}  ")
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 

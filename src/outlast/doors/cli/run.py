@@ -79,9 +79,10 @@ def run(
         return _say_flows(call, flow, error)
     given = late.named_flows.inputs_of(found, inputs)
     beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
-    times = {name: _time(asked[name]) for name in ("delay", "queue_timeout")}
+    times = {name: float(text) if (text := asked[name]).isdigit() else text for name in ("delay", "queue_timeout")}
     asked |= late.shared.check_options({"priority": asked["priority"], **times})
-    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=_begins_here(asked), **asked)
+    begins_here = asked["queue"] is None and asked["engine"] in (None, "outlast")  # else it is left to a worker
+    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=begins_here, **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
@@ -91,15 +92,6 @@ def run(
                 return _queue(call, outlast.get(started.run_id))
             return _go(call, outlast, started.outcome, until_done)
         return _start(call, outlast, found, given, options, until_done)
-
-
-def _begins_here(asked: dict[str, Any]) -> bool:
-    """Whether it is not left to a worker."""
-    return asked["queue"] is None and asked["engine"] in (None, "outlast")
-
-
-def _time(given: str) -> float | str:
-    return float(given) if given.isdigit() else given
 
 
 def _queue(call: Invocation, run: RunRecord) -> int:
@@ -183,7 +175,8 @@ def resume(
         chosen = outlast.get(run_id, state=False).id if run_id else _choose(call, outlast)
         if not chosen:
             return USAGE
-        if _was_declined(outlast, chosen):
+        run = outlast.get(chosen, state=False)
+        if is_declined(run.status, run.error):
             return say_outcome(call, interrupted(outlast, chosen))
         if dry_run:
             plan = outlast.plan(chosen, from_step=start, accept=accept, partial=partial)
@@ -225,11 +218,6 @@ def _flow_given(call: Invocation, outlast: Outlast, run_id: str, name: str | Non
     whole = f"{name}:{outlast.get(run_id, state=False).source.rpartition(':')[2]}" if name.endswith(".py") else name
     with turned_away(call.json):
         return late.named_flows.find_flow(whole, call.home, note)
-
-
-def _was_declined(outlast: Outlast, run_id: str) -> bool:
-    run = outlast.get(run_id, state=False)
-    return is_declined(run.status, run.error)
 
 
 def resume_now(call: Invocation, outlast: Outlast, run_id: str, until_done: bool = False, **how: Any) -> int:
@@ -340,6 +328,5 @@ def _held(outlast: Outlast, scope: str | None) -> list[RunRecord]:
 
 def _who_holds(call: Invocation, run: RunRecord) -> str:
     """Who holds a run, since when, and how to take it from them."""
-
     how = call.command("resume", run.id, "--take", "--why", "WHY")
     return f"{run.holder} has run {run.id} since {at(run.updated_at)}; wait for it, or take it: {how}"

@@ -30,20 +30,16 @@ def runs(call: Invocation, started_by: str | None, limit: int, cursor: str, **as
         call.tell(found, cursor=after)
     elif found:
         say_runs(found)
-        _say_more(call, after)
+        if sys.stdout.isatty():
+            say(f"one of them: {call.command('show', 'RUN')}", "dim")
+            if after:
+                say(f"those before: the same with --cursor {after}", "dim")
     elif after is None and not any((started_by, cursor, *asked.values())):
         say("no runs yet; start one: outlast run FLOW")
     elif after is None and asked == {**dict.fromkeys(asked), "status": asked["status"]}:
         say(f"no {asked['status']} runs; see `outlast runs`")
     else:
         say("no such runs; see `outlast runs`")
-
-
-def _say_more(call: Invocation, after: str | None) -> None:
-    if sys.stdout.isatty():
-        say(f"one of them: {call.command('show', 'RUN')}", "dim")
-        if after:
-            say(f"those before: the same with --cursor {after}", "dim")
 
 
 def say_runs(found: Sequence[RunRecord]) -> None:

@@ -103,7 +103,19 @@ class NamedLines:
             return f"\r{self._front}"
         if segment in ("\x1b[1K", "\x1b[2K"):
             return f"{segment}\r{self._front}"
-        return _without_overrun(segment)
+        # without the backspaces that would lead back before its begin
+        if "\b" not in segment:
+            return segment
+        kept, column = [], 0
+        for part in re.split(rf"({_COLOUR}|\x1b\[0?K|\b)".replace(r"\b", "\x08"), segment):
+            if part == "\b":
+                if column:
+                    kept.append(part)
+                    column -= 1
+            else:
+                kept.append(part)
+                column += 0 if part.startswith("\x1b[") else sum(map(_takes_room, part))
+        return "".join(kept)
 
 
 def _is_closed(data: bytes) -> bool:
@@ -122,22 +134,6 @@ def _as_text(data: bytes) -> bytes:
         except UnicodeDecodeError:
             return data.decode("utf-8", "replace").encode()
     return data
-
-
-def _without_overrun(segment: str) -> str:
-    """The text without the backspaces that would lead back before its begin."""
-    if "\b" not in segment:
-        return segment
-    kept, column = [], 0
-    for part in re.split(rf"({_COLOUR}|\x1b\[0?K|\b)".replace(r"\b", "\x08"), segment):
-        if part == "\b":
-            if column:
-                kept.append(part)
-                column -= 1
-        else:
-            kept.append(part)
-            column += 0 if part.startswith("\x1b[") else sum(map(_takes_room, part))
-    return "".join(kept)
 
 
 def _takes_room(char: str) -> bool:

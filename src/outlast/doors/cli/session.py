@@ -155,10 +155,7 @@ SECTIONS: Sections = {
         "show": ("session:show", "A session: its memo, its runs, its newest messages."),
         "window": ("session:window", "What of it fits in a number of tokens."),
     },
-    "Write": {
-        "append": ("session:append", "Append a message."),
-        "memo": ("session:memo", "Show the memo, or set it."),
-    },
+    "Write": {"append": ("session:append", "Append a message."), "memo": ("session:memo", "Show the memo, or set it.")},
 }
 
 

@@ -41,7 +41,7 @@ from outlast.errors import EmbeddedOnly, IntegrityBroken, RunFinished, StepNotFo
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
-    from outlast import Interrupt, Outlast, Plan, Receipt, RunRecord, TimelineItem
+    from outlast import Outlast, Receipt, RunRecord, TimelineItem
 
 
 COLUMNS, LEAST, MOST = 80, 12, 48  # of a line, and of what is shown of a result
@@ -64,7 +64,9 @@ def show(call: Invocation, run_id: str, timeline: bool) -> None:
     with call.open() as outlast:
         if timeline:
             run = outlast.get(run_id)
-            _timeline(call, run, outlast.timeline(run.id))
+            items = outlast.timeline(run.id)
+            told = {"run_id": run.id, "status": run.status, "timeline": items}
+            call.tell_or_say(told, lambda: say_timeline(run, items))
             return
         outlast._look_once()
         run, steps = _run_and_steps(outlast, run_id)
@@ -77,10 +79,10 @@ def show(call: Invocation, run_id: str, timeline: bool) -> None:
         gave_way = [] if run.status == "damaged" else outlast.displaced(run.id)
         began = late.shown.failed_below(outlast, run) if run.status == "failed" else []
         if call.json:
-            told: dict[str, Any] = {"verdict": plan.verdict if plan else None, "interrupts": waits}
-            told |= {"mirror": mirror or None, "displaced": [*gave_way]}
+            beside: dict[str, Any] = {"verdict": plan.verdict if plan else None, "interrupts": waits}
+            beside |= {"mirror": mirror or None, "displaced": [*gave_way]}
             call.tell(
-                late.shown.ShownRun(run, began), **told, steps=map(late.shown.StepNow.of, steps.made(steps.heard))
+                late.shown.ShownRun(run, began), **beside, steps=map(late.shown.StepNow.of, steps.made(steps.heard))
             )
             return
         _say_failed(call, run, steps, began)
@@ -89,7 +91,10 @@ def show(call: Invocation, run_id: str, timeline: bool) -> None:
         say_damaged(call, steps.broken())
         say_displaced(call, run.id, gave_way)
         _say_held_up(call, run)
-        _say_standing(call, run, plan, waits)
+        if plan is not None and not run.holder:
+            say()
+            say_verdict(plan.verdict)
+            say_next(call, run, plan, waits)
 
 
 HELD_UP = {
@@ -204,13 +209,6 @@ def _say_run(run: RunRecord, mirror: str) -> None:
         say_aborted(run.status, run.error)
 
 
-def _say_standing(call: Invocation, run: RunRecord, plan: Plan | None, waits: tuple[Interrupt, ...]) -> None:
-    if plan is not None and not run.holder:
-        say()
-        say_verdict(plan.verdict)
-        say_next(call, run, plan, waits)
-
-
 @command("receipts", of="run_receipts", without=("limit", "cursor"))
 @run_argument()
 @step_argument("[STEP]", required=False)
@@ -316,13 +314,6 @@ def say_timeline(run: RunRecord, items: Sequence[TimelineItem]) -> None:
     drawn = not sys.stdout.isatty() or terminal_columns() >= LEAST_COLUMNS
     for item in items:
         say(_timeline_line(item, start, end - start, drawn=drawn), STYLES.get(item.status, ""), then=" " * 19)
-
-
-def _timeline(call: Invocation, run: RunRecord, items: Sequence[TimelineItem]) -> None:
-    if call.json:
-        call.tell({"run_id": run.id, "status": run.status, "timeline": items})
-    else:
-        say_timeline(run, items)
 
 
 def _timeline_line(item: TimelineItem, start: datetime, whole: timedelta, *, drawn: bool) -> str:

@@ -16,7 +16,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
 from outlast.doors.cli.handoff import bound_to, checks_shown, command_for, outcome_of, say_lint
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import anchor_argument, content, revision_of, strictly
+from outlast.doors.cli.options import anchor_argument, content, revision_of, strictly, text_of
 from outlast.doors.cli.render import facts, say
 from outlast.errors import HandoffInvalid, HandoffNotFound, HomeNotFound
 from outlast.values.text import nearest
@@ -50,7 +50,7 @@ def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
     fields |= {name: [form_of(text) for text in given[name]] for name in FORMS if given[name]}
     fields |= {name: content(given[name], f"--{name.split('_')[1]}") for name in PACKETS if given[name] is not None}
     if given["handoff_text"] is not None:
-        fields["handoff_text"] = _text(given["handoff_text"])
+        fields["handoff_text"] = text_of(given["handoff_text"], "--text")
     if given["repo_root"] is not None:
         fields["repo_root"] = os.path.abspath(given["repo_root"])
     if "handoff_text" not in fields and fields.get("next_action"):
@@ -93,13 +93,6 @@ def form_of(text: str) -> str | dict[str, Any]:
     return form
 
 
-def _text(word: str) -> str:
-    try:
-        return content(word, "--text", stdin=True).decode()
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"--text: it is no UTF-8: {error.reason} at byte {error.start}") from error
-
-
 def _document(word: str) -> dict[str, Any]:
     """The fields of one JSON object; packets as the bytes they have in it. Raises HandoffInvalid for an unknown one."""
     import msgspec
@@ -111,25 +104,16 @@ def _document(word: str) -> dict[str, Any]:
         fields = {name: _value(name, raw) for name, raw in given.items()}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise click.UsageError(f"--from: it is not one JSON object: {error}") from error
-    _refuse_unknown(fields)
+    known = [*late.outlast.Contract.__struct_fields__, *GIVEN_TO_STORE]
+    for name in fields:
+        if name not in known:
+            raise HandoffInvalid(name[:100], "is no field of a handoff", nearest(name, known, "the fields are"))
     return fields
 
 
 def _value(name: str, raw: bytes) -> Any:
     text = bytes(raw).strip()
     return text if name in PACKETS and text.startswith(b"{") else strictly(text)
-
-
-def _names() -> list[str]:
-    """Of every field of a handoff."""
-    return [*late.outlast.Contract.__struct_fields__]
-
-
-def _refuse_unknown(fields: Mapping[str, Any]) -> None:
-    known = [*_names(), *GIVEN_TO_STORE]
-    for name in fields:
-        if name not in known:
-            raise HandoffInvalid(name[:100], "is no field of a handoff", nearest(name, known, "the fields are"))
 
 
 @command("store", of="handoff_store", as_given=True)
@@ -166,7 +150,7 @@ def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> d
     if "anchor" not in fields:
         raise click.UsageError("ANCHOR is missing: --again is about one that was stored")
     was = outlast.handoff._get(anchor=fields["anchor"])  # nobody is shown it: that is not to have looked at it
-    kept = {name: getattr(was, name) for name in _names() if name != "repo_root"}
+    kept = {name: getattr(was, name) for name in late.outlast.Contract.__struct_fields__ if name != "repo_root"}
     if given["handoff_text"] is None and given["document"] is None and was.handoff_text != was.next_action:
         fields.pop("handoff_text", None)  # which was made of the next action only
     return kept | {"expected_revision": was.revision} | fields
@@ -211,12 +195,9 @@ def lint(call: Invocation, **given: Any) -> int:
 
     With ANCHOR alone: of the handoff stored there. Exits 4 when it is weak.
     """
-    found = _lint_stored(call, given["anchor"]) if _is_alone(given) else _lint_given(call, given)
+    is_alone = given["anchor"] is not None and not any(value for name, value in given.items() if name != "anchor")
+    found = _lint_stored(call, given["anchor"]) if is_alone else _lint_given(call, given)
     return call.tell_or_say(found, lambda: say_lint(found), code=REFUSED if found.weak else 0)
-
-
-def _is_alone(given: dict[str, Any]) -> bool:
-    return given["anchor"] is not None and not any(value for name, value in given.items() if name != "anchor")
 
 
 def _lint_stored(call: Invocation, word: str) -> Lint:

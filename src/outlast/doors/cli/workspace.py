@@ -40,9 +40,7 @@ SECTIONS: Sections = {
         "pin": ("workspace:pin", "Let recall never leave a record out."),
         "unpin": ("workspace:unpin", "Take a pin away."),
     },
-    "Recall": {
-        "recall": ("workspace:recall", "What matters for a goal, within a number of tokens."),
-    },
+    "Recall": {"recall": ("workspace:recall", "What matters for a goal, within a number of tokens.")},
     "Evidence": {
         "link": ("workspace:link", "Say how two things with refs bear on each other."),
         "links": ("workspace:links", "The links from and to a ref."),

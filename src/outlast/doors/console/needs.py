@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from time import monotonic
@@ -46,15 +47,12 @@ def needs(asked: PageRequest) -> dict[str, Any]:
     kind = asked.query.get("kind", "")
     found = sorted(_all(asked), key=lambda need: need.since)
     beyond = [status for status in FAILED if sum(need.kind == status for need in found) >= SHOWN]
-    counts: dict[str, int] = {}
-    for need in found:
-        counts[need.kind] = counts.get(need.kind, 0) + 1
     chosen = [need for need in found if kind in ("", need.kind)]
     return {
         "needs": chosen[:SHOWN],
         "total": len(found),
         "more": max(len(chosen) - SHOWN, 0),
-        "counts": dict(sorted(counts.items())),
+        "counts": dict(sorted(Counter(need.kind for need in found).items())),
         "kind": kind,
         "beyond": beyond,  # of these there may be more than were looked for
         "looked": len(found) <= SHOWN or kind == "contested",
@@ -82,18 +80,8 @@ def _contested(asked: PageRequest, inbox: Inbox) -> list[Listed]:
 
 def _of_wait(item: Any) -> Need:
     wait = item.interrupt
-    return Need(
-        kind=wait.type,
-        says=question_of(wait) or wait.says,
-        since=wait.opened_at,
-        link=f"/inbox/{wait.id}",
-        run=wait.run_id,
-        flow=item.flow,
-        task=item.task,
-        due=wait.due_at,
-        wait=wait,
-        assignee=wait.assignee,
-    )
+    says, of_run = question_of(wait) or wait.says, (wait.run_id, item.flow, item.task)
+    return Need(wait.type, says, wait.opened_at, f"/inbox/{wait.id}", *of_run, wait.due_at, wait, wait.assignee)
 
 
 def question_of(wait: Interrupt) -> str:
@@ -192,11 +180,8 @@ def answer(asked: PageRequest) -> str:
             asked.visit.say("The wait was called off.")
             return back
         if _has_changed(asked, interrupt_id):
-            return (
-                f"{back}?changed=yes"
-                if back.startswith(("/inbox/", "/answer/"))
-                else f"/inbox/{interrupt_id}?changed=yes"
-            )
+            place = back if back.startswith(("/inbox/", "/answer/")) else f"/inbox/{interrupt_id}"
+            return f"{place}?changed=yes"
         _answer(asked, interrupt_id)
     except OutlastError as error:
         asked.visit.say(said_of(error))

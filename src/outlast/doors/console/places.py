@@ -84,15 +84,15 @@ def _left_by_runs(asked: PageRequest) -> dict[str, Any]:
 def handoff(asked: PageRequest) -> dict[str, Any]:
     """An anchor in reading order: what to do next, its files and checks, then all else."""
     anchor = asked.query.get("anchor", "")
-    given = asked.query.get("revision", "")
+    given, of_anchor = asked.query.get("revision", ""), {"anchor": anchor, **asked.in_scope}
     if given.isdigit() and len(given) < 9:
-        found = asked("handoff_get_by_anchor", anchor=anchor, revision=int(given), **asked.in_scope)
-        newest, recovered = asked("handoff_get_by_anchor", anchor=anchor, **asked.in_scope).revision, None
+        found = asked("handoff_get_by_anchor", revision=int(given), **of_anchor)
+        newest, recovered = asked("handoff_get_by_anchor", **of_anchor).revision, None
     else:
-        recovered = _verdict(asked, anchor)
-        found = recovered.handoff if recovered is not None else _stored(asked, anchor)
+        # looked at and not read: no claim is used by that
+        recovered = asked.maybe("handoff_recover", listing=True, include_finished=True, **of_anchor)
+        found = recovered.handoff if recovered is not None else asked("handoff_get_by_anchor", **of_anchor)
         newest = found.revision
-    of_anchor = {"anchor": anchor, **asked.in_scope}
     earlier = found.revision - 1
     before = asked.maybe("handoff_get_by_anchor", revision=earlier, **of_anchor) if earlier > 0 else None
     history = asked.maybe("handoff_history", **of_anchor)
@@ -109,25 +109,10 @@ def handoff(asked: PageRequest) -> dict[str, Any]:
     }
 
 
-def _stored(asked: PageRequest, anchor: str) -> Any:
-    return asked("handoff_get_by_anchor", anchor=anchor, **asked.in_scope)
-
-
-def _verdict(asked: PageRequest, anchor: str) -> Any:
-    """How it stands here and now, looked at and not read: no claim is used by that. None where nobody can tell."""
-    return asked.maybe("handoff_recover", anchor=anchor, listing=True, include_finished=True, **asked.in_scope)
-
-
-TOLD: tuple[str, ...] = (
-    "summary",
-    "next_action",
-    "handoff_text",
-    "target_files",
-    "creates",
-    "acceptance_checks",
-    "must_change",
+TOLD = (
+    *("summary", "next_action", "handoff_text", "target_files", "creates", "acceptance_checks", "must_change"),
+    *("must_remove", "must_keep", "rollback", "risk", "environment", "refs", "tags"),
 )
-TOLD += ("must_remove", "must_keep", "rollback", "risk", "environment", "refs", "tags")
 
 
 def _changes(before: Any, after: Any) -> list[tuple[str, str]]:
@@ -142,11 +127,8 @@ def _lines(value: Any) -> str:
     told = jsonable(value)
     if not told:
         return ""
-    return (
-        "\n".join(each if isinstance(each, str) else compact(each) for each in told)
-        if isinstance(told, list | tuple)
-        else compact(told)
-    )
+    parts = told if isinstance(told, list | tuple) else [told]
+    return "\n".join(each if isinstance(each, str) else compact(each) for each in parts)
 
 
 HISTORY = ("revision", "summary", "outcome", "why", "reason", "codes", "by", "to")
@@ -347,7 +329,10 @@ def keys(asked: PageRequest) -> dict[str, Any]:
 
 def change_keys(asked: PageRequest) -> str | dict[str, Any]:
     """Make a key, whose text is on the page that is answered and nowhere else, or end one."""
-    _refuse_others(asked)
+    # only an admin of the whole tenant: nobody makes a key that may more than his own
+    key = _own(asked)
+    if not asked.may("admin") or (key is not None and key.scopes):
+        raise Forbidden("keys are made and ended by admins of the whole tenant", "ask one of them")
     try:
         if asked.form.get("do") == "create":
             return {"made": _make(asked)}
@@ -356,13 +341,6 @@ def change_keys(asked: PageRequest) -> str | dict[str, Any]:
     except OutlastError as error:
         asked.visit.say(said_of(error))
     return "/keys"
-
-
-def _refuse_others(asked: PageRequest) -> None:
-    """Raises Forbidden for who is no admin of the whole tenant: nobody makes a key that may more than his own."""
-    key = _own(asked)
-    if not asked.may("admin") or (key is not None and key.scopes):
-        raise Forbidden("keys are made and ended by admins of the whole tenant", "ask one of them")
 
 
 def _own(asked: PageRequest) -> Any:

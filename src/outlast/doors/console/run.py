@@ -193,10 +193,9 @@ def _log(asked: PageRequest, found: RunRecord, receipt: Any) -> dict[str, Any] |
 
 def act(asked: PageRequest) -> str:
     """Do it; the page to go to."""
-    run_id, form = asked.path["run_id"], asked.form
-    do, why = form.get("do", ""), form.get("why", "").strip()
+    run_id = asked.path["run_id"]
     try:
-        said = _DOES[do](asked, run_id, form, why) if do in _DOES else "There is no such action."
+        said = _done(asked, run_id, asked.form, asked.form.get("why", "").strip())
     except OutlastError as error:
         said = said_of(error)
     if said.startswith("/"):
@@ -205,38 +204,36 @@ def act(asked: PageRequest) -> str:
     return f"/runs/{run_id}"
 
 
-def _resume(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+def _done(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
+    """What came of it, or the page to go to."""
+    of_step = {"run_id": run_id, "step": form.get("step", ""), "why": why, **once(form)}
+    match form.get("do", ""):
+        case "resume":
+            return _resumed(asked, run_id, form, why)
+        case "pause":
+            asked("run_pause", run_id=run_id)
+            return "It was asked to stop at its next step."
+        case "abort":
+            asked("run_abort", run_id=run_id, why=why, **once(form))
+            return "It was given up."
+        case "fork":
+            return _fork(asked, run_id, form, why)
+        case "retry":
+            asked("run_retry", effects=form.get("effects") == "yes" and asked.may("approve"), **of_step)
+        case "skip":
+            asked("run_skip", result=result_in(form.get("result", "")), **of_step)
+        case "rewind":
+            asked("run_rewind", **of_step)
+        case _:
+            return "There is no such action."
+    return _then(asked, run_id)
+
+
+def _resumed(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
     given: dict[str, Any] = {"accept": asked.many.get("accept", [])} if asked.many.get("accept") else {}
     given |= {"partial": form["partial"]} if form.get("partial") in ("keep", "restore") else {}
     refused = asked.resume(run_id, why=why, **given)
     return f"It does not go on here: {refused}" if refused else "It goes on."
-
-
-def _pause(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
-    asked("run_pause", run_id=run_id)
-    return "It was asked to stop at its next step."
-
-
-def _abort(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
-    asked("run_abort", run_id=run_id, why=why, **once(form))
-    return "It was given up."
-
-
-def _retry(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
-    effects = form.get("effects") == "yes" and asked.may("approve")
-    asked("run_retry", run_id=run_id, step=form.get("step", ""), why=why, effects=effects, **once(form))
-    return _then(asked, run_id)
-
-
-def _skip(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
-    given = {"step": form.get("step", ""), "why": why, "result": result_in(form.get("result", ""))}
-    asked("run_skip", run_id=run_id, **given, **once(form))
-    return _then(asked, run_id)
-
-
-def _rewind(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
-    asked("run_rewind", run_id=run_id, step=form.get("step", ""), why=why, **once(form))
-    return _then(asked, run_id)
 
 
 def _fork(asked: PageRequest, run_id: str, form: Any, why: str) -> str:
@@ -253,17 +250,6 @@ def _then(asked: PageRequest, run_id: str) -> str:
     return f"Noted. It does not go on here: {refused}" if refused else "Noted; it goes on."
 
 
-_DOES: dict[str, Callable[[Any, str, Any, str], str]] = {
-    "resume": _resume,
-    "pause": _pause,
-    "abort": _abort,
-    "retry": _retry,
-    "skip": _skip,
-    "rewind": _rewind,
-    "fork": _fork,
-}
-
-
 # -- what a button would do, before it is done: which steps run again, and what becomes of effects -------------
 
 
@@ -277,7 +263,7 @@ def choose(asked: PageRequest) -> dict[str, Any]:
     found, _ = the_run(asked)
     do = asked.query.get("do", "resume")
     do = do if do in ACTIONS else "resume"
-    steps = _steps(asked, found)[-500:] if do in OF_A_STEP else []
+    steps = list(dict.fromkeys(item.name for item in _calls(asked, found)))[-500:] if do in OF_A_STEP else []
     step = asked.query.get("step", "") or (steps[-1] if steps else "")
     allowed = do in dict(actions_of(asked, found))
     return {
@@ -295,10 +281,6 @@ def choose(asked: PageRequest) -> dict[str, Any]:
         "can_approve": asked.may("approve"),
         "operation": random_id(),
     }
-
-
-def _steps(asked: PageRequest, found: RunRecord) -> list[str]:
-    return list(dict.fromkeys(item.name for item in _calls(asked, found)))
 
 
 def _calls(asked: PageRequest, found: RunRecord) -> list[Any]:

@@ -161,13 +161,11 @@ def _made(screen: Shows, visit: Visit, **more: Any) -> bytes:
     """A page's HTML: in a worker thread, since it reads the store."""
     asked = PageRequest(visit)
     values = screen.shows(asked) | more
-    known = {name: word(value) for name, value in (asked.query | asked.path).items()}
-    around: dict[str, Any] = {
-        "command": values.pop("command", None) or _filled(screen.command, known),
-        "json": values.pop("json", None)
-        or _filled(screen.json, {name: quote(value, safe="") for name, value in (asked.query | asked.path).items()}),
-    }
-    return render.page(screen.template, **_around(visit, screen.tab), **around, asked=asked, **values)
+    known = (asked.query | asked.path).items()
+    command = values.pop("command", None) or _filled(screen.command, {name: word(value) for name, value in known})
+    json = values.pop("json", None) or _filled(screen.json, {name: quote(value, safe="") for name, value in known})
+    around = _around(visit, screen.tab) | {"command": command, "json": json, "asked": asked}
+    return render.page(screen.template, **around, **values)
 
 
 def _filled(text: str, known: dict[str, str]) -> str:
@@ -210,7 +208,6 @@ def _in_header(place: str) -> bytes:
 
 
 async def _refused(visit: Visit, error: OutlastError) -> None:
-    """Tell what went wrong, and what to do."""
     problem = problem_of(error)
     body = render.page("problem.html", **_around(visit, ""), problem=problem, command="", json="")
     await _answer(visit, problem.status, body)

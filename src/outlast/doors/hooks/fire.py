@@ -51,20 +51,16 @@ def fire(call: Called) -> NoReturn:
     said = b""
     gc.disable()  # the process is over in a moment; looking for garbage while modules load takes longer than that saves
     try:
-        _open_streams()
+        # where a stream is closed, no file of ours may be opened in its place
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
         said = _fired(call)
     except BaseException as error:  # also a signal or a SystemExit: the agent must not see it
         _tell("", f"{call.client} {call.kind}: {words_of(error)}")
     _leave(said or answer(call.client, call.kind))
-
-
-def _open_streams() -> None:
-    """Where a stream is closed, no file of ours may be opened in its place."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
 
 
 def _leave(said: bytes) -> NoReturn:

@@ -25,7 +25,7 @@ from outlast.doors.hooks import spool
 from outlast.doors.hooks import transcript as plans
 from outlast.doors.hooks.spool import CLIENT_NAMES, HookEvent, HookSession, NotAnEvent, note, words_of
 from outlast.doors.hooks.transcript import TranscriptFacts, TranscriptStep
-from outlast.errors import HandoffInvalid, OutlastError, RevisionConflict
+from outlast.errors import HandoffInvalid, RevisionConflict
 from outlast.python.automatic import (
     COMPOSED,
     MAX_FILES,
@@ -253,16 +253,12 @@ def _why_not(handoffs: AutomaticHandoffs, work: SessionWork, newest: NewestRevis
         return f"the record under {work.anchor} is broken; see `outlast verify`"
     if newest.holder:
         return f"{newest.holder} holds the claim on {work.anchor}"
-    if newest.is_finished and not _is_new_work(work, newest):
+    # something left to do that was planned after the work was completed
+    if newest.is_finished and not (work.told.next_action is not None and work.told.plan_at > newest.settled_at):
         return ""
     if newest.handoff.source == "hook":
         return "" if hook_state(newest.handoff).get("signature") == work.signature else None
     return None if _gone_on(handoffs, work, newest.handoff) else ""
-
-
-def _is_new_work(work: SessionWork, newest: NewestRevision) -> bool:
-    """Whether there is something left to do that was planned after the work was completed."""
-    return work.told.next_action is not None and work.told.plan_at > newest.settled_at
 
 
 def _gone_on(handoffs: AutomaticHandoffs, work: SessionWork, explicit: Handoff) -> bool:
@@ -281,19 +277,15 @@ def _stored(handoffs: AutomaticHandoffs, work: SessionWork, newest: NewestRevisi
         try:
             return handoffs.store(fields_of(work, base), work.event.client, expected)
         except HandoffInvalid as error:
-            work = _without(work, error)
-
-
-def _without(work: SessionWork, error: OutlastError) -> SessionWork:
-    """The same without the target that was refused. Raises the error again when it is about something else."""
-    place = str(error.facts.get("path", "")).removeprefix("target_files[").partition("]")[0]
-    if not place.isdigit() or int(place) >= len(work.targets):
-        raise error
-    name = work.targets[int(place)]
-    why = str(error.facts.get("why", ""))
-    line = f"Left out: {why if repr(name) in why else f'{name!r} {why}'}."
-    kept = tuple(path for path in work.targets if path != name)
-    return work._replace(targets=kept, others=(*work.others, line))
+            # the same without the target that was refused
+            place = str(error.facts.get("path", "")).removeprefix("target_files[").partition("]")[0]
+            if not place.isdigit() or int(place) >= len(work.targets):
+                raise error
+            name = work.targets[int(place)]
+            why = str(error.facts.get("why", ""))
+            line = f"Left out: {why if repr(name) in why else f'{name!r} {why}'}."
+            kept = tuple(path for path in work.targets if path != name)
+            work = work._replace(targets=kept, others=(*work.others, line))
 
 
 # -- the process that stores ---------------------------------------------------------------------------
@@ -317,24 +309,12 @@ def main(home: str) -> None:
 # -- the words of the handoff ------------------------------------------------------------------------
 
 STEPS, GOAL_CHARACTERS, STEP_CHARACTERS = 100, 2_000, 500
-_ENDED = {
-    "start": "began",
-    "stop": "finished a turn",
-    "compact": "was about to be compacted",
-    "end": "ended",
-}
+_ENDED = {"start": "began", "stop": "finished a turn", "compact": "was about to be compacted", "end": "ended"}
 _MARKS = {"completed": "x", "in_progress": ">", "pending": " ", "cancelled": "-"}
 # What an explicit handoff asks for goes on to hold in the automatic ones that follow it.
 INHERITED = (
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "rollback",
-    "environment",
-    "risk",
-    "refs",
-    "creates",
+    *("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback"),
+    *("environment", "risk", "refs", "creates"),
 )
 
 
@@ -390,7 +370,10 @@ def _text(work: SessionWork, base: dict[str, Any]) -> Iterator[str]:
     if len(work.targets) > MAX_FILES:
         yield f"{len(work.targets) - MAX_FILES} more files are changed than a handoff names."
     yield from work.others
-    yield from _about(base)
+    if base:
+        yield f"It goes on from revision {base['revision']}, written by {base['by']}: {one_line(base['summary'], 400)}"
+        if base["next"]:
+            yield f"What that one asked for next: {one_line(base['next'], 400)}"
     at = f"{moment(work.event.at):%Y-%m-%d %H:%M} UTC"
     yield f"Taken from session {work.event.name} at {at} by a hook; nobody wrote it for a handover."
 
@@ -400,13 +383,6 @@ def _first(plan: tuple[TranscriptStep, ...]) -> tuple[TranscriptStep, ...]:
     if len(plan) <= STEPS:
         return plan
     return tuple(sorted(plan, key=lambda step: not step.open)[:STEPS])
-
-
-def _about(base: dict[str, Any]) -> Iterator[str]:
-    if base:
-        yield f"It goes on from revision {base['revision']}, written by {base['by']}: {one_line(base['summary'], 400)}"
-        if base["next"]:
-            yield f"What that one asked for next: {one_line(base['next'], 400)}"
 
 
 def _state(work: SessionWork, base: Handoff | None) -> dict[str, Any]:

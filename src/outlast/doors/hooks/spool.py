@@ -21,7 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, NamedTuple
 
 from outlast.values.private import make_folder, open_file, open_plain, read_plain, write_file
@@ -218,10 +218,8 @@ def read(home: str, name: str) -> HookEvent:
 
 def done(home: str, name: str) -> None:
     """It is stored, or there was nothing to store."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(os.path.join(home, FOLDER, name))
-    except FileNotFoundError:
-        return
 
 
 def failed(home: str, name: str) -> bool:
@@ -377,10 +375,8 @@ def session_again(home: str, event: HookEvent, anchor: str, top: str) -> HookSes
 
 def forget_session(home: str, event: HookEvent) -> None:
     """It has ended, or what it left is stored."""
-    try:
+    with suppress(OSError):
         os.unlink(os.path.join(home, SESSIONS, file_of(event)))
-    except OSError:
-        return
 
 
 def known_session(home: str, event: HookEvent) -> HookSession | None:

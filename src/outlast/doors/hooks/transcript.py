@@ -83,13 +83,8 @@ def told_in(lines: Iterable[bytes]) -> TranscriptFacts:
 
 # Lines without any of these say nothing about plans, edits or wishes; most of a transcript is such lines.
 _WORDS = (
-    b'"tool_use"',
-    b'"user"',
-    b'"tool_result"',
-    b"update_plan",
-    b"apply_patch",
-    b"patch_apply_end",
-    b"user_message",
+    *(b'"tool_use"', b'"user"', b'"tool_result"', b"update_plan", b"apply_patch"),
+    *(b"patch_apply_end", b"user_message"),
 )
 
 
@@ -103,15 +98,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 _EDITS = {
-    "edit",
-    "multiedit",
-    "write",
-    "notebookedit",
-    "strreplace",
-    "search_replace",
-    "edit_file",
-    "delete",
-    "delete_file",
+    *("edit", "multiedit", "write", "notebookedit", "strreplace", "search_replace", "edit_file"),
+    *("delete", "delete_file"),
 }
 _PATHS = ("file_path", "path", "notebook_path", "target_file", "target_notebook")
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
@@ -193,19 +181,16 @@ class _TranscriptReader:
                 if name.lower() in _EDITS:
                     self._edited(call, [given[key] for key in _PATHS if isinstance(given.get(key), str)], at)
                 elif not aside:
-                    self._plan_tool(name, call, given, at)
+                    if name in ("TodoWrite", "todo_write"):
+                        self._whole_plan(given.get("todos"), at, merge=given.get("merge") is True)
+                    elif name == "TaskCreate" and isinstance(given.get("subject"), str):
+                        self.waiting[call] = given["subject"]
+                    elif name == "TaskUpdate":
+                        self._updated(str(given.get("taskId", "")), given, at)
             case {"type": "tool_result", "tool_use_id": str(call)}:
                 self._result(call, block, said, at)
             case _:
                 return
-
-    def _plan_tool(self, name: str, call: str, given: dict[str, Any], at: int) -> None:
-        if name in ("TodoWrite", "todo_write"):
-            self._whole_plan(given.get("todos"), at, merge=given.get("merge") is True)
-        elif name == "TaskCreate" and isinstance(given.get("subject"), str):
-            self.waiting[call] = given["subject"]
-        elif name == "TaskUpdate":
-            self._updated(str(given.get("taskId", "")), given, at)
 
     def _updated(self, id_: str, given: dict[str, Any], at: int) -> None:
         if id_ not in self.steps:
@@ -262,11 +247,9 @@ def _asked(text: str) -> str:
 def _step(item: dict[str, Any], before: TranscriptStep | None) -> TranscriptStep | None:
     text = next((item[key] for key in ("content", "step", "text", "subject") if isinstance(item.get(key), str)), "")
     text = text.strip() or (before.text if before else "")
-    return (
-        TranscriptStep(text, _STATUSES.get(item.get("status"), before.status if before else "pending"))
-        if text
-        else None
-    )
+    if not text:
+        return None
+    return TranscriptStep(text, _STATUSES.get(item.get("status"), before.status if before else "pending"))
 
 
 def _id_in(said: dict[str, Any], block: dict[str, Any]) -> str:

@@ -262,14 +262,10 @@ def bounded(value: dict[str, Any], whole: str) -> dict[str, Any]:
         kept = cut.of(value, "")
         if _size(kept) <= LARGEST:
             return _told(kept, cut.found, whole)
-    bare = {name: _emptied(each) for name, each in kept.items()}
+    # nothing of a list or an object: its parts may go on for ever
+    bare = {name: (type(each)() if isinstance(each, list | dict) else each) for name, each in kept.items()}
     gone = [f"{name}: all of it" for name, each in kept.items() if each != bare[name]]
     return _told(bare, gone, whole)
-
-
-def _emptied(value: Any) -> Any:
-    """Nothing of a list or an object, whose parts may go on for ever."""
-    return type(value)() if isinstance(value, list | dict) else value
 
 
 def _told(kept: dict[str, Any], found: list[str], whole: str) -> dict[str, Any]:

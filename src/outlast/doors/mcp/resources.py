@@ -67,7 +67,9 @@ def read(client: McpClient, uri: str) -> list[Content]:
     """What the URI names, whole. Raises ResourceNotFound, and what the SDK raises."""
     match parsed(uri):
         case ("handoff", (scope, anchor)):
-            return _handoff(client, uri, scope, anchor)
+            got = client.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
+            data = msgspec.json.encode(told(got)).decode()
+            return [_text(uri, MARKDOWN, prompt(got, EVERY, client.reach)), _text(uri, JSON, data)]
         case ("artifact", (ref,)):
             return [_artifact(client.outlast.workspace.get(ref), uri, ref)]
         case ("run", (run_id,)):
@@ -75,12 +77,6 @@ def read(client: McpClient, uri: str) -> list[Content]:
             return [_text(uri, MARKDOWN, text), _text(uri, JSON, msgspec.json.encode(value).decode())]
         case _:
             raise ResourceNotFound(uri)
-
-
-def _handoff(client: McpClient, uri: str, scope: str, anchor: str) -> list[Content]:
-    got = client.outlast.handoff.recover(anchor, scope=scope, include_finished=True)
-    data = msgspec.json.encode(told(got)).decode()
-    return [_text(uri, MARKDOWN, prompt(got, EVERY, client.reach)), _text(uri, JSON, data)]
 
 
 def _artifact(artifact: Artifact, uri: str, ref: str) -> Content:

@@ -86,8 +86,7 @@ class Served:
         """The result of a tool; an error of ours is one, too, so that the model sees it."""
         tool = TOOLS.get(params.name)
         if tool is None:
-            said = f"unknown tool {params.name!r:.100}; the tools are: {', '.join(TOOLS)}"
-            raise MCPError(code=types.INVALID_PARAMS, message=said)
+            raise _wrong(f"unknown tool {params.name!r:.100}; the tools are: {', '.join(TOOLS)}")
         try:
             return await self._called(ctx, params, tool)
         except OutlastError as error:
@@ -224,11 +223,7 @@ def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
     runs = tool.runs_code(files=files)
     hints = _hints(tool, runs)
     return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=schema,
-        annotations=hints,
+        name=tool.name, title=tool.title, description=tool.description, input_schema=schema, annotations=hints
     )
 
 

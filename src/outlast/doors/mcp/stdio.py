@@ -193,7 +193,9 @@ class Wire:
         try:
             codec.check_strict(line, MAX_DEPTH)
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            _refuse_odd_id(message, line)
+            # a request whose id is none would pass for a notification, and never be answered
+            if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+                raise ValueError("its id is neither a text nor a whole number")
         except ValueError as error:
             await self._refuse(line, error)
             return
@@ -239,12 +241,6 @@ class Wire:
                 await rooms.call_async.in_thread(lambda: _write_all(self.wire_out, raw + b"\n"))
             except OSError:
                 self.ended.reader_gone()
-
-
-def _refuse_odd_id(message: Any, line: bytes) -> None:
-    """Raises ValueError for a request whose id is none: it would pass for a notification, and never be answered."""
-    if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
-        raise ValueError("its id is neither a text nor a whole number")
 
 
 # -- descriptors ---------------------------------------------------------------------------------------
