@@ -677,6 +677,29 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer(store: Store, open_store: 
     assert broken(open_store(), "run1", 3) is None
 
 
+def test_a_loop_that_is_closed_as_it_is_to_be_told_keeps_nobody_else_waiting(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def leave() -> None:
+        assert store.finish_soon(store.put(hold, [some(1)])) is not None
+        await asyncio.sleep(0)
+
+    async def stay() -> None:
+        await asyncio.wait_for(store.append_later(hold, some(2)), 10)
+
+    loop = asyncio.new_event_loop()
+    store.live = 2
+    with held_up(store) as let_go:
+        loop.run_until_complete(leave())
+        loop.close()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(loop, "is_closed", lambda: False)  # as it was a moment ago
+            let_go()
+            asyncio.run(stay())
+    assert broken(store, "run1", 2) is None
+    assert not store._writer._unheard
+
+
 def test_threads_and_several_loops_at_once_all_get_their_answers(store: Store) -> None:
     holds = [begin(store, f"run{number}") for number in range(12)]
     store.live = len(holds)
