@@ -592,6 +592,23 @@ def test_who_is_to_know_what_became_of_it_is_cancelled_only_then(store: Store) -
         asyncio.run(main(let_go))
 
 
+def test_what_is_written_is_not_shown_with_a_task_that_awaits_it(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def append() -> None:
+        await store.append_later(hold, some(1, said="only for the journal"))
+
+    async def main() -> None:
+        store.live = 2
+        task = asyncio.ensure_future(append())
+        await asyncio.sleep(0)
+        shown = repr(task)
+        await task
+        assert "wait_for=<AwaitedItem pending>" in shown
+
+    asyncio.run(main())
+
+
 def test_tasks_of_one_batch_go_on_in_the_order_of_the_queue_and_one_that_fails_holds_up_none(store: Store) -> None:
     holds = [begin(store, f"run{number}") for number in range(6)]
     take_over(store, holds[2])

@@ -61,6 +61,10 @@ class AwaitedItem(Struct, eq=False):
     _wake: Callable[[AwaitedItem], object] | None = None
     _context: Context | None = None
 
+    def __repr__(self) -> str:
+        """Nothing of what is written: asyncio shows it in its log, with the task that waits."""
+        return f"<AwaitedItem {'heard' if self.heard else 'pending'}>"
+
     def __await__(self) -> Generator[AwaitedItem, None, None]:
         if not self.heard:
             self._asyncio_future_blocking = True
