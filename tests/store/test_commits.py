@@ -592,6 +592,23 @@ def test_who_is_to_know_what_became_of_it_is_cancelled_only_then(store: Store) -
         asyncio.run(main(let_go))
 
 
+def test_what_is_written_is_not_shown_with_a_task_that_awaits_it(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def append() -> None:
+        await store.append_later(hold, some(1, said="only for the journal"))
+
+    async def main() -> None:
+        store.live = 2
+        task = asyncio.ensure_future(append())
+        await asyncio.sleep(0)
+        shown = repr(task)
+        await task
+        assert "wait_for=<AwaitedItem pending>" in shown
+
+    asyncio.run(main())
+
+
 def test_tasks_of_one_batch_go_on_in_the_order_of_the_queue_and_one_that_fails_holds_up_none(store: Store) -> None:
     holds = [begin(store, f"run{number}") for number in range(6)]
     take_over(store, holds[2])
@@ -675,6 +692,29 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer(store: Store, open_store: 
     asyncio.run(leave())
     store.close()
     assert broken(open_store(), "run1", 3) is None
+
+
+def test_a_loop_that_is_closed_as_it_is_to_be_told_keeps_nobody_else_waiting(store: Store) -> None:
+    hold = begin(store, "run1")
+
+    async def leave() -> None:
+        assert store.finish_soon(store.put(hold, [some(1)])) is not None
+        await asyncio.sleep(0)
+
+    async def stay() -> None:
+        await asyncio.wait_for(store.append_later(hold, some(2)), 10)
+
+    loop = asyncio.new_event_loop()
+    store.live = 2
+    with held_up(store) as let_go:
+        loop.run_until_complete(leave())
+        loop.close()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(loop, "is_closed", lambda: False)  # as it was a moment ago
+            let_go()
+            asyncio.run(stay())
+    assert broken(store, "run1", 2) is None
+    assert not store._writer._unheard
 
 
 def test_threads_and_several_loops_at_once_all_get_their_answers(store: Store) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from outlast import AsyncOutlast, Outlast, Settings
+from outlast import AsyncOutlast, Outcome, Outlast, Settings
 from outlast.errors import EmbeddedOnly, ValueRefused
+from outlast.python.awaited import Started
 from outlast.worker.worker import Worker, WorkNote
 
 from ..kit import ledgers
@@ -215,6 +216,22 @@ def test_what_does_not_stop_within_the_limit_is_left_behind_and_begins_nothing_m
 
 
 # -- on an event loop ----------------------------------------------------------------------------------
+
+
+def test_who_asks_to_be_told_of_a_run_just_as_it_ends_is_told_once() -> None:
+    """A worker that hears twice of an end would say so twice, and forget the run that it has taken again since."""
+    started, told = Started[None]("run1"), list[str]()
+
+    class Ending(threading.Event):
+        def set(self) -> None:
+            super().set()
+            started.when_done(lambda: told.append("late"))
+
+    started._done = Ending()
+    started.when_done(lambda: told.append("early"))
+    started._work(lambda: Outcome("run1", "succeeded", None))
+    started.when_done(lambda: told.append("after"))
+    assert sorted(told) == ["after", "early", "late"]
 
 
 def test_async_flows_run_on_the_loop_of_the_application(place: Place) -> None:

@@ -96,10 +96,10 @@ class Started(Generic[T]):
         self._told: list[Callable[[], object]] = []
 
     def when_done(self, tell: Callable[[], object]) -> None:
-        """Call it once the run has ended or waits, in whatever thread that is; perhaps more than once."""
+        """Call it once the run has ended or waits, in whatever thread that is."""
         self._told.append(tell)
         if self._done.is_set():
-            tell()
+            self._tell()
 
     def outcome(self, timeout: float | None = None) -> Outcome[T]:
         """Wait for the run to end or wait. Raises TimeoutError, or what stopped it."""
@@ -117,8 +117,16 @@ class Started(Generic[T]):
             self._error = error
         finally:
             self._done.set()
-            for tell in self._told:
-                tell()
+            self._tell()
+
+    def _tell(self) -> None:
+        """Each once: who asks just as it ends is here too."""
+        while True:
+            try:
+                tell = self._told.pop(0)
+            except IndexError:
+                return
+            tell()
 
 
 class Queued(Started[T]):

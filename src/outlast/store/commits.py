@@ -61,6 +61,10 @@ class AwaitedItem(Struct, eq=False):
     _wake: Callable[[AwaitedItem], object] | None = None
     _context: Context | None = None
 
+    def __repr__(self) -> str:
+        """Nothing of what is written: asyncio shows it in its log, with the task that waits."""
+        return f"<AwaitedItem {'heard' if self.heard else 'pending'}>"
+
     def __await__(self) -> Generator[AwaitedItem, None, None]:
         if not self.heard:
             self._asyncio_future_blocking = True
@@ -313,13 +317,13 @@ class CommitQueue:
             item.next = after
         for item in waiting[:AT_ONCE]:
             _wake(item)
-        loops = {item.loop for item in awaited}
+        loops = {item.loop for item in awaited if item.loop is not None}
         for loop in loops:
             items = awaited if len(loops) == 1 else [item for item in awaited if item.loop is loop]
-            if loop is None or loop.is_closed():
-                self._unheard.difference_update(items)
-            else:
+            try:
                 loop.call_soon_threadsafe(self._resolve, items)
+            except RuntimeError:  # it is closed, perhaps since a moment ago
+                self._unheard.difference_update(items)
 
     def _resolve(self, items: list[Item]) -> None:
         """On their loop: one after the other hears what became of it, and goes on."""
