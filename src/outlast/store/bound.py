@@ -13,9 +13,19 @@ from functools import cache
 from typing import Any, TypeVar
 
 from outlast.errors import Forbidden
-from outlast.store.contract import MARK, HandoffRow, InterruptRow, Plain, PlainStore, Reading, Store, Tombstone, below
+from outlast.store.contract import (
+    MARK,
+    HandoffRow,
+    InterruptRow,
+    Plain,
+    PlainStore,
+    Reading,
+    Store,
+    Tombstone,
+    Writing,
+    below,
+)
 from outlast.store.contract.workspace import LinkRow
-from outlast.store.nouns import Writing
 
 T = TypeVar("T")
 

@@ -1,6 +1,4 @@
-"""What the rooms above may ask of a store, whichever database is behind it; the rows of each noun are in a file of it.
-
-What is looked up and written of a noun (`Reading`, `Writing`) is said once, for every database, in `nouns/`.
+"""What the rooms above may ask of a store, whichever database is behind it: one protocol for each noun.
 
 A store commits appends (the hot path) and pieces of work (everything else), many callers' at once in one
 synced transaction. Each append guards itself by epoch and head; a stale one fails alone.
@@ -14,24 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from outlast.ledger.journal import JournalEntry
+from outlast.ledger.journal import Break, JournalEntry
 from outlast.store.contract.handoffs import *
-from outlast.store.contract.handoffs import PlainStore
+from outlast.store.contract.handoffs import HandoffReading, HandoffWriting, PlainStore
 from outlast.store.contract.queues import *
+from outlast.store.contract.queues import QueueReading, QueueWriting
 from outlast.store.contract.runs import *
-from outlast.store.contract.runs import LAST, Hold, PlainEnd, PlainStart
+from outlast.store.contract.runs import LAST, Hold, PlainEnd, PlainStart, RunReading, RunWriting
+from outlast.store.contract.workspace import WorkspaceReading, WorkspaceWriting
 from outlast.values.codec import sha256
 from outlast.values.frozen import NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from outlast.store.nouns import Reading as Reading
-    from outlast.store.nouns import Writing as Writing
-else:
-    Reading = Writing = object  # what a look and a piece of work are given: nobody makes one, or asks for its class
 
 Plain = PlainStart | PlainEnd | PlainStore  # what a piece of work mostly comes to
 
@@ -64,6 +58,30 @@ def every_row(page: Callable[[int], Sequence[T]], place: Callable[[T], int], beg
 def below(key: int) -> int:
     """Before which row the next page begins, from the newest on. 0 is the list's beginning: a row has it by damage."""
     return key or -1
+
+
+class Reading(RunReading, QueueReading, HandoffReading, WorkspaceReading, Protocol):
+    """Lookups, each by an index, all seeing one moment of the store."""
+
+    @property
+    def memo(self) -> dict[Any, Any] | None:
+        """What was read before (`Store.remember`)."""
+
+    def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
+        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
+
+    def unproven_row(self, table: str, key: int) -> Break | None:
+        """What is wrong with one row."""
+
+
+class Writing(Reading, RunWriting, QueueWriting, HandoffWriting, WorkspaceWriting, Protocol):
+    """One transaction: all of it becomes durable, or none of it."""
+
+    def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """Chain entries to a journal. Raises LeaseLost when the epoch is over."""
+
+    def append_last(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
+        """The same for the last that its holder writes: the lease is let go of with it."""
 
 
 class Store(Protocol):

@@ -15,7 +15,7 @@ from outlast.store.nouns.rows import AFTER_ALL, NEWEST, Rows, WrittenRows
 
 
 class HandoffReader(Rows):
-    """Lookups, each by an index."""
+    """Lookups."""
 
     def anchor_of(self, scope: str, anchor: str) -> AnchorRow | None:
         return self._row(AnchorRow, "anchor_of", scope, anchor)
@@ -30,11 +30,9 @@ class HandoffReader(Rows):
         return self._rows(AnchorRow, "newest_anchors", scope, status, before or NEWEST, limit)
 
     def expired_anchors(self, scope: str, at: int, limit: int, before: int = 0) -> list[AnchorRow]:
-        """Those that expired last first. `before`: of those that expired just then, only anchors of smaller keys."""
         return self._rows(AnchorRow, "expired_anchors", scope, at, at, before or NEWEST, limit)
 
     def claimed_anchors(self, scope: str, limit: int | None = None) -> list[AnchorRow]:
-        """Those whose lease names a holder, be it alive or not."""
         return self._rows(AnchorRow, "claimed_anchors", scope, NEWEST if limit is None else limit)
 
     def anchors_of_branch(self, scope: str, branch: str, limit: int, before: int = 0) -> list[AnchorRow]:
@@ -44,7 +42,6 @@ class HandoffReader(Rows):
         return self._rows(AnchorRow, "anchors_of_file", path, scope, NEWEST if limit is None else limit)
 
     def anchors_near(self, scope: str, anchor: str, limit: int) -> list[str]:
-        """The anchors next to this name in the alphabet, on both sides."""
         after = self._all("anchors_from", scope, anchor, limit)
         return [row[0] for row in (*self._all("anchors_before", scope, anchor, limit), *after)]
 
@@ -55,7 +52,6 @@ class HandoffReader(Rows):
         return dict(self._all("count_anchors"))
 
     def files_of_anchor(self, anchor_key: int) -> list[str]:
-        """What it is found by, in order."""
         return [row[0] for row in self._all("files_of_anchor", anchor_key)]
 
     def lease_of_anchor(self, anchor_id: str) -> LeaseRow | None:
@@ -83,7 +79,6 @@ class HandoffReader(Rows):
         return self._row(HandoffRow, "handoff_superseding", handoff_id)
 
     def content_of(self, name: str) -> bytes | None:
-        """Content that was committed with what refers to it."""
         row = self._one("content_of", name)
         return row[0] if row and type(row[0]) is bytes else None
 
@@ -93,7 +88,6 @@ class HandoffReader(Rows):
         return self._row(TaskRow, "task_of", scope, task)
 
     def newest_tasks(self, scope: str, state: str | None, limit: int, before: TaskRow | None = None) -> list[TaskRow]:
-        """Those that were moved or written to last, first; after `before`, if that is given."""
         place = (before.updated_at, before.key) if before else (NEWEST, NEWEST)
         if state is None:
             return self._rows(TaskRow, "newest_tasks", scope, *place, limit)
@@ -106,7 +100,6 @@ class HandoffReader(Rows):
         return self._rows(TaskEventRow, "task_events_after", task_key, seq, limit)
 
     def runs_of_task(self, scope: str, task: str, limit: int) -> list[RunRow]:
-        """The newest first."""
         return self._rows(RunRow, "runs_of_task", scope, task, limit)
 
     def events_without_task(self) -> list[int]:
@@ -118,7 +111,6 @@ class HandoffReader(Rows):
         return self._row(SessionRow, "session_of", scope, session_id)
 
     def newest_sessions(self, scope: str, limit: int, before: SessionRow | None = None) -> list[SessionRow]:
-        """Those that were written to last, first; after `before`, if that is given."""
         place = (before.updated_at, before.key) if before else (NEWEST, NEWEST)
         return self._rows(SessionRow, "newest_sessions", scope, *place, limit)
 
@@ -129,7 +121,6 @@ class HandoffReader(Rows):
         return self._rows(MessageRow, "messages_after", session_key, seq, limit)
 
     def messages_before(self, session_key: int, seq: int, limit: int) -> list[MessageRow]:
-        """The newest first."""
         return self._rows(MessageRow, "messages_before", session_key, seq, limit)
 
     def system_messages_after(self, session_key: int, seq: int, limit: int) -> list[MessageRow]:
@@ -139,7 +130,6 @@ class HandoffReader(Rows):
         return self._rows(MemoRow, "memos_after", session_key, version, limit)
 
     def runs_of_session(self, scope: str, session_id: str) -> list[str]:
-        """The newest first."""
         return [row[0] for row in self._all("runs_of_session", session_id, scope)]
 
     def messages_without_session(self) -> list[int]:
@@ -153,13 +143,11 @@ class HandoffWriter(WrittenRows, HandoffReader):
     """Writes inside a transaction."""
 
     def add_anchor(self, anchor_id: str, scope: str, anchor: str, start: bytes) -> AnchorRow:
-        """An anchor without a revision yet, and its lease, which nobody holds."""
         key = self._add_chain(f"handoff:{anchor_id}", 0, 0, start, None)
         row = self._one("add_anchor", key, anchor_id, scope, anchor)
         return AnchorRow(*row)
 
     def add_handoff(self, anchor_key: int, seq: int, handoff: NewHandoff) -> None:
-        """A revision whose content is the entry `seq`; the anchor is open and found by it from now on."""
         key = self._one("add_handoff", handoff.id, anchor_key, handoff.revision, seq, handoff.supersedes)[0]
         self._one("set_anchor", handoff.revision, key, *handoff[3:9], anchor_key)
         if handoff.revision > 1:
@@ -167,7 +155,6 @@ class HandoffWriter(WrittenRows, HandoffReader):
         self.do_many(self.sql["add_handoff_file"], [(path, anchor_key) for path in handoff.files])
 
     def keep_contents(self, contents: Mapping[str, bytes]) -> None:
-        """Small contents by their digests, with what refers to them. What is there already stays."""
         self.do_many(self.sql["keep_content"], contents.items())
 
     def settle_anchor(self, anchor_key: int, status: str, outcome: str) -> None:
@@ -176,7 +163,6 @@ class HandoffWriter(WrittenRows, HandoffReader):
     def fill_anchor(
         self, anchor_key: int, lease: LeaseRow, rows: Sequence[Row], refs: Sequence[tuple[int, str]]
     ) -> None:
-        """Entries that came from elsewhere. The chain ends as `lease` says from now on, and nobody holds it."""
         self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
         self._one("mark_anchor_arrived", lease.head, anchor_key)
         self.do_many(self.sql["add_entry"], [(anchor_key, row.seq, row.header, row.hash, row.payload) for row in rows])
@@ -185,14 +171,12 @@ class HandoffWriter(WrittenRows, HandoffReader):
     # -- tasks ---------------------------------------------------------------------------------------
 
     def add_task(self, task: TaskRow) -> TaskRow:
-        """A task without an event yet."""
         self._one("add_task", *task[1:9], task.hash)
         found = self.task_of(task.scope, task.task)
         assert found is not None
         return found
 
     def add_task_event(self, task: TaskRow, event: TaskEventRow, state: str, session: str, opened_at: int) -> None:
-        """The next event, and how the task stands after it."""
         self._one("add_task_event", task.key, *event)
         actor = event.actor if event.kind != "event" else task.actor
         self._one("move_task", state, session, actor, opened_at, event.at, event.seq, event.hash, task.key, task.head)
@@ -200,7 +184,6 @@ class HandoffWriter(WrittenRows, HandoffReader):
     # -- sessions ------------------------------------------------------------------------------------
 
     def add_session(self, session: SessionRow) -> SessionRow:
-        """A session without a message yet."""
         chains = session.hash, session.memo_hash
         self._one("add_session", *session[1:5], *chains, session.created_at, session.updated_at)
         found = self.session_of(session.scope, session.id)
@@ -208,13 +191,11 @@ class HandoffWriter(WrittenRows, HandoffReader):
         return found
 
     def add_messages(self, session: SessionRow, messages: Sequence[MessageRow]) -> None:
-        """Messages that follow the session's newest one, in order."""
         for message in messages:
             self._one("add_message", session.key, *message)
         last = messages[-1]
         self._one("move_session", last.seq, last.hash, last.at, session.key, session.head)
 
     def add_memo(self, session: SessionRow, memo: MemoRow) -> None:
-        """The memo from now on."""
         self._one("add_memo", session.key, *memo)
         self._one("move_memo", memo.version, memo.hash, memo.at, session.key, session.memos)

@@ -22,7 +22,7 @@ from outlast.store.nouns.rows import Rows, WrittenRows
 
 
 class QueueReader(Rows):
-    """Lookups, each by an index."""
+    """Lookups."""
 
     def queues(self) -> list[QueueRow]:
         return self._rows(QueueRow, "all_queues")
@@ -31,22 +31,18 @@ class QueueReader(Rows):
         return self._row(QueueRow, "queue_by_name", name)
 
     def entries_in(self, queue: str, state: str, after: int, limit: int) -> list[QueueEntry]:
-        """Those of a queue in one state, by their runs."""
         return self._rows(QueueEntry, "entries_of_queue", queue, state, after, limit)
 
     def runs_asked(self, after: int, limit: int) -> list[RunRow]:
-        """Those that have a request which nobody has taken."""
         return self._rows(RunRow, "runs_asked", after, limit)
 
     def queue_depth(self, queue: str) -> dict[str, tuple[int, int]]:
-        """How many there are in each state, and when the oldest of them was added."""
         return {state: (int(count), int(oldest)) for state, count, oldest in self._all("queue_depth", queue)}
 
     def entry_of(self, run_key: int) -> QueueEntry | None:
         return self._row(QueueEntry, "entry_of_queue", run_key)
 
     def coming(self, now: int) -> Coming:
-        """All that becomes due by itself, in one question."""
         *times, expired, scheduled, queued = self._one("coming", *(now,) * 7)
         return Coming(min(filter(None, times), default=None), bool(expired), bool(scheduled), bool(queued))
 
@@ -54,7 +50,6 @@ class QueueReader(Rows):
         return self._one("is_delayed_over", now) is not None
 
     def expired(self, now: int) -> list[int]:
-        """The runs that were not taken in time, by their keys."""
         return [int(key) for (key,) in self._all("expired_entries", now)]
 
     def is_paused(self, queue: str) -> bool:
@@ -66,14 +61,12 @@ class QueueReader(Rows):
         return int(row[0]) if row else None
 
     def next_ready(self, queue: str, priority: int, after: str, upto: str) -> QueueEntry | None:
-        """The first of the first lane after one, up to another."""
         return self._row(QueueEntry, "next_ready", queue, priority, after, upto)
 
     def taken_in(self, lane: str) -> int:
         return int(self._one("taken_in_lane", lane)[0])
 
     def begun_before(self, lane: str, number: int) -> int | None:
-        """When the so manieth from the end began; None when there were fewer."""
         row = self._one("begun_before", lane, number - 1)
         return int(row[0]) if row else None
 
@@ -95,14 +88,12 @@ class QueueReader(Rows):
         return self._rows(SlotRow, "slots_of_run", run_id)
 
     def count_slots(self, name: str) -> int:
-        """How many are held."""
         return int(self._one("count_slots", name)[0])
 
     def workers(self) -> list[WorkerRow]:
         return self._rows(WorkerRow, "all_workers")
 
     def workers_at_work(self) -> list[WorkerRow]:
-        """The same for who only asks whether there is one: a key that sees some scopes only may."""
         return self.workers()
 
     # -- notifications -------------------------------------------------------------------------------
@@ -124,7 +115,6 @@ class QueueReader(Rows):
     # -- what people did -----------------------------------------------------------------------------
 
     def acts_before(self, entry: int, number: int, first: int, limit: int) -> list[ActRow]:
-        """The newest before one, of those that were done when `first` was the newest entry or later."""
         return self._rows(ActRow, "acts_before", entry, number, first, limit)
 
 
@@ -154,21 +144,18 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("drop_entry_of_queue", run_key)
 
     def keep_entry(self, run_key: int) -> None:
-        """It does not end for having waited."""
         self._one("keep_entry_of_queue", run_key)
 
     def release_delayed(self, now: int) -> None:
         self._one("release_delayed", now)
 
     def add_begun(self, lane: str, at: int, since: int) -> None:
-        """That a run of the lane began; those before the window are forgotten."""
         self._one("forget_begun", lane, since)
         self._one("add_begun", lane, at)
 
     # -- limits and workers --------------------------------------------------------------------------
 
     def put_limit(self, limit: LimitRow) -> None:
-        """A new one, or other numbers for one of this name."""
         self._one("put_limit", *limit)
 
     def remove_limit(self, name: str) -> bool:
@@ -176,11 +163,9 @@ class QueueWriter(WrittenRows, QueueReader):
         return self.changes() == 1
 
     def add_slot(self, slot: SlotRow) -> int:
-        """Its number."""
         return int(self._one("add_slot", *slot[1:])[0])
 
     def hold_slot(self, number: int, since: int) -> bool:
-        """Whether it is there still: one of a process that seemed dead is gone."""
         self._one("hold_slot", since, number)
         return self.changes() == 1
 
@@ -196,23 +181,19 @@ class QueueWriter(WrittenRows, QueueReader):
     # -- notifications -------------------------------------------------------------------------------
 
     def add_told(self, target: str, state: str) -> None:
-        """A new target; one that is there stays as it is."""
         self._one("add_told", target, state)
 
     def take_told(self, target: str, holder: str, before: str) -> bool:
-        """Whether it was still held by the one who was seen to hold it, and is now by another; empty: by nobody."""
         self._one("take_told", holder, target, before)
         return self.changes() == 1
 
     def keep_told(self, target: str, state: str, holder: str) -> bool:
-        """Whether it is still held by this one: only then is anything kept."""
         self._one("keep_told", state, target, holder)
         return self.changes() == 1
 
     # -- schedules -----------------------------------------------------------------------------------
 
     def put_schedule(self, schedule: ScheduleRow) -> None:
-        """A new one, or other words for one of this name."""
         said = (schedule.flow, schedule.inputs, schedule.cron, schedule.timezone, schedule.missed, schedule.queue)
         made = (schedule.made_by, schedule.made_at, schedule.next_at)
         if self.schedule_of(schedule.scope, schedule.name) is None:
@@ -221,7 +202,6 @@ class QueueWriter(WrittenRows, QueueReader):
             self._one("change_schedule", *said, *made, schedule.scope, schedule.name)
 
     def advance_schedule(self, schedule: ScheduleRow, next_at: int) -> bool:
-        """To its next time, unless somebody has done so."""
         self._one("advance_schedule", next_at, schedule.scope, schedule.name, schedule.next_at)
         return self.changes() == 1
 
@@ -234,10 +214,8 @@ class QueueWriter(WrittenRows, QueueReader):
     # -- what people did -----------------------------------------------------------------------------
 
     def add_act(self, act: ActRow) -> int:
-        """Its number."""
         (entry,) = self._one("newest_entry")
         return int(self._one("add_act", entry, *act[2:])[0])
 
     def finish_act(self, number: int) -> None:
-        """It was done."""
         self._one("finish_act", number)

@@ -385,7 +385,6 @@ class Proofs(Rows):
     """Lookups of rows against their proofs."""
 
     def unproven(self, table: str, after: int, limit: int) -> tuple[int, list[Break]]:
-        """What is wrong with the rows of a table after a key, and the key to go on from; 0 when that was all."""
         rows = {row[0]: row for row in self._all(f"rows_of_{table}", after, limit)}
         proofs = dict(self._all("proofs_after", table, after, limit))
         ends = [max(found) for found in (rows, proofs) if len(found) == limit]
@@ -395,7 +394,6 @@ class Proofs(Rows):
         return upto if ends else 0, breaks
 
     def unproven_row(self, table: str, key: int) -> Break | None:
-        """What is wrong with one row."""
         row, proof = self._one(f"rows_of_{table}", key - 1, 1), self._one("proofs_after", table, key - 1, 1)
         found = row if row and row[0] == key else None
         told = _told(table, key, found, proof[1] if proof and proof[0] == key else None)

@@ -71,7 +71,7 @@ class LaterPayloads:
 
 
 class RunReader(Rows):
-    """Lookups, each by an index."""
+    """Lookups."""
 
     def run_by_id(self, run_id: str) -> RunRow | None:
         return self._row(RunRow, "run_by_id", run_id)
@@ -92,7 +92,6 @@ class RunReader(Rows):
         return self._rows(FinishedRow, "finished_of_task", scope, task, scope, task)
 
     def unfinished_of_flow(self, scope: str, identity: str, limit: int) -> list[RunRow]:
-        """Those that began last first."""
         return self._rows(RunRow, "unfinished_of_flow", scope, identity, limit)
 
     def newest_runs(self, status: str | None, limit: int, before: int = 0) -> list[RunRow]:
@@ -102,11 +101,9 @@ class RunReader(Rows):
         return self._rows_at_once(RunRow, "newest_runs_of_status", status, below, limit)
 
     def runs_to_wake(self, now: int, after: int, limit: int) -> list[RunRow]:
-        """Waiting runs of which something may be over: answered, decided on, past its time, or a child's wait."""
         return self._rows_at_once(RunRow, "runs_to_wake", now, after, limit)
 
     def runs_where(self, by: str, values: tuple[str | int, ...], limit: int, before: int = 0) -> list[RunRow]:
-        """The newest below the key `before`. `by` is flow, identity, task, tag, session, trace, time or actor."""
         return self._rows_at_once(RunRow, FOUND_BY[by], *values, before or NEWEST, limit)
 
     def deadline_of(self, run_key: int) -> int | None:
@@ -126,28 +123,23 @@ class RunReader(Rows):
         return self._row(LeaseRow, "lease_of", f"run:{run_id}")
 
     def leases_of(self, run_ids: Sequence[str]) -> dict[str, LeaseRow]:
-        """Those of many runs. One that is missing or cannot be read is not among them: `lease_of` tells."""
         found = self._all_at_once(LeaseRow, "leases_of_runs", self._listed(run_ids))
         rows = {run_id: made(LeaseRow, row) for run_id, row in zip(run_ids, found, strict=True) if row[0] is not None}
         return {run_id: row for run_id, row in rows.items() if type(row) is LeaseRow}
 
     def held_by(self, process_id: str) -> tuple[dict[int, int], int]:
-        """The leases that a process holds, the epoch of each by its key; if any, how much is asked of runs at all."""
         found = self._all("held_by", process_id)
         return {key: epoch for key, epoch, _ in found}, found[0][2] if found else 0
 
     def beat_of(self, holder: str) -> Beat | None:
-        """The last sign of life of a process or a claim."""
         row = self._one("beat_of", holder, holder)
         return beat(row) if row else None
 
     def beaten_at(self, process_id: str) -> int | None:
-        """When a process gave its last sign of life, by the clock of its machine."""
         row = self._one("beaten_at", process_id)
         return row[0] if row else None
 
     def runs_held_by(self, process_id: str) -> list[str]:
-        """The runs that a process executes, or executed when it died."""
         return [run_id for (run_id,) in self._all("runs_held_by", process_id)]
 
     def count_processes(self) -> int:
@@ -161,26 +153,21 @@ class RunReader(Rows):
         return list(starmap(Row, self.execute(self.sql["journal_of"], values)))
 
     def entry_pages(self, chain: int, after: int = 0, page: int = ENTRIES) -> Iterator[list[Row]]:
-        """The same, a page at a time as they are used: to be used within the look that asked."""
         size = min(page, ENTRIES)
         while rows := self.journal_of(chain, after, size):
             yield rows
             after = rows[-1].seq
 
     def each_entry(self, chain: int, after: int = 0, page: int = ENTRIES) -> Iterator[Row]:
-        """The same, one after the other."""
         return in_turn.from_iterable(self.entry_pages(chain, after, page))
 
     def later(self, chain: int) -> Later | None:
-        """Where long payloads of a journal are read when they are asked for, also after this look; None: nowhere."""
         return LaterPayloads(self.entries_after, chain) if self.entries_after is not None else None
 
     def headers_of(self, chain: int, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """The headers alone: what they carry stays on the disk."""
         return self._all("headers_of", chain, after, limit)
 
     def entries_named(self, chain: int, first: bytes, end: bytes) -> list[Row]:
-        """Those whose headers are not before `first` and before `end`, as bytes."""
         return [Row(*row) for row in self.execute(self.sql["entries_named"], (chain, first, end))]
 
     def entries_of(self, chain: int, seqs: Sequence[int]) -> list[Row]:
@@ -188,26 +175,21 @@ class RunReader(Rows):
         return [Row(*row) for row in found if row is not None]
 
     def newest_entry(self) -> int:
-        """The highest number of an entry, of whichever chain."""
         return int(self._one("newest_entry")[0])
 
     def highest_entry(self) -> int:
-        """The highest number that was ever given, also to an entry that was removed or is not committed yet."""
         return self.newest_entry()  # a row stands in for one that was removed
 
     def settled_entry(self, after: int, limit: int) -> int:
-        """Up to which number, of the next so many after one, no entry comes in any more."""
         return max(after, self.newest_entry())  # commits are in order
 
     def entries_between(self, after: int, upto: int, limit: int) -> list[EntryRow]:
         return [EntryRow._make(row) for row in self.execute(self.sql["entries_between"], (after, upto, limit))]
 
     def headers_between(self, after: int, before: int) -> list[HeaderRow]:
-        """Those of the entries between two numbers, the newest first."""
         return [HeaderRow._make(row) for row in self.execute(self.sql["headers_between"], (after, before))]
 
     def payload_at(self, key: int) -> bytes | None:
-        """What the entry of a number carries."""
         row = self._one("payload_at", key)
         return row[0] if row else None
 
@@ -219,7 +201,6 @@ class RunReader(Rows):
         return self._all("entry_sizes", chain, after, limit)
 
     def journals_of_nothing(self) -> list[int]:
-        """The chains whose entries are here, and neither a run nor an anchor that has them."""
         return [row[0] for row in self._all("journals_of_nothing")]
 
     def leases_without_run(self) -> list[str]:
@@ -232,7 +213,6 @@ class RunReader(Rows):
         return self._all("blob_refs_upto", chain, seq)
 
     def chains_of_blob(self, name: str) -> set[int]:
-        """The chains of which an entry needs it."""
         return {row[0] for row in self._all("chains_of_blob", name)}
 
     def blobs_between(self, first: str, end: str) -> set[str]:
@@ -276,17 +256,14 @@ class RunReader(Rows):
         return self._all("requests_of", run_key)
 
     def signal_for(self, run: RunRow, name: str) -> SignalRow | None:
-        """The oldest untaken signal of that name for this run or its task."""
         found = [self._one("signal_for_run", run.key, name), self._one("signal_for_task", run.scope, run.task, name)]
         return min(self._told(SignalRow, [made(SignalRow, row) for row in found if row]), default=None)
 
     def untaken_signals(self, run: RunRow) -> list[str]:
-        """The names of signals for this run or its task that nobody has taken."""
         found = [*self._all("untaken_for_run", run.key), *self._all("untaken_for_task", run.scope, run.task)]
         return sorted({row[0] for row in found})
 
     def untaken_bodies(self) -> list[str]:
-        """What signals say that nobody has taken, to whichever run or task."""
         return [row[0] for row in self._all("untaken_bodies")]
 
     def operation(self, operation_id: str) -> tuple[str, str, str] | None:
@@ -294,7 +271,6 @@ class RunReader(Rows):
         return tuple(row) if row else None
 
     def operations_of(self, run_id: str) -> list[tuple[str, str, int]]:
-        """The ids of the calls that the run was started by, each with a print of what was asked, and when."""
         return [tuple(row) for row in self._all("operations_of", run_id)]
 
     def is_undelivered(self, run_id: str) -> bool:
@@ -308,7 +284,6 @@ class RunWriter(WrittenRows, RunReader):
     """Writes inside a transaction."""
 
     def add_run(self, run: NewRun, start: bytes, holder: str | None) -> Hold:
-        """A run that is running in a holder's hands; without one it is queued."""
         key = self._add_chain(f"run:{run.id}", 1, 0, start, holder)
         self._one("add_run", key, *run[:6], status_of_new(holder), *run[6:12], run.at, *run[12:16])
         if run.tags:
@@ -316,12 +291,10 @@ class RunWriter(WrittenRows, RunReader):
         return Hold(key, run.id, key, epoch=1, head=0, hash=start)
 
     def add_run_tags(self, run_key: int, tags: Sequence[str]) -> None:
-        """What a run was tagged with at its start, found by that; nothing instead of what it had."""
         self._one("drop_run_tags", run_key)
         self.do_many(self.sql["add_run_tag"], [(tag, run_key) for tag in tags])
 
     def put_deadline(self, run_key: int, at: int) -> None:
-        """By when it is to be done."""
         self._one("put_deadline", run_key, at)
 
     def take_lease(self, lease: LeaseRow, holder: str | None) -> bool:
@@ -353,19 +326,16 @@ class RunWriter(WrittenRows, RunReader):
         self._one("add_process", *_written(sign))
 
     def beat_claim(self, sign: Beat) -> None:
-        """The same of a claim, whose id is the word that its claimer shows."""
         self._one("add_claim", *_written(sign))
 
     def forget_process(self, process_id: str) -> None:
         self._one("forget_process", process_id)
 
     def forget_holder(self, holder: str) -> None:
-        """A process or a claim, unless it holds something yet."""
         self._one("forget_process", holder)
         self._one("forget_claim", holder)
 
     def note_shared(self, process_id: str) -> None:
-        """A dead process was at work on several runs: none of their steps is blamed for its death alone."""
         self._one("note_shared", process_id)
 
     def forget_silent_processes(self, since: int) -> None:
@@ -373,7 +343,6 @@ class RunWriter(WrittenRows, RunReader):
         self._one("forget_silent_claims", since)
 
     def bury(self, run_key: int, run_id: str, at: int, by: str, kept: KeptOutcome) -> None:
-        """Put a tombstone in a run's place. Its journal stays, to be removed in slices."""
         self._one("bury_run", at, by, *kept, run_key)
         self.remove_waits(run_key)
         self.remove_delivery(run_id)
@@ -384,7 +353,6 @@ class RunWriter(WrittenRows, RunReader):
         self._one("remove_run", run_key)
 
     def remove_slice(self, piece: Slice) -> None:
-        """Remove a slice of a buried run's journal; with the last one, all else that belongs to the run."""
         key, after, upto, whole = piece
         upto, highest = NEWEST if whole else upto, self.highest_entry()
         self._one("remove_entries", key, after, upto)
@@ -402,13 +370,11 @@ class RunWriter(WrittenRows, RunReader):
         self._one("seal_run", seal, status, run_key)
 
     def add_arrived(self, run: RunRow, epoch: int, head: int, hash_: bytes) -> int:
-        """A run that came from elsewhere, with its lease, which nobody holds. Gives its key."""
         key = self._add_chain(f"run:{run.id}", epoch, head, hash_, None)
         self._one("add_arrived_run", key, *run[1:])
         return key
 
     def renew_arrived(self, run: RunRow, lease: LeaseRow) -> None:
-        """A run that is known here came again, further on."""
         changing = (run.status, run.phase, run.result, run.error, run.updated_at, run.mark, run.seal, run.named)
         self._one("renew_arrived_run", *changing, run.identity, run.source, run.worktree, run.key)
         self._one("renew_arrived_lease", lease.epoch, lease.head, lease.hash, lease.key)
@@ -421,7 +387,6 @@ class RunWriter(WrittenRows, RunReader):
         waits: Sequence[InterruptRow],
         requests: Sequence[tuple[str, str, str, int]],
     ) -> None:
-        """Its entries, its waits instead of those that were known, and what it has been asked."""
         self.do(self.sql["forget_interrupts"], (run_key,))
         self.do(self.sql["forget_requests"], (run_key,))
         self.do_many(self.sql["add_entry"], [(run_key, row.seq, row.header, row.hash, row.payload) for row in rows])
@@ -432,7 +397,6 @@ class RunWriter(WrittenRows, RunReader):
     # -- what they wait for, and what reaches them ---------------------------------------------------
 
     def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
-        """Save a wait. False when the call waits already."""
         self._one("add_interrupt", interrupt_id, run_key, *wait)
         return self.changes() == 1
 
@@ -441,7 +405,6 @@ class RunWriter(WrittenRows, RunReader):
         return self.changes() == 1
 
     def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
-        """End an open wait without an answer: its deadline passed, or somebody cancelled it."""
         self._one("end_interrupt", by, reason, interrupt_id)
         return self.changes() == 1
 
@@ -463,7 +426,6 @@ class RunWriter(WrittenRows, RunReader):
         self._one("take_signal", interrupt_id, key)
 
     def give_back_signals(self, run_key: int) -> None:
-        """Signals to a task that answered waits of this run, and that it was never given, are to be taken again."""
         self._one("give_back_signals", run_key)
 
     def send(self, run_key: int, kind: str, body: str, actor: str, at: int) -> None:

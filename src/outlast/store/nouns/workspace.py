@@ -19,8 +19,7 @@ from outlast.store.nouns.rows import AFTER_ALL, NEWEST, Rows
 
 
 class WorkspaceReader(Rows):
-    """Lookups, each by an index. `before` is a key: the newest first, from the one before it on. Only `records_after`,
-    `links_after`, `records_by_prefix` and lookups by key or id give what nobody may see yet (`pending`)."""
+    """Lookups."""
 
     def artifact_at(self, scope: str, name: str, version: int) -> ArtifactRow | None:
         return self._row(ArtifactRow, "artifact_at", scope, name, version)
@@ -29,26 +28,19 @@ class WorkspaceReader(Rows):
         return self._row(ArtifactRow, "artifact_by_key", key)
 
     def artifact_versions(self, scope: str, name: str, before: int, limit: int) -> list[ArtifactRow]:
-        """Those that everybody sees, the newest first."""
         return self._rows(ArtifactRow, "artifact_versions", scope, name, before or NEWEST, limit)
 
     def next_version(self, scope: str, name: str, digest: str) -> int:
-        """The number for new content: one that no other content ever had.
-
-        What a dropped save had is given again for its very content, if nothing came after it since.
-        """
         existing = self._one("existing_version", scope, name)[0] or 0
         again = self._one("dropped_version", scope, name, digest, existing)[0]
         highest = self._one("highest_version", scope, name)
         return int(again or (highest[0] if highest else 0) + 1)
 
     def artifact_of_digest(self, digest: str) -> tuple[str, str, str] | None:
-        """The blob that holds this content already, how it is packed, and the blob that lists its chunks."""
         found: tuple[str, str, str] | None = self._one("artifact_of_digest", digest)
         return found
 
     def stored_bytes_of(self, key: str) -> int:
-        """What the holder of an API key has stored."""
         return int(self._one("stored_bytes_of", key)[0])
 
     def artifacts_of_scope(self, scope: str, before: int, limit: int) -> list[ArtifactRow]:
@@ -71,15 +63,12 @@ class WorkspaceReader(Rows):
         return ArtifactCounts(*self._one("count_artifacts"))
 
     def tags_of_artifact(self, key: int, scope: str) -> list[str]:
-        """What it is found by, in order."""
         return [row[0] for row in self._all("tags_of_artifact", scope, key)]
 
     def pending_artifacts(self, run_id: str, epoch: int) -> list[int]:
-        """Keys of what a run's attempts saved before that epoch, and nobody has seen."""
         return [row[0] for row in self._all("pending_artifacts", run_id, epoch)]
 
     def abandoned_artifacts(self) -> list[tuple[int, str]]:
-        """Keys and blobs of those whose attempt will never end."""
         found = self._all("abandoned_artifacts")
         return [(key, name) for key, blob, chunks in found for name in (blob, chunks) if name]
 
@@ -87,21 +76,18 @@ class WorkspaceReader(Rows):
         return [row[0] for row in self._all("blobs_of_artifact", key)]
 
     def artifacts_of_blob(self, blob: str) -> list[int]:
-        """Keys of those that need it."""
         return [row[0] for row in self._all("artifacts_of_blob", blob)]
 
     def refs_without_artifact(self) -> list[int]:
         return [row[0] for row in self._all("refs_without_artifact", 0)]
 
     def older_versions(self, key: int, limit: int) -> list[ArtifactRow]:
-        """Versions after a key that everybody sees and that are not the newest of their name."""
         return self._rows(ArtifactRow, "older_versions", key, limit)
 
     def removed_artifact(self, scope: str, name: str, version: int) -> RemovedRow | None:
         return self._row(RemovedRow, "removed_artifact", scope, name, version)
 
     def removed_before(self, scope: str, name: str, version: int) -> RemovedRow | None:
-        """The last removed one of the versions before that one."""
         return self._row(RemovedRow, "removed_before", scope, name, version)
 
     def removed_by_key(self, key: int) -> RemovedRow | None:
@@ -147,7 +133,6 @@ class WorkspaceReader(Rows):
         return self._rows(RecordRow, "pinned_records", scope, before or NEWEST, limit)
 
     def records_of_ref(self, ref: str, before: int, limit: int) -> list[RecordRow]:
-        """Those that are about it."""
         return self._rows(RecordRow, "records_of_ref", ref, before or NEWEST, limit)
 
     def records_of_run(self, run_id: str, before: int, limit: int) -> list[RecordRow]:
@@ -172,22 +157,18 @@ class WorkspaceReader(Rows):
         return self._row(LinkRow, "link_by_id", link_id)
 
     def link_between(self, source: str, relation: str, target: str) -> LinkRow | None:
-        """The one that everybody sees."""
         return self._row(LinkRow, "link_between", source, relation, target)
 
     def links_from(self, source: str, relation: str, after: int, limit: int) -> list[LinkRow]:
-        """The oldest first."""
         return self._rows(LinkRow, "links_from", source, relation, after, limit)
 
     def links_to(self, target: str, relation: str, after: int, limit: int) -> list[LinkRow]:
         return self._rows(LinkRow, "links_to", target, relation, after, limit)
 
     def linked_among(self, refs: Sequence[str]) -> set[str]:
-        """Those of the refs that any link begins or ends at."""
         return {ref for (ref,) in self._all("linked_among", self._listed(refs))}
 
     def refs_under_way(self) -> set[str]:
-        """What records and links name that steps under way have made."""
         return {ref for (ref,) in self._all("refs_under_way")}
 
     def links_of_run(self, run_id: str, before: int, limit: int) -> list[LinkRow]:
@@ -200,30 +181,25 @@ class WorkspaceReader(Rows):
         return self._row(CheckpointRow, "checkpoint_by_key", key)
 
     def pending_of(self, run_id: str, epoch: int) -> WorkspaceKeys:
-        """What a run's attempts made before that epoch, and nobody has seen."""
         records = tuple(row[0] for row in self._all("pending_records", run_id, epoch))
         links = tuple(row[0] for row in self._all("pending_links", run_id, epoch))
         return WorkspaceKeys(tuple(self.pending_artifacts(run_id, epoch)), records, links)
 
     def abandoned(self) -> WorkspaceKeys:
-        """What attempts made that will never end."""
         records = tuple(row[0] for row in self._all("abandoned_records"))
         links = tuple(row[0] for row in self._all("abandoned_links"))
         return WorkspaceKeys(tuple(key for key, _ in self.abandoned_artifacts()), records, links)
 
     def shown_of_scope(self, scope: str, after: int, limit: int) -> list[ShownRow]:
-        """What everybody came to see in a scope after that number, in that order."""
         return self._rows(ShownRow, "shown_of_scope", scope, after, limit)
 
     def shown_after(self, number: int, limit: int) -> list[ShownRow]:
-        """The same of every scope."""
         return self._rows(ShownRow, "shown_after_number", number, limit)
 
     def is_shown(self, noun: str, key: int) -> bool:
         return self._one("shown_row", noun, key) is not None
 
     def highest_shown(self) -> int:
-        """The number that was given last, also if its row is gone."""
         row = self._one("highest_shown")
         return int(row[0]) if row else 0
 
@@ -232,7 +208,6 @@ class WorkspaceWriter(WorkspaceReader):
     """Writes inside a transaction."""
 
     def add_artifact(self, row: ArtifactRow, tags: Sequence[str]) -> int:
-        """An artifact, with the reference that keeps its blob. Gives its key; the one in the row does not count."""
         key = int(self._one("add_artifact", *row[1:])[0])
         self._one("add_artifact_blob", row.blob, key)
         if row.chunks:
@@ -247,17 +222,12 @@ class WorkspaceWriter(WorkspaceReader):
         return key
 
     def show_artifacts(self, keys: Sequence[int]) -> None:
-        """Let everybody see what an attempt saved."""
         for key in keys:
             if shown := self._one("show_artifact", key):
                 self._one("raise_newest", key, *shown, key)
                 self._one("add_shown", "artifact", shown[0], key)
 
     def drop_artifacts(self, keys: Sequence[int]) -> None:
-        """Forget what an attempt saved and nobody has seen, but for its numbers, which somebody may have been told.
-
-        Its blobs are free, unless others need them.
-        """
         for key in keys:
             self._one("drop_artifact_tags", key)
             self._one("drop_artifact_blobs", key)
@@ -265,22 +235,18 @@ class WorkspaceWriter(WorkspaceReader):
                 self._one("keep_dropped", *dropped)
 
     def remove_artifact(self, key: int, at: int, by: str) -> None:
-        """A stone in the place of a version: its content is free, unless others need it."""
         self._one("drop_artifact_tags", key)
         self._one("drop_artifact_blobs", key)
         if removed := self._one("remove_artifact", key):
             self._one("add_removed", *removed, at, by)
 
     def note_stored(self, blob: str, key: str, size: int) -> None:
-        """Who stored a blob: only the first one counts."""
         self._one("note_stored", blob, key, size)
 
     def add_stored(self, name: str, key: str, size: int) -> None:
-        """So much more under a name of the key's own."""
         self._one("add_stored", name, key, size)
 
     def forget_stored(self, blobs: Sequence[str]) -> None:
-        """These blobs are gone, and nobody pays for them any more."""
         for blob in blobs:
             self._one("forget_stored", blob)
 
@@ -289,7 +255,6 @@ class WorkspaceWriter(WorkspaceReader):
         self._one("add_shown", "checkpoint", row.scope, key)
 
     def add_record(self, row: RecordRow, tags: Sequence[str], refs: Sequence[str]) -> int:
-        """A record with what it is found by. Gives its key; the one in the row does not count."""
         key = int(self._one("add_record", *row[1:])[0])
         for tag in tags:
             self._one("add_record_tag", row.scope, tag, key)
@@ -303,14 +268,12 @@ class WorkspaceWriter(WorkspaceReader):
         self._one("pin_record", int(pinned), by, key)
 
     def add_link(self, row: LinkRow) -> int:
-        """A link, which nobody made before. Gives its key; the one in the row does not count."""
         key = int(self._one("add_link", *row[1:])[0])
         if not row.pending:
             self._one("add_shown", "link", row.scope, key)
         return key
 
     def show(self, kept: WorkspaceKeys) -> None:
-        """Let everybody see what an attempt made. A link that somebody else made meanwhile is that one."""
         self.show_artifacts(kept.artifacts)
         for key in kept.records:
             if shown := self._one("show_record", key):
@@ -326,7 +289,6 @@ class WorkspaceWriter(WorkspaceReader):
             self._one("add_shown", "link", shown[0], key)
 
     def drop(self, kept: WorkspaceKeys) -> None:
-        """Forget what an attempt made and nobody has seen."""
         self.drop_artifacts(kept.artifacts)
         for key in kept.records:
             self._one("drop_record_tags", key)

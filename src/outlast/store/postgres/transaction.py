@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from outlast.errors import LeaseLost, StoreNewer
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract.runs import Hold, PlainEnd, PlainStart
-from outlast.store.nouns import Reading, Writing
+from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import newest_version, proof_of
 from outlast.store.postgres.connection import Link, PostgresRows, PostgresWrites
 from outlast.store.postgres.prepared import (
@@ -45,7 +45,7 @@ NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 Append = tuple[Hold, Sequence[JournalEntry]]
 
 
-class PostgresReader(PostgresRows, Reading):
+class PostgresReader(PostgresRows, Nouns):
     """Lookups on a connection."""
 
     gaps: dict[int, int]  # the store's: see `settled_entry`
@@ -73,7 +73,7 @@ class PostgresReader(PostgresRows, Reading):
         return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
-class PostgresTransaction(PostgresWrites, Writing, PostgresReader):
+class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(

@@ -21,7 +21,7 @@ from outlast.errors import IntegrityBroken, LeaseLost
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
-from outlast.store.nouns import Reading, Writing
+from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import (
     ROW_NAMES,
     UNREADABLE,
@@ -178,11 +178,11 @@ _WAYS: dict[type[Plain], tuple[str, str]] = {
 }
 
 
-class StoreReader(SqliteRows, Reading):
+class StoreReader(SqliteRows, Nouns):
     """Lookups on a connection."""
 
 
-class Transaction(SqliteWrites, Writing, StoreReader):
+class Transaction(SqliteWrites, WrittenNouns, StoreReader):
     """Lookups and writes inside one open transaction."""
 
     def __init__(self, connection: apsw.Connection, sql: dict[str, str]) -> None:
