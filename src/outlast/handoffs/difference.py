@@ -340,9 +340,8 @@ def diff(home: Home, handoff: Handoff, root: Path) -> Difference:
         return Difference(anchor=handoff.anchor, before=before, after=after, notes=(note,))
     seen = observe(handoff, root)
     files = differing(home, handoff, root, seen.binding)
-    notes = tuple(
-        f"the same content as {old!r} had is at {names_in_words(new)}" for old, new in sorted(seen.renamed.items())
-    )
+    moved = sorted(seen.renamed.items())
+    notes = tuple(f"the same content as {old!r} had is at {names_in_words(new)}" for old, new in moved)
     return Difference(anchor=handoff.anchor, before=before, after=after, files=files, notes=notes)
 
 

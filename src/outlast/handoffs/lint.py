@@ -244,9 +244,8 @@ def _musts(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
 
 def _mentioned(contract: Contract) -> list[str]:
     texts = (contract.handoff_text, contract.next_action or "", contract.summary)
-    packets = (
-        path for _, key, value in _said(contract) if key in ("file_path", "target_files") for path in _files(value)
-    )
+    named = (value for _, key, value in _said(contract) if key in ("file_path", "target_files"))
+    packets = (path for value in named for path in _files(value))
     return list(dict.fromkeys((*(path for text in texts for path in paths_in(text)), *packets)))
 
 
@@ -260,11 +259,8 @@ def _checks(contract: Contract) -> list[Any]:
     found = list(dict.fromkeys(commands_in(texts))) or said or list(dict.fromkeys(tests or by_kind))
     if not found and files:
         found = [{"file": files[0], "contains": "TEXT THAT THE FINISHED WORK HAS"}]
-    return (
-        found
-        if isinstance(found, list) and found
-        else [f"COMMAND THAT PASSES WHEN DONE: {one_line(contract.summary, 80)}"]
-    )
+    unknown = f"COMMAND THAT PASSES WHEN DONE: {one_line(contract.summary, 80)}"
+    return found if isinstance(found, list) and found else [unknown]
 
 
 def _check_of(path: str) -> str:
@@ -320,9 +316,8 @@ def _agrees(contract: Contract, key: str, value: Any) -> bool:
     if key == "target_files":
         return set(_files(value)) == set(_files(list(contract.target_files)))
     if key == "file_path":
-        return set(_files(value)) <= set(
-            _files([contract.file_path] if contract.file_path else [*contract.target_files])
-        )
+        own = [contract.file_path] if contract.file_path else [*contract.target_files]
+        return set(_files(value)) <= set(_files(own))
     return isinstance(value, str) and value.strip() == str(getattr(contract, key)).strip()
 
 

@@ -336,9 +336,8 @@ def names_in(*trees: ast.AST) -> Names:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    found[alias.asname or alias.name.partition(".")[0]] = (
-                        alias.name if alias.asname else alias.name.partition(".")[0]
-                    )
+                    first = alias.name if alias.asname else alias.name.partition(".")[0]
+                    found[alias.asname or first] = first
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return Names(found)

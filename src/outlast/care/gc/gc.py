@@ -103,9 +103,8 @@ class Swept(Struct, frozen=True):
     @property
     def nothing(self) -> bool:
         """Whether there was nothing to do."""
-        return not (
-            self.runs or self.artifacts or self.blobs or self.trash or self.restored or self.files or self.unswept
-        )
+        done = (self.runs, self.artifacts, self.blobs, self.trash, self.restored, self.files, self.unswept)
+        return not any(done)
 
 
 class Planned(Struct, frozen=True):
