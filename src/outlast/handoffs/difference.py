@@ -379,7 +379,6 @@ def _unseen(now: Bound) -> bytes | str:
 
 
 def _kept(blobs: Blobs, bound: Bound) -> bytes | str:
-    """The content, or why there is none."""
     if bound.mode == "absent":
         return b""
     if not bound.kept:

@@ -225,7 +225,6 @@ _KEYS = ("check", *_KINDS)
 
 
 def _fields(item: Any, contract: Contract, path: str, *, settles: bool) -> dict[str, Any]:
-    """The fields of one report, checked."""
     if not isinstance(item, Mapping):
         raise HandoffInvalid(path, f"is no object but {contracts.kind_of(item)}", 'give {"check": …, "passed": true}')
     for key in item:

@@ -165,7 +165,6 @@ def _tense(contract: Contract) -> Iterator[Finding]:
 
 
 def _action(contract: Contract) -> str:
-    """What could be the next action, in the contract's own words."""
     said = (str(value) for _, key, value in _said(contract) if key == "next_action")
     for text in (contract.next_action or "", last_order(contract.handoff_text), *said):
         if text.strip() and not only_past(text) and not says_nothing(text):
@@ -322,7 +321,6 @@ def _agrees(contract: Contract, key: str, value: Any) -> bool:
 
 
 def _files(value: Any) -> list[str]:
-    """The paths of a list, of one text, or of objects with a path."""
     given = value if isinstance(value, list) else [value]
     paths = (each.get("path", each.get("file")) if isinstance(each, dict) else each for each in given)
     return [str(path).removeprefix("./") for path in paths if path]

@@ -293,7 +293,6 @@ def _unshown_work(look: Reading, found: FoundHandoff, root: Path | None, said: I
 
 
 def _unmade(handoff: Handoff, files: Mapping[str, Bound] | None) -> list[str]:
-    """The files that were to be made and are not there."""
     if files is None:
         return [f"creates {path!r} was not looked at: the files are not here" for path in handoff.creates]
     there = {path for path, bound in files.items() if bound.mode != "absent"}
@@ -350,7 +349,6 @@ def musts_lacking(caller: Caller, handoff: Handoff, root: Path | None, acknowled
 
 
 def _running(caller: Caller, look: Reading, found: FoundHandoff) -> tuple[str, ...]:
-    """The runs of the anchor's task that are not over."""
     task = task_of(found.anchor.anchor)
     rows = task_states.unfinished(look, found.anchor.scope, task) if task is not None else []
     return task_states.words_of(caller, look, rows)

@@ -187,7 +187,6 @@ def _said(caller: Caller, contract: Contract, how: Storing) -> tuple[Evidence, .
 
 
 def _ran(executor: Executor, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
-    """What came of the checks, if they are to be run now."""
     if how.baseline is not True:
         return ()
     leave, observer = foreign.own(contract), observer_of(executor.caller)
@@ -414,7 +413,6 @@ def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff, lease: LeaseRow | 
 
 
 def _is_only_opened(look: Reading, scope: str, anchor: str) -> bool:
-    """Whether the anchor is of a task that was opened, and nothing else happened to it."""
     task = task_of(anchor)
     return task is not None and only_opened(look, look.task_of(scope, task))
 

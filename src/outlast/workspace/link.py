@@ -114,7 +114,6 @@ def add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: Works
 
 
 def _own(look: Reading, given: LinkDraft, kept: WorkspaceKeys) -> LinkRow | None:
-    """The same link, made before in this attempt."""
     rows = (look.link_by_key(key) for key in kept.links)
     return next((row for row in rows if row and row[3:6] == given[1:4]), None)
 

@@ -263,7 +263,6 @@ def _is_helper(found: Any, file: str) -> bool:
 
 
 def _live_objects(code: Code) -> list[str]:
-    """Live objects of its module that a function uses by their names."""
     names = {node.id for part in code.node.body for node in ast.walk(part) if isinstance(node, ast.Name)}
     return [f"{name}, a {type(code.found(name)).__name__}" for name in sorted(names) if is_live(code.found(name))]
 

@@ -246,7 +246,6 @@ def _abandoned(look: Reading) -> set[str]:
 
 
 def _referred(look: Reading, first: str) -> set[str]:
-    """The blobs that begin so and are referred to."""
     return look.blobs_between(first, first + "~")
 
 
@@ -468,7 +467,6 @@ def _newer(look: Reading, row: ArtifactRow, keep: int) -> int:
 
 
 def _needed(look: Reading, row: ArtifactRow, said: Mentions) -> str:
-    """What needs a version, if anything."""
     ref = ref_of(row)
     if by := said.by(ref):
         return by

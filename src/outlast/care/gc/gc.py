@@ -255,7 +255,6 @@ def _data_bytes(home: Home) -> int:
 
 
 def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
-    """What would go."""
     planned = plan(caller, rule, versions)
     found = blobs.find_unneeded(caller.home, planned.freed)
     size = _disk_bytes(caller.home.store.room().size_bytes, found)

@@ -344,7 +344,6 @@ def _passages(index: RecallIndex, document: Document) -> Iterator[IndexedPassage
 
 
 def _name_words(name: str) -> list[str]:
-    """The words by which an actor may be named."""
     return [word for word in words_of(name) if word not in FUNCTION_WORDS and len(word) > 1]
 
 
