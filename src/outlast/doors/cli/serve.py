@@ -350,7 +350,8 @@ def install(
         _refuse_for_url(call, actor, url, flows, allow_approve)
     command = _command(call, actor, flows, allow_approve)
     found = over_stdio(client, command) if url is None else over_http(client, url)
-    return call.tell_or_say(found._asdict(), lambda: _say_configuration(found))
+    told = found._asdict() | {"files": [each._asdict() for each in found.files]}
+    return call.tell_or_say(told, lambda: _say_configuration(found))
 
 
 def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
@@ -376,13 +377,20 @@ def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approv
     return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
 
 
+class Snippet(NamedTuple):
+    """What stands in a file."""
+
+    path: str
+    content: str
+
+
 class Configuration(NamedTuple):
     """How to connect a client: the commands that do it, or the same as files; and what else to know."""
 
     client: str
     transport: str  # stdio, http
     commands: tuple[str, ...]
-    files: tuple[dict[str, str], ...]  # each its path and its content
+    files: tuple[Snippet, ...]
     notes: tuple[str, ...]
 
 
@@ -418,7 +426,7 @@ def _configured(
     servers = json.dumps({"mcpServers": {NAME: told}}, indent=2, ensure_ascii=False)
     content = _toml(told) if client == "codex" else f"{servers}\n"
     commands = (adds[client],) if client in adds else ()
-    return Configuration(client, transport, commands, ({"path": CLIENTS[client], "content": content},), notes)
+    return Configuration(client, transport, commands, (Snippet(CLIENTS[client], content),), notes)
 
 
 def _toml(told: dict[str, Any]) -> str:
@@ -432,7 +440,7 @@ def _say_configuration(found: Configuration) -> None:
         say("run:")
         say(f"  {line}")
     for each in found.files:
-        say(f"{'or write' if found.commands else 'write'} into {each['path']}:")
-        say_all(each["content"].rstrip("\n"), "  ")
+        say(f"{'or write' if found.commands else 'write'} into {each.path}:")
+        say_all(each.content.rstrip("\n"), "  ")
     for text in found.notes:
         say(f"note: {text}")
