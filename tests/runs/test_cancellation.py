@@ -1,6 +1,7 @@
 """A call that the flow cancelled is an outcome; a call that was cancelled because the run ended is not."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -246,6 +247,36 @@ def test_cancelling_the_run_from_outside_interrupts_its_steps(place: Place) -> N
     assert place.statuses("stall") == ["interrupted"]
     KNOBS["smooth"] = True
     assert place.run(by_outsider).result == "it went through"
+
+
+def test_a_run_that_is_cancelled_as_it_begins_says_so_in_its_journal(place: Place) -> None:
+    """Its start is on disk: a row that says something else than the journal would be a broken record."""
+
+    async def work() -> None:
+        async with AsyncOutlast(place.home) as outlast:
+            gate = threading.Event()
+            other = threading.Thread(target=outlast.blocking._home.store.write, args=(lambda tx: gate.wait(30),))
+            other.start()
+            task = asyncio.create_task(outlast.run(by_failure, task="t"))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            asyncio.get_running_loop().call_later(0.05, gate.set)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(work())
+    assert place.outlast.get(place.run_id).status == "interrupted"
+    assert [event.name for event in place.outlast.events(place.run_id)] == ["run.started", "run.interrupted"]
+    assert place.outlast.verify().ok
+    KNOBS["smooth"] = True
+    assert place.run(by_failure, task="t").result == "no failure this time"
+
+
+@flow
+async def by_failure(run: AsyncRun) -> str:
+    happen("stalling it")
+    return await fail()
 
 
 @flow

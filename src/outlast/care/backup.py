@@ -208,9 +208,8 @@ def make_backup(
             with Packer(file) as packer:
                 taking.fill(packer, stores)
                 members = packer.listed()
-                packer.seal(
-                    Backup(BACKUP.name, id_, str(home), made_at, tenants, members, taking.damaged, taking.left_out)
-                )
+                about = (id_, str(home), made_at, tenants, members, taking.damaged, taking.left_out)
+                packer.seal(Backup(BACKUP.name, *about))
                 packer.end_with(b"0" * DIGEST_BYTES)
             digest = _sign(file)
         failpoints.reached("backup.synced")

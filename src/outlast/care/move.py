@@ -94,10 +94,8 @@ def _refuse_busy(source: FoundHome, tenant: str) -> str:
     """
     home = open_home(source, tenant=tenant)
     try:
-        now = home.clock.now()
-        if any(
-            now - beat.wall_us < beat.lease_seconds * 1_000_000 for beat in home.store.read(lambda look: look.holders())
-        ):
+        now, holders = home.clock.now(), home.store.read(lambda look: look.holders())
+        if any(now - beat.wall_us < beat.lease_seconds * 1_000_000 for beat in holders):
             raise Invalid(detail=f"runs of {source.name} are being executed now; stop them, and move it then")
         _checked(home)
         return bucket_of(home.store)
@@ -110,9 +108,8 @@ def _checked(home: Home) -> int:
     found = verify(Caller(home, "local", "default"))
     if found.problems:
         first = found.problems[0]
-        raise IntegrityBroken(
-            f"{home.store.place}: {first.record}", f"{first.why}; a home is moved whole or not at all"
-        )
+        why = f"{first.why}; a home is moved whole or not at all"
+        raise IntegrityBroken(f"{home.store.place}: {first.record}", why)
     return found.runs + found.entries + found.blobs + found.handoffs + found.records
 
 

@@ -132,7 +132,6 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
 
 
 def _make_folders(made: Path, folder: Path) -> None:
-    """A folder and those above it, each for its owner alone."""
     for each in reversed([folder, *folder.parents]):
         if each.is_relative_to(made) and not each.is_dir():
             each.mkdir(mode=0o700)

@@ -27,7 +27,7 @@ from outlast.handoffs.journal import name_of
 from outlast.home.home import run_row
 from outlast.home.keys import Keys
 from outlast.home.place import FoundHome
-from outlast.ledger.journal import Break, Row, decode_header, decode_payload
+from outlast.ledger.journal import Break, decode_header, decode_payload
 from outlast.runs.found import FoundRun, find, is_mark
 from outlast.runs.journal import differences, tags_of
 from outlast.runs.look import each_run
@@ -150,9 +150,7 @@ class _VerifiedHome:
     def keys(self) -> None:
         """Who may ask a server: every tenant's keys, since they are one file."""
         with closing(Keys(FoundHome(self.home.path, database=self.home.database))) as keys:
-            self.problems += [
-                DamagedRecord("", f"key {key_id}", "it is not what was stored") for key_id in keys.damaged()
-            ]
+            self._broken(Break(f"key {key_id}", "it is not what was stored") for key_id in keys.damaged())
             if keys.are_gone():
                 self.problems.append(DamagedRecord("", "keys.db", "there is no key in it, though one was made"))
 
@@ -178,7 +176,7 @@ class _VerifiedHome:
                 return
             found, names = looked
             self.problems += _problems(self.home, found.run if found else row, found, names)
-            self.counts["entries"] += len(found.rows) if found else 0
+            self.counts["entries"] += len(found.found.rows) if found else 0
             self.counts["blobs"] += len(names)
         except UNREADABLE as error:
             self.problems.append(DamagedRecord(row.id, f"run {row.id}", f"it cannot be read: {error}"))
@@ -214,10 +212,8 @@ def _without_run(look: Reading) -> list[DamagedRecord]:
     """What is left of runs whose own rows are gone, but for those that are being removed: gc goes on with them."""
     going = {key for key, _ in look.unswept()}
     leases = [DamagedRecord(run_id, f"run {run_id}", "its row is missing") for run_id in look.leases_without_run()]
-    keys = [key for key in look.journals_of_nothing() if key not in going]
-    return leases + [
-        DamagedRecord("", f"journal number {key}", "the row of its run or handoff is missing") for key in keys
-    ]
+    journals = [f"journal number {key}" for key in look.journals_of_nothing() if key not in going]
+    return leases + [DamagedRecord("", name, "the row of its run or handoff is missing") for name in journals]
 
 
 class _Looked(NamedTuple):
@@ -229,10 +225,6 @@ class _Looked(NamedTuple):
     unkept: list[tuple[int, str]]  # entries and blobs of which the index of them says something else
     unproven: list[Break]
     tags: list[str]  # by which it is found
-
-    @property
-    def rows(self) -> list[Row]:
-        return self.found.rows
 
 
 def _look(look: Reading, row: RunRow) -> tuple[_Looked | None, set[str]] | None:

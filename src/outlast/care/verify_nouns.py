@@ -51,7 +51,6 @@ def _paged(
 def _checked(
     home: Home, page: Callable[[Reading, int], list[Keyed]], check: Callable[[Reading, Keyed], Iterable[Break]]
 ) -> tuple[int, list[Break]]:
-    """How many rows there are, and what is wrong with them."""
     every: list[list[Break]] = [breaks for _, breaks in _paged(home, page, check)]
     return len(every), [*chain(*every)]
 

@@ -383,7 +383,6 @@ def _without(key: str) -> str:
 
 
 def _users_folder() -> str:
-    """Where the user keeps what is for git."""
     return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git")
 
 
@@ -494,7 +493,6 @@ def _exit_of(process: subprocess.Popen[bytes], deadline: float) -> int:
 
 
 def _is_ready(handle: int, deadline: float) -> bool:
-    """Whether there is something to read by then."""
     ready = select.poll()
     ready.register(handle, select.POLLIN)
     return bool(ready.poll(max(0.0, deadline - monotonic()) * 1000))

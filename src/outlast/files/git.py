@@ -270,7 +270,6 @@ def _first_commits(top: Path, commit: str) -> list[str]:
 
 
 def _remotes(top: Path) -> list[str]:
-    """Where it is fetched from."""
     answer = ask(top, *_REMOTES, top=top, rests_on=_remotes_rest_on)
     lines = os.fsdecode(answer.out).splitlines() if answer and not answer.exit else []
     urls = (line.partition("\t")[2].rpartition(" (fetch)")[0] for line in lines)
@@ -458,7 +457,6 @@ class Stand:
 
 
 def _top_of(bound: Binding) -> str:
-    """The top of the repository that it was bound in."""
     return bound.root.removesuffix(f"/{bound.prefix}") if bound.prefix else bound.root
 
 

@@ -314,7 +314,11 @@ def _named(root: Path, path: str) -> Iterator[None]:
 
 
 def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | None, blobs: Blobs) -> None:
-    _expect(root, path, now)
+    if now is None and place.is_folder(f"{root}/{path}"):  # empty folders may make room for a file
+        place.remove_empty(root, path)
+    found = look_at(f"{root}/{path}", 0)
+    if (found.seen.what if found else None) != (now.what if now else None):
+        raise EditedSince(repr(path))
     *above, name = path.split("/")
     with place.folder_at(root, above, make=True) as folder:
         if before is None:
@@ -324,15 +328,6 @@ def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | No
         else:
             _write(folder, name, before, blobs.get(before.kept))
         os.fsync(folder)
-
-
-def _expect(root: Path, path: str, now: SeenFile | None) -> None:
-    """The file is still the one whose content was saved. Empty folders may make room for a file."""
-    if now is None and place.is_folder(f"{root}/{path}"):
-        place.remove_empty(root, path)
-    found = look_at(f"{root}/{path}", 0)
-    if (found.seen.what if found else None) != (now.what if now else None):
-        raise EditedSince(repr(path))
 
 
 def _set_bits(folder: int, name: str, bits: int) -> None:

@@ -96,7 +96,9 @@ def entries(top: Path, commit: str, paths: Sequence[str]) -> dict[str, GitEntry]
 def entry_now(top: Path, path: str, seen: Sight, like: str) -> GitEntry:
     """What was seen at a path from the top, as git would have it; its id is "" when git cannot tell. `like`: any id."""
     if seen.bound.mode == "link":
-        return GitEntry("link", _id_of(seen.content or b"", like))
+        content = seen.content or b""
+        kind = sha256 if len(like) == 64 else sha1
+        return GitEntry("link", kind(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest())
     if seen.bound.mode not in ("file", "exec"):
         return GitEntry(seen.bound.mode)
     answer = _ask(top, "hash-object", "--", path)  # with what git does to line ends, and other filters
@@ -108,11 +110,6 @@ def is_entry(top: Path, path: str, now: Bound, entry: GitEntry) -> bool:
     if now.mode != entry.mode:
         return False
     return now.blob == entry.id or entry_now(top, path, sight(top, path), entry.id) == entry
-
-
-def _id_of(content: bytes, like: str) -> str:
-    kind = sha256 if len(like) == 64 else sha1
-    return kind(b"blob %d\0%s" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
 # -- what the patch makes ----------------------------------------------------------------------------

@@ -68,7 +68,6 @@ def bind(home: Home, contract: Contract, root: Path, keeper: ContentKeeper | Non
 def _with_repository(
     bound: Binding, root: Path, state: git.GitState | None, keeper: ContentKeeper, secrets: SecretRules
 ) -> Binding:
-    """With what the repository is known by, and what of it is uncommitted."""
     top = git.top_of(root)
     if top is None:
         return bound
@@ -84,7 +83,6 @@ def _with_repository(
 
 
 def _with_musts(bound: Binding, contract: Contract, root: Path) -> Binding:
-    """With the files that musts are about, and what does not hold of them now."""
     if not contract.musts:
         return bound
     bound = replace(bound, musts=bound_musts(contract, root))

@@ -383,7 +383,6 @@ class _Merging(NamedTuple):
 
 
 def _is_free(clone: _Clone, path: str) -> bool:
-    """Whether anybody may write there."""
     try:
         return bool(clone.checked(path))
     except _Outside:
@@ -423,7 +422,6 @@ _NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and 
 
 
 def _reals(clone: _Clone, bound: Binding) -> Iterator[str]:
-    """The bound files as paths from the base."""
     for path in bound.files:
         with suppress(_Outside):
             yield clone.real(path_of(path))

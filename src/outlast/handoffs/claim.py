@@ -243,7 +243,7 @@ def take(
     tx.take_lease(lease, token)
     if lease.holder:
         tx.forget_holder(lease.holder)
-    claimed = {"by": how.actor, "claim": print_of(token)}
+    claimed: dict[str, Any] = {"by": how.actor, "claim": print_of(token)}
     claimed |= {"handoff": found.handoff.id, "revision": found.handoff.revision}
     if now.holder is not None and not now.holder.mine:
         claimed |= {"taken_from": now.holder.who, "why": how.why}

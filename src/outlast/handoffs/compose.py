@@ -476,7 +476,6 @@ def _before_it(story: RunSummary) -> str:
 
 
 def _where(story: RunSummary) -> str:
-    """The step at which it goes on."""
     again = [step for step in story.plan.steps if step.action in ("retry", "redo", "confirm")]
     if again:
         return f"continue with step {short(again[0].label)}, attempt {again[0].attempts + 1}"

@@ -340,9 +340,8 @@ def diff(home: Home, handoff: Handoff, root: Path) -> Difference:
         return Difference(anchor=handoff.anchor, before=before, after=after, notes=(note,))
     seen = observe(handoff, root)
     files = differing(home, handoff, root, seen.binding)
-    notes = tuple(
-        f"the same content as {old!r} had is at {names_in_words(new)}" for old, new in sorted(seen.renamed.items())
-    )
+    moved = sorted(seen.renamed.items())
+    notes = tuple(f"the same content as {old!r} had is at {names_in_words(new)}" for old, new in moved)
     return Difference(anchor=handoff.anchor, before=before, after=after, files=files, notes=notes)
 
 
@@ -380,7 +379,6 @@ def _unseen(now: Bound) -> bytes | str:
 
 
 def _kept(blobs: Blobs, bound: Bound) -> bytes | str:
-    """The content, or why there is none."""
     if bound.mode == "absent":
         return b""
     if not bound.kept:

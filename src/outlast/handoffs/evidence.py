@@ -203,9 +203,8 @@ def reported(
     Raises HandoffInvalid with the path of what cannot be used.
     """
     if not isinstance(given, list | tuple):
-        raise HandoffInvalid(
-            path, f"is no list but {contracts.kind_of(given)}", 'give a list of {"check": …, "passed": true}'
-        )
+        why = f"is no list but {contracts.kind_of(given)}"
+        raise HandoffInvalid(path, why, 'give a list of {"check": …, "passed": true}')
     if len(given) > MAX_CHECKS:
         remedy = "report each check once, with its last result"
         raise HandoffInvalid(path, f"has {len(given)} items; the limit is {MAX_CHECKS}", remedy)
@@ -226,15 +225,13 @@ _KEYS = ("check", *_KINDS)
 
 
 def _fields(item: Any, contract: Contract, path: str, *, settles: bool) -> dict[str, Any]:
-    """The fields of one report, checked."""
     if not isinstance(item, Mapping):
         raise HandoffInvalid(path, f"is no object but {contracts.kind_of(item)}", 'give {"check": …, "passed": true}')
     for key in item:
         if key not in _KEYS:
             name = str(key) if isinstance(key, str) else _shown(key)
-            raise HandoffInvalid(
-                f"{path}.{on_one_line(name)}", "is not known here", nearest(name, _KEYS, "the keys here are")
-            )
+            known = nearest(name, _KEYS, "the keys here are")
+            raise HandoffInvalid(f"{path}.{on_one_line(name)}", "is not known here", known)
     for key in ("check", "passed"):
         if key not in item:
             raise HandoffInvalid(f"{path}.{key}", "is missing", "say which check it was and whether it passed")

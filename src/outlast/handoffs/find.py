@@ -399,15 +399,8 @@ def has_gone_on(executor: Executor, asked: HandoffQuery) -> bool:
     return subject_of(executor, asked).instead is not None
 
 
-class _Explicit(NamedTuple):
+def _explicit(look: Reading, asked: HandoffQuery) -> tuple[FoundHandoff | None, str | None, Completion | None]:
     """What was stored, the task it is of if that has a run which is not finished, and how its work was completed."""
-
-    found: FoundHandoff | None
-    task: str | None = None
-    done: Completion | None = None
-
-
-def _explicit(look: Reading, asked: HandoffQuery) -> _Explicit:
     place = named_place(look, asked)
     if place is not None and place.anchor.scope != asked.scope:
         raise HandoffNotFound(f"{asked.words} in scope {asked.scope!r}")
@@ -415,9 +408,9 @@ def _explicit(look: Reading, asked: HandoffQuery) -> _Explicit:
     anchor = found.anchor.anchor if found else asked.anchor
     task = task_of(anchor) if anchor is not None else None
     if task is None or asked.revision is not None or asked.handoff_id is not None:
-        return _Explicit(found)
+        return found, None, None
     done = _completion(look, asked.scope, task, found)
-    return _Explicit(found, task if look.unfinished_of_task(asked.scope, task) else None, done)
+    return found, task if look.unfinished_of_task(asked.scope, task) else None, done
 
 
 def _completion(look: Reading, scope: str, task: str, found: FoundHandoff | None) -> Completion | None:
@@ -448,9 +441,8 @@ def claimed_subject(executor: Executor, asked: HandoffQuery, claim_id: str | Non
         return subject
     if claim_id is not None:
         return subject._replace(found=explicit) if explicit.lease.holder == claim_id else subject
-    holder = executor.home.store.read(
-        lambda look: holder_of(executor.caller, look, explicit, asker(executor.caller, actor))
-    )
+    asks = asker(executor.caller, actor)
+    holder = executor.home.store.read(lambda look: holder_of(executor.caller, look, explicit, asks))
     return subject._replace(found=explicit) if holder is not None and holder.mine else subject
 
 

@@ -165,7 +165,6 @@ def _tense(contract: Contract) -> Iterator[Finding]:
 
 
 def _action(contract: Contract) -> str:
-    """What could be the next action, in the contract's own words."""
     said = (str(value) for _, key, value in _said(contract) if key == "next_action")
     for text in (contract.next_action or "", last_order(contract.handoff_text), *said):
         if text.strip() and not only_past(text) and not says_nothing(text):
@@ -244,9 +243,8 @@ def _musts(contract: Contract, bound: Binding | None) -> Iterator[Finding]:
 
 def _mentioned(contract: Contract) -> list[str]:
     texts = (contract.handoff_text, contract.next_action or "", contract.summary)
-    packets = (
-        path for _, key, value in _said(contract) if key in ("file_path", "target_files") for path in _files(value)
-    )
+    named = (value for _, key, value in _said(contract) if key in ("file_path", "target_files"))
+    packets = (path for value in named for path in _files(value))
     return list(dict.fromkeys((*(path for text in texts for path in paths_in(text)), *packets)))
 
 
@@ -260,11 +258,8 @@ def _checks(contract: Contract) -> list[Any]:
     found = list(dict.fromkeys(commands_in(texts))) or said or list(dict.fromkeys(tests or by_kind))
     if not found and files:
         found = [{"file": files[0], "contains": "TEXT THAT THE FINISHED WORK HAS"}]
-    return (
-        found
-        if isinstance(found, list) and found
-        else [f"COMMAND THAT PASSES WHEN DONE: {one_line(contract.summary, 80)}"]
-    )
+    unknown = f"COMMAND THAT PASSES WHEN DONE: {one_line(contract.summary, 80)}"
+    return found if isinstance(found, list) and found else [unknown]
 
 
 def _check_of(path: str) -> str:
@@ -320,14 +315,12 @@ def _agrees(contract: Contract, key: str, value: Any) -> bool:
     if key == "target_files":
         return set(_files(value)) == set(_files(list(contract.target_files)))
     if key == "file_path":
-        return set(_files(value)) <= set(
-            _files([contract.file_path] if contract.file_path else [*contract.target_files])
-        )
+        own = [contract.file_path] if contract.file_path else [*contract.target_files]
+        return set(_files(value)) <= set(_files(own))
     return isinstance(value, str) and value.strip() == str(getattr(contract, key)).strip()
 
 
 def _files(value: Any) -> list[str]:
-    """The paths of a list, of one text, or of objects with a path."""
     given = value if isinstance(value, list) else [value]
     paths = (each.get("path", each.get("file")) if isinstance(each, dict) else each for each in given)
     return [str(path).removeprefix("./") for path in paths if path]

@@ -132,9 +132,8 @@ def refuse_contradictions(contract: Contract) -> None:
         for field, other, verb in _moved(contract):
             if _excludes(form, other, verb):
                 why = f"{_name(form)} is to be kept, and {field} has {_name(other)} {verb}"
-                raise HandoffInvalid(
-                    f"must_keep[{place}]", why, f"leave one of them out; both can never hold ({field})"
-                )
+                advice = f"leave one of them out; both can never hold ({field})"
+                raise HandoffInvalid(f"must_keep[{place}]", why, advice)
     _refuse_made_and_removed(contract)
 
 

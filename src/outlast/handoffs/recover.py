@@ -20,7 +20,6 @@ from outlast.handoffs import anchor as anchors
 from outlast.handoffs import checks as foreign
 from outlast.handoffs import claim as claims
 from outlast.handoffs import recover_run as runs
-from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, accept_rival, believed, note_read, was_looked_at
 from outlast.handoffs.checks import check_agree
 from outlast.handoffs.claim import Asks, Judged, Moved, Recovering, Resume
@@ -28,11 +27,10 @@ from outlast.handoffs.evidence import content_during
 from outlast.handoffs.find import HandoffQuery, Subject, claimed_subject, finished, standing_of, subject_of
 from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Recovered
 from outlast.handoffs.observer import observer_of, other_place
-from outlast.handoffs.task_state import TaskEntry
+from outlast.handoffs.task_state import TaskEntry, resumed
 from outlast.handoffs.verdict import HandoffFacts, Observed, edited_in, verdict_of
-from outlast.home import caller as operations
 from outlast.home import claimer
-from outlast.home.caller import Repeatable, check_id
+from outlast.home.caller import Repeatable, check_id, once
 from outlast.ledger.verdict import Reason
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
@@ -210,18 +208,15 @@ def _look(
 
 
 def _run_checks(executor: Executor, subject: Subject, repo_root: str | None, how: Recovering) -> tuple[Evidence, ...]:
-    handoff = subject.handoff
-    root = observer_of(executor.caller).place(executor.caller, handoff, repo_root)
+    handoff, observer = subject.handoff, observer_of(executor.caller)
+    root = observer.place(executor.caller, handoff, repo_root)
     if root is None:
-        raise observer_of(executor.caller).not_here(handoff)
+        raise observer.not_here(handoff)
     leave = foreign.leave(executor.caller, subject.found or subject.explicit, handoff, how.agree)
-    token = held_by_us(executor.caller, subject, how)
-    between = claimer.renewal(executor.home, token)
-    before = observer_of(executor.caller).observe(executor.home, handoff, root).binding
-    ran = observer_of(executor.caller).run_checks(
-        executor, handoff, root, leave=leave, when=how.when, by=how.actor, between=between
-    )
-    content = content_during(before, observer_of(executor.caller).observe(executor.home, handoff, root).binding)
+    between = claimer.renewal(executor.home, held_by_us(executor.caller, subject, how))
+    before = observer.observe(executor.home, handoff, root).binding
+    ran = observer.run_checks(executor, handoff, root, leave=leave, when=how.when, by=how.actor, between=between)
+    content = content_during(before, observer.observe(executor.home, handoff, root).binding)
     return tuple(replace(each, content=content) for each in ran)
 
 
@@ -275,7 +270,7 @@ def _answer(
             claim, resume = _write(caller, tx, found, now, asks, composed)
             return (claim, resume), claims.answer_of(claim, resume, ran)
 
-        claim, resume = operations.once(caller.home, operation, work, lambda answer: claims.remembered(answer)[:2])
+        claim, resume = once(caller.home, operation, work, lambda answer: claims.remembered(answer)[:2])
     if claim is not None:
         caller.tokens.add(claim.id)
     wrote = claim is not None or ran or asks.accepting  # that says who it was: he has read it
@@ -344,7 +339,7 @@ def _write(
     if asks.claims:
         entry = TaskEntry("resumed", how.actor, {"handoff_id": found.handoff.id, "revision": found.handoff.revision})
         anew = epoch != lease.epoch
-        task_states.resumed(caller.home, tx, anchor.scope, anchor.anchor, entry, anew=anew, bridge=how.task)
+        resumed(caller.home, tx, anchor.scope, anchor.anchor, entry, anew=anew, bridge=how.task)
     claim = _claim(tx, found, token, epoch, how.actor) if token is not None and (how.claim or how.claim_id) else None
     return claim, ("attached" if asks.claims else "lost") if how.claim else ""
 

@@ -14,9 +14,8 @@ from outlast.handoffs.anchor import believed, evidence_since
 from outlast.handoffs.claim import Asks, Claiming, Judged, Moved, Recovering, Resume
 from outlast.handoffs.find import HandoffQuery
 from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
-from outlast.home import caller as operations
 from outlast.home import claimer
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Repeatable, once
 from outlast.ledger.lease import Beat
 from outlast.ledger.verdict import Reason, Verdict
 from outlast.store.contract import Reading, Writing
@@ -125,9 +124,7 @@ def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[R
 
 def _asked_for(verdict: Verdict, composed: Composed, how: Recovering, ran: tuple[Evidence, ...]) -> Asks:
     """What keeps the run from being claimed, and what is accepted with the claim. One that executes is never taken."""
-    contesting = [
-        one for one in verdict.contesting if one.code == "claimed" or one.fingerprint not in composed.accepted
-    ]
+    contesting = claims.standing_reasons(verdict, composed.accepted)
     accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
     executes = is_executed(composed)
     taken = [one for one in contesting if one.code == "claimed" and how.take]
@@ -155,9 +152,7 @@ def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable
 
     refuse_stopped()
     try:
-        claim, notes = operations.once(
-            caller.home, operation, work, lambda answer: (claims.remembered(answer).claim, ())
-        )
+        claim, notes = once(caller.home, operation, work, lambda answer: (claims.remembered(answer).claim, ()))
     except (RunHeld, RunFinished, RunSealed, RunNotFound) as error:
         raise Moved from error
     if claim is not None:

@@ -28,8 +28,7 @@ from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover_run import our_claim_on, release
 from outlast.handoffs.verdict import Holder, Observed, command, counted_of, rival_of, unread_rival
-from outlast.home import caller as operations
-from outlast.home.caller import Repeatable, check_id
+from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.claimer import asker, print_of, renewal
 from outlast.store.contract import LeaseRow, Reading, Writing
 from outlast.values.ambient import refuse_stopped
@@ -108,10 +107,9 @@ def _settle_found(
         _remember(executor.caller, found, shown, how)
         raise _not_settled(executor.home, found, shown)
     refuse_stopped()
-    settled = operations.once(
-        executor.home, operation, lambda tx: _write(executor.caller, tx, found, shown, how), _again
-    )
-    executor.caller.tokens.discard(found.lease.holder or "")
+    caller = executor.caller
+    settled = once(caller.home, operation, lambda tx: _write(caller, tx, found, shown, how), _again)
+    caller.tokens.discard(found.lease.holder or "")
     return settled
 
 
@@ -204,7 +202,7 @@ def _settle_run(caller: Caller, composed: Composed, how: Settling, operation: Re
         done = _settlement(handoff, how, caller.home.clock.now())
         return done, encode(done).decode()
 
-    settled = operations.once(caller.home, operation, work, _again)
+    settled = once(caller.home, operation, work, _again)
     caller.tokens.discard(claim.process.id)
     return settled
 
@@ -295,7 +293,6 @@ def _unshown_work(look: Reading, found: FoundHandoff, root: Path | None, said: I
 
 
 def _unmade(handoff: Handoff, files: Mapping[str, Bound] | None) -> list[str]:
-    """The files that were to be made and are not there."""
     if files is None:
         return [f"creates {path!r} was not looked at: the files are not here" for path in handoff.creates]
     there = {path for path, bound in files.items() if bound.mode != "absent"}
@@ -352,7 +349,6 @@ def musts_lacking(caller: Caller, handoff: Handoff, root: Path | None, acknowled
 
 
 def _running(caller: Caller, look: Reading, found: FoundHandoff) -> tuple[str, ...]:
-    """The runs of the anchor's task that are not over."""
     task = task_of(found.anchor.anchor)
     rows = task_states.unfinished(look, found.anchor.scope, task) if task is not None else []
     return task_states.words_of(caller, look, rows)

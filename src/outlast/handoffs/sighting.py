@@ -152,10 +152,9 @@ def _without_own_secrets(home: Home, bound: Binding) -> Binding:
     if not home.secrets.own:
         return bound
     files = {path: _kept_if_clean(home, each) for path, each in bound.files.items()}
-    clean = not bound.patch or _is_clean(home, bound.patch)
-    return replace(
-        bound, files=files, patch=bound.patch if clean else "", patch_why=bound.patch_why if clean else "secret"
-    )
+    if bound.patch and not _is_clean(home, bound.patch):
+        bound = replace(bound, patch="", patch_why="secret")
+    return replace(bound, files=files)
 
 
 def _kept_if_clean(home: Home, bound: Bound) -> Bound:

@@ -27,8 +27,7 @@ from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Evidence, Handof
 from outlast.handoffs.journal import Noted, row_of
 from outlast.handoffs.lint import lint
 from outlast.handoffs.observer import observer_of
-from outlast.home import caller as operations
-from outlast.home.caller import Repeatable, check_id
+from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.claimer import asker, named, print_of, renew
 from outlast.home.home import run_row
 from outlast.ledger.journal import genesis_of_anchor
@@ -96,7 +95,7 @@ def store(executor: Executor, given: Mapping[str, Any], how: Storing) -> Handoff
     refuse_stopped()
     if executor.home.adopted and executor.caller.looks:
         foreign.stored_here(contract)  # what was in such a home before is not ours; this is
-    return operations.once(
+    return once(
         executor.home,
         operation,
         lambda tx: _write(executor.caller, tx, prepared, how),
@@ -139,9 +138,7 @@ def _prepare(
     idle = _is_idle(executor.caller, contract, how, bound)
     prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, contents)
     if how.strict:  # a weak one is refused before any check is run
-        executor.home.store.read(
-            lambda look: _following(look, prepared, how, _before(look, look.anchor_of(how.scope, contract.anchor)))
-        )
+        executor.home.store.read(lambda look: _following(look, prepared, how, _before(look, how.scope, contract)))
     baseline = _about(bound, said or _ran(executor, contract, how, root))
     return replace(prepared, baseline=baseline) if baseline else prepared
 
@@ -190,17 +187,15 @@ def _said(caller: Caller, contract: Contract, how: Storing) -> tuple[Evidence, .
 
 
 def _ran(executor: Executor, contract: Contract, how: Storing, root: Any) -> tuple[Evidence, ...]:
-    """What came of the checks, if they are to be run now."""
     if how.baseline is not True:
         return ()
-    leave = foreign.own(contract)
-    return tuple(
-        observer_of(executor.caller).run_checks(executor, contract, root, leave=leave, when="store", by=how.actor)
-    )
+    leave, observer = foreign.own(contract), observer_of(executor.caller)
+    return tuple(observer.run_checks(executor, contract, root, leave=leave, when="store", by=how.actor))
 
 
-def _before(look: Reading, anchor: AnchorRow | None) -> FoundHandoff | None:
+def _before(look: Reading, scope: str, contract: Contract) -> FoundHandoff | None:
     """The newest revision under the anchor. Raises IntegrityBroken when it cannot be read."""
+    anchor = look.anchor_of(scope, contract.anchor)
     revision = look.handoff_at(anchor.key, anchor.revision) if anchor else None
     return anchors.find(look, anchor, revision) if anchor and revision else None
 
@@ -277,8 +272,7 @@ def _first(caller: Caller, prepared: _Prepared, how: Storing) -> FirstRevision:
 
 def _write(caller: Caller, tx: Writing, prepared: _Prepared, how: Storing) -> tuple[Handoff, str]:
     contract = prepared.contract
-    anchor = tx.anchor_of(how.scope, contract.anchor)
-    before = _before(tx, anchor)
+    anchor, before = tx.anchor_of(how.scope, contract.anchor), _before(tx, how.scope, contract)
     prepared = _following(tx, prepared, how, before)
     if how.guard is not None:
         how.guard(tx)
@@ -419,7 +413,6 @@ def _append(tx: Writing, anchor: AnchorRow, handoff: Handoff, lease: LeaseRow | 
 
 
 def _is_only_opened(look: Reading, scope: str, anchor: str) -> bool:
-    """Whether the anchor is of a task that was opened, and nothing else happened to it."""
     task = task_of(anchor)
     return task is not None and only_opened(look, look.task_of(scope, task))
 

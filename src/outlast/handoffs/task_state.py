@@ -327,7 +327,6 @@ def _folders_of(home: Home, row: RunRow) -> list[Path]:
 
 
 def _folder_of(home: Home, row: RunRow) -> Path | None:
-    """The folder that a run works in, if that is known."""
     if row.worktree or home.project is not None:
         return Path(row.worktree or str(home.project)).resolve()
     file = loading.path_of(row.source, None)

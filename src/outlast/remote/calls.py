@@ -165,21 +165,17 @@ def like(method: F) -> Callable[[Callable[[Any, Given], Any]], F]:
     def made(function: Callable[[Any, Given], Any]) -> F:
         @functools.wraps(method)
         def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return function(self, _by_name(signature, self, args, kwargs))
+            bound = signature.bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            given = {name: value for name, value in bound.arguments.items() if name != "self"}
+            for name, parameter in signature.parameters.items():
+                if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                    given |= given.pop(name)
+            return function(self, given)
 
         return cast(F, call)
 
     return made
-
-
-def _by_name(signature: inspect.Signature, self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-    bound = signature.bind(self, *args, **kwargs)
-    bound.apply_defaults()
-    given = {name: value for name, value in bound.arguments.items() if name != "self"}
-    for name, parameter in signature.parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            given |= given.pop(name)
-    return given
 
 
 def embedded_only(method: F, remedy: str) -> F:

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -284,12 +285,6 @@ class _Parser:
         return None
 
 
-def _heard(line: Line, pieces: Iterator[bytes]) -> Iterator[_Said]:
-    parser = _Parser(line.patience.most_bytes)
-    for piece in pieces:
-        yield from parser.feed(piece)
-
-
 def of_run(line: Line, run_id: str, after: int) -> _Following[Event]:
     """The events of a run, after a number."""
     return _Following(line, f"/v1/runs/{in_path(run_id)}/events", after, Event)
@@ -307,7 +302,8 @@ def follow(following: _Following[E]) -> Iterator[E]:
     while True:
         try:
             with line.stream(following.path, query=following.query, headers=following.headers) as answer:
-                for said in _heard(line, answer.iter_raw()):
+                parser = _Parser(line.patience.most_bytes)
+                for said in chain.from_iterable(map(parser.feed, answer.iter_raw())):
                     if event := following.taken(said):
                         yield event
             raise Broken("the stream ended")

@@ -214,11 +214,13 @@ def _taken(caller: Caller, hold: Hold, run: RunRow, holder: str, why: str) -> Jo
 
 
 def release(home: Home, claimed: RunClaim, status: str) -> None:
-    """Give a run back as it was found, unless somebody has taken it or ended it meanwhile."""
+    """Give a run back as it was found, a new one as interrupted, unless somebody has taken it or ended it meanwhile."""
+    at, trace = home.clock.now(), claimed.run.trace_id
+    is_new = claimed.found == "new"
 
-    def work(tx: Writing) -> None:
-        tx.append(claimed.hold, [])  # the guard
-        tx.set_run_status(claimed.run.key, status, home.clock.now())
+    def work(tx: Writing) -> None:  # to append is the guard
+        tx.append(claimed.hold, [run_fact(status, {}, epoch=1, at=at, trace_id=trace)] if is_new else [])
+        tx.set_run_status(claimed.run.key, status, at)
         tx.set_entry(claimed.run.key, "delayed", home.clock.now() + REFUSED_US)  # in its queue, if it is in one
         if not claimed.token:
             tx.release_lease(claimed.hold)

@@ -77,7 +77,7 @@ def _joined(spans: list[tuple[int, int, str]]) -> Iterator[FoundSecret]:
 
 def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:
     """The rules that may find something in the text: it has one of their hints. Most texts have none."""
-    hints, reader = _hints_and_reader(rules)
+    hints, reader = hints_of(rules)
     text = f"{text}\n{without_colours(text).text}" if "\x1b[" in text else text
     if reader is not None and len(text) <= _MANY:
         return tuple(reader.near(text))
@@ -116,12 +116,8 @@ class RuleHints(NamedTuple):
         yield from (rule for hint, rule in self.other if hint in lowered)
 
 
-def hints_of(rules: tuple[SecretRule, ...]) -> RuleHints:
-    return _hints_and_reader(rules)[0]
-
-
 @lru_cache(maxsize=64)
-def _hints_and_reader(rules: tuple[SecretRule, ...]) -> tuple[RuleHints, HintReader | None]:
+def hints_of(rules: tuple[SecretRule, ...]) -> tuple[RuleHints, HintReader | None]:
     """Both by one look at the rules, of which there are many."""
     hints = [(hint, rule) for rule in rules for hint in rule.hints or ("",)]
     in_words = [(hint, rule) for hint, rule in hints if rule.in_word]
@@ -181,7 +177,11 @@ def check(value: Any, path: str, rules: tuple[SecretRule, ...] = RULES) -> None:
     """Nothing, if no secret is in a JSON value. Raises SecretFound with the path of the first one."""
     near = _near_value(value, rules)
     if near is not None:
-        _clean(value, path, "", _Looking(near, lambda place, kind, _: _refuse(place, kind, near)))
+
+        def refuse(place: Place, kind: str, number: int) -> NoReturn:
+            raise SecretFound(_shown(place, near), kind)
+
+        _clean(value, path, "", _Looking(near, refuse))
 
 
 def masked(value: Any, path: str, rules: tuple[SecretRule, ...] = RULES) -> tuple[Any, list[str]]:
@@ -202,10 +202,6 @@ def counted(value: Any, rules: tuple[SecretRule, ...] = RULES) -> tuple[Any, int
     numbers: list[int] = []
     clean = _clean(value, "", "", _Looking(near, lambda place, kind, number: numbers.append(number)))
     return clean, sum(numbers)
-
-
-def _refuse(place: Place, kind: str, rules: tuple[SecretRule, ...]) -> NoReturn:
-    raise SecretFound(_shown(place, rules), kind)
 
 
 def _mask_at(text: str, found: Iterator[FoundSecret]) -> str:

@@ -59,9 +59,8 @@ def own_rule(name: Any, given: Any, where: str) -> SecretRule:
         raise SecretPatternInvalid(where, "a rule of this name is built in", "take another name")
     rule = {"pattern": given} if isinstance(given, str) else given
     if not isinstance(rule, Mapping) or set(rule) - {"pattern", "kind"} or "pattern" not in rule:
-        raise SecretPatternInvalid(
-            where, "it has a `pattern` and, if you like, a `kind`, and nothing else", "write both"
-        )
+        why = "it has a `pattern` and, if you like, a `kind`, and nothing else"
+        raise SecretPatternInvalid(where, why, "write both")
     pattern, kind = rule["pattern"], rule.get("kind", f"a secret ({name})")
     if not isinstance(kind, str) or not kind.isprintable() or not 0 < len(kind.strip()) <= KIND_LENGTH:
         why = f"its kind is no printable text of 1 to {KIND_LENGTH} characters"
@@ -83,9 +82,8 @@ def check_pattern(pattern: Any, where: str) -> None:
         raise SecretPatternInvalid(where, why, "mend it; `\\` before a sign takes it as it is") from error
     least = _least(parsed, pattern, where)
     if not SHORTEST_FOUND <= least <= LONGEST_PATTERN:
-        why = (
-            f"{pattern!r:.200} finds what has {least} characters; a secret has {SHORTEST_FOUND} to {LONGEST_PATTERN:,}"
-        )
+        limits = f"a secret has {SHORTEST_FOUND} to {LONGEST_PATTERN:,}"
+        why = f"{pattern!r:.200} finds what has {least} characters; {limits}"
         raise SecretPatternInvalid(where, why, "say what it looks like: `ours_[0-9]{20}`")
     _refuse_slow(parsed, pattern, where)
 
@@ -200,8 +198,14 @@ def _in_file(path: Path) -> tuple[SecretRule, ...]:
 
 
 def _pairs(path: Path) -> list[tuple[Tree, Tree]]:
-    """The names of the file with what stands behind each."""
-    data = _content(path)
+    """The names of the file with what stands behind each. One that cannot be read is refused: it may name secrets."""
+    try:
+        if not path.is_file():
+            raise SecretPatternInvalid(str(path), "this is no plain file", "make it one, or remove it")
+        data = read_plain(path.resolve())
+    except OSError as error:
+        why = f"it cannot be read ({error.strerror or error})"
+        raise SecretPatternInvalid(str(path), why, "give this user the right to read it, or remove it") from error
     lines = (line.strip() for line in data.splitlines())
     if not any(line and not line.startswith(b"#") for line in lines):
         return []
@@ -236,14 +240,3 @@ def _rule(value: Tree, path: Path) -> Any:
 
 def _place(path: Path, node: Tree) -> str:
     return f"{path}, line {node.line}" + (f", {node.text[:100]}" if node.shape == "text" and node.text else "")
-
-
-def _content(path: Path) -> bytes:
-    """A plain file, whole. Raises SecretPatternInvalid for one that cannot be read: nothing would be looked for."""
-    try:
-        if not path.is_file():
-            raise SecretPatternInvalid(str(path), "this is no plain file", "make it one, or remove it")
-        return read_plain(path.resolve())
-    except OSError as error:
-        why = f"it cannot be read ({error.strerror or error})"
-        raise SecretPatternInvalid(str(path), why, "give this user the right to read it, or remove it") from error

@@ -98,7 +98,10 @@ class Masking:
         cut = min(cut, start if start >= 0 and _OPEN_KEY.match(data, start) else len(data))
         if len(data) - cut > LINE_BYTES:
             return self._let_through(data, len(data) - NEAR_BYTES)
-        return self._let_through(data, cut) if cut else self._hold(data)
+        if cut:
+            return self._let_through(data, cut)
+        self._held = data
+        return b""
 
     def pause(self) -> bytes:
         """What can be shown of a line that has not ended, when nothing comes for a while."""
@@ -110,10 +113,6 @@ class Masking:
     def rest(self) -> bytes:
         """What was held back, when nothing more comes."""
         return self._let_through(self._held, len(self._held))
-
-    def _hold(self, data: bytes) -> bytes:
-        self._held = data
-        return b""
 
     def _let_through(self, data: bytes, cut: int) -> bytes:
         """The data up to there, masked. A secret that lies across is masked whole; the rest is held."""
@@ -159,9 +158,8 @@ def _open_bytes(line: str, rules: tuple[SecretRule, ...]) -> int:
 
 def _begun(end: str, hints: tuple[str, ...]) -> int:
     """How many characters at the end may be the beginning of a hint; a single one counts at the begin of a word."""
-    ends = (
-        n for n in range(min(len(end), max(map(len, hints), default=0)), 0, -1) if n > 1 or not end[-2:-1].isalnum()
-    )
+    most = min(len(end), max(map(len, hints), default=0))
+    ends = (n for n in range(most, 0, -1) if n > 1 or not end[-2:-1].isalnum())
     return next((n for n in ends if any(hint.startswith(end[-n:]) for hint in hints)), 0)
 
 
@@ -175,7 +173,7 @@ class _HintWords(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _hints(rules: tuple[SecretRule, ...]) -> _HintWords:
-    cased, other, in_words = (tuple(hint for hint, _ in pairs) for pairs in hints_of(rules))
+    cased, other, in_words = (tuple(hint for hint, _ in pairs) for pairs in hints_of(rules)[0])
     return _HintWords((_KEY_BEGINS.decode(), *cased), other, in_words)
 
 
@@ -295,11 +293,10 @@ class Sieve:
 
     def __init__(self, rules: tuple[SecretRule, ...]) -> None:
         self.without = tuple(rule for rule in rules if not rule.hints or not all(map(_is_found, rule.hints)))
-        near = [rule for rule in rules if rule.close_pattern is not None]
-        self._near = [
-            _ByPattern(rule.close_sign, rule.close_pattern, _every_hint([rule])) for rule in near if rule.close_pattern
-        ]
-        hints = _every_hint(rule for rule in rules if rule not in self.without and rule not in near)
+        near = [(rule, pattern) for rule in rules if (pattern := rule.close_pattern) is not None]
+        self._near = [_ByPattern(rule.close_sign, pattern, _every_hint([rule])) for rule, pattern in near]
+        others = [rule for rule in rules if rule not in self.without and rule.close_pattern is None]
+        hints = _every_hint(others)
         self._short = [hint for hint in hints if hint.is_short]
         self._spelt = [(text, hint, 0) for hint in hints if not hint.is_short for text in hint.spellings()]
         own = [rule for rule in rules if rule not in self.without and not rule.close_hints]
@@ -383,23 +380,9 @@ def _glue() -> Iterator[bytes]:
     """How a colour looks that has no blank before it and none after it, nor only another colour: what ends colours
     with a sign after it, and what begins one with a sign before it."""
     signs = [bytes([sign]) for sign in range(33, 256)]
-    begins = [
-        b"1",
-        b"2",
-        b"3",
-        b"4",
-        b"5",
-        b"6",
-        b"7",
-        b"8",
-        b"9",
-        b";",
-        b":",
-        *(b"0%c" % sign for sign in b"0123456789;:"),
-    ]
-    yield from (
-        b"\x1b[" + zero + end + sign for zero in (b"", b"0") for end in _ENDS_COLOUR for sign in (*signs, b"\x1b")
-    )
+    begins = [*(b"%c" % sign for sign in b"123456789;:"), *(b"0%c" % sign for sign in b"0123456789;:")]
+    for end in (zero + end for zero in (b"", b"0") for end in _ENDS_COLOUR):
+        yield from (b"\x1b[" + end + sign for sign in (*signs, b"\x1b"))
     yield from (sign + b"\x1b[" + begin for sign in signs for begin in begins)
 
 

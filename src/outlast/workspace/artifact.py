@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from outlast.clock import moment
 from outlast.errors import ArtifactNotFound, ArtifactRemoved, NameInvalid, Refused, StoreFailed, ValueRefused
-from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Repeatable, check_id, once
 from outlast.secrets import find as secrets
 from outlast.store.blobs.content import take_in
 from outlast.store.contract import Reading, Writing
@@ -107,9 +106,8 @@ class Artifact(Compared, frozen=True, dict=True):
         try:
             return self.read().decode(encoding)
         except (UnicodeDecodeError, LookupError) as error:
-            raise ValueRefused(
-                self.ref, f"it is no {encoding} text: {error}", "use read(), or its own encoding"
-            ) from error
+            why = f"it is no {encoding} text: {error}"
+            raise ValueRefused(self.ref, why, "use read(), or its own encoding") from error
 
     def open(self) -> BufferedReader:
         """The content as a stream, for what need not fit in memory. IntegrityBroken comes at its end at the latest."""
@@ -127,9 +125,8 @@ class Artifact(Compared, frozen=True, dict=True):
     def _reach(self) -> ArtifactContent:
         content: ArtifactContent | None = self.__dict__.get("_content")
         if content is None:
-            raise Refused(
-                detail=f"this is a copy of {self.ref} without its content; get it by its ref from the workspace"
-            )
+            why = f"this is a copy of {self.ref} without its content"
+            raise Refused(detail=f"{why}; get it by its ref from the workspace")
         return content
 
 
@@ -311,11 +308,11 @@ def save(caller: Caller, given: ArtifactDraft, content: Given, operation_id: str
     taken = stage(caller.home, given, content)
     operation = operation_of(given, taken, operation_id)
 
-    def work(tx: Writing) -> tuple[AddedArtifact, str]:
+    def work(tx: Writing) -> tuple[AddedArtifact | str, str]:
         added = add(caller, tx, given, taken)
         return added, str(added.row.key)
 
-    done: AddedArtifact | str = operations.once(caller.home, operation, work, _as_answered)
+    done = once(caller.home, operation, work, lambda answer: answer)
     search.keep_up(caller.home, given.scope)
     if isinstance(done, AddedArtifact):
         return artifact_of(caller.home, done.row, replayed=not done.is_new)
@@ -324,12 +321,8 @@ def save(caller: Caller, given: ArtifactDraft, content: Given, operation_id: str
 
 def operation_of(given: ArtifactDraft, taken: TakenContent, operation_id: str | None) -> Repeatable:
     """The save of this content as it was asked for, whoever carries it out. Raises NameInvalid."""
-    operations.check_id(operation_id)
+    check_id(operation_id)
     return Repeatable(operation_id, OPERATION, [*given[:5], given.source, taken.digest])
-
-
-def _as_answered(answer: str) -> AddedArtifact | str:
-    return answer
 
 
 def row_again(look: Reading, key: int) -> ArtifactRow:
@@ -368,21 +361,15 @@ def add(
     `pending` is the epoch of an attempt that is not over; `own` are the keys of what that attempt saved before.
     """
     if not caller.home.blobs.has(taken.blob):
-        why = (
-            f"the content of {given.name!r} was swept while this process was stopped; nothing was saved, save it again"
-        )
-        raise StoreFailed(caller.home.blobs.place, why)
+        why = f"the content of {given.name!r} was swept while this process was stopped"
+        raise StoreFailed(caller.home.blobs.place, f"{why}; nothing was saved, save it again")
     before = newest(tx, given.scope, given.name, own)
     if before is not None and before.digest == taken.digest:
         return AddedArtifact(before, is_new=False)
     version = tx.next_version(given.scope, given.name, taken.digest)
-    row = _row(given, taken, version, caller.home.clock.now(), pending)
+    told = {"run_id": given.source.run_id, "stored_at": caller.home.clock.now(), "pending": pending}
+    row = new_row(ArtifactRow, given, taken, version=version, **told)
+    row = row._replace(proof=proof_of_row(row))
     if caller.key_id:
         tx.note_stored(taken.blob, caller.key_id, taken.size)
     return AddedArtifact(row._replace(key=tx.add_artifact(row, given.tags)), is_new=True)
-
-
-def _row(given: ArtifactDraft, taken: TakenContent, version: int, at: int, pending: int) -> ArtifactRow:
-    told = {"version": version, "run_id": given.source.run_id, "stored_at": at, "pending": pending}
-    row = new_row(ArtifactRow, given, taken, **told)
-    return row._replace(proof=proof_of_row(row))

@@ -5,9 +5,8 @@ Where a task stands when one is pinned is for its runs to say: runs/outputs/work
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,8 +17,7 @@ from outlast.store.contract import Reading, Writing
 from outlast.store.contract.workspace import CheckpointRow
 from outlast.values.codec import value_of
 from outlast.values.frozen import Compared, NamedTuple
-from outlast.workspace import refs as refs_of
-from outlast.workspace.refs import SUMMARY_LENGTH, check_refs, check_text, new_row, proof_of, run_id_of
+from outlast.workspace.refs import SUMMARY_LENGTH, all_whole, check_refs, check_text, new_row, proof_of, run_id_of
 
 if TYPE_CHECKING:
     from outlast.home.home import Home
@@ -71,23 +69,15 @@ class CheckpointDiff(Struct, frozen=True):
 
 def diff(before: Checkpoint, after: Checkpoint) -> CheckpointDiff:
     """Compare two checkpoints, of one task or of two."""
-    keys = sorted({*before.state, *after.state})
-    changes = (_change(key, before.state, after.state) for key in keys)
-    return CheckpointDiff(
-        before,
-        after,
-        tuple(change for change in changes if change is not None),
-        tuple(ref for ref in after.refs if ref not in before.refs),
-        tuple(ref for ref in before.refs if ref not in after.refs),
-    )
-
-
-def _change(key: str, before: dict[str, Any], after: dict[str, Any]) -> StateChange | None:
-    if key not in before:
-        return StateChange(key, after=after[key], kind="added")
-    if key not in after:
-        return StateChange(key, before=before[key], kind="removed")
-    return None if before[key] == after[key] else StateChange(key, before[key], after[key])
+    old, new = before.state, after.state
+    changes: list[StateChange] = []
+    for key in sorted({*old, *new}):
+        kind = "added" if key not in old else "removed" if key not in new else "changed"
+        if kind != "changed" or old[key] != new[key]:
+            changes.append(StateChange(key, old.get(key), new.get(key), kind))
+    added = tuple(ref for ref in after.refs if ref not in before.refs)
+    removed = tuple(ref for ref in before.refs if ref not in after.refs)
+    return CheckpointDiff(before, after, tuple(changes), added, removed)
 
 
 class CheckpointDraft(NamedTuple):
@@ -113,9 +103,8 @@ class TaskPlace(NamedTuple):
 def draft(scope: str, task: str, name: str, summary: Any, refs: Any, actor: str) -> CheckpointDraft:
     """What was given, checked. Raises NameInvalid, ValueRefused."""
     told = check_text("summary", summary, SUMMARY_LENGTH)
-    return CheckpointDraft(
-        scope, check_name("task", task), check_name("checkpoint", name), told, check_refs(refs, REFS), actor
-    )
+    names = (check_name("task", task), check_name("checkpoint", name))
+    return CheckpointDraft(scope, *names, told, check_refs(refs, REFS), actor)
 
 
 # -- adding ------------------------------------------------------------------------------------------
@@ -128,7 +117,7 @@ def refuse_secrets(home: Home, given: CheckpointDraft) -> None:
 
 def whole(look: Reading, given: CheckpointDraft) -> CheckpointDraft:
     """With refs that each name something. Raises ValueRefused, NotFound."""
-    return given._replace(refs=refs_of.all_whole(look, given.refs, given.scope))
+    return given._replace(refs=all_whole(look, given.refs, given.scope))
 
 
 def add(home: Home, tx: Writing, given: CheckpointDraft, at: TaskPlace) -> CheckpointRow:
@@ -163,20 +152,20 @@ def get(home: Home, asked: str, *, replayed: bool = False) -> Checkpoint:
 def of_task(home: Home, scope: str, task: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a task, the newest first; older than `before`."""
     key = _key(home, before, scope)
-    return _all(home.store.read(lambda look: look.checkpoints_of_task(scope, task, key, limit)))
+    return [*map(checkpoint_of, home.store.read(lambda look: look.checkpoints_of_task(scope, task, key, limit)))]
 
 
 def of_run(home: Home, run: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a run, the newest first. Those of a removed run stay, under its whole id."""
     key = _key(home, before)
     run_id = run_id_of(home, run)
-    return _all(home.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))
+    return [*map(checkpoint_of, home.store.read(lambda look: look.checkpoints_of_run(run_id, key, limit)))]
 
 
 def newest(home: Home, scope: str, limit: int, before: str | None = None) -> list[Checkpoint]:
     """The newest checkpoints of a scope, whichever their tasks."""
     key = _key(home, before, scope)
-    return _all(home.store.read(lambda look: look.checkpoints_of_scope(scope, key, limit)))
+    return [*map(checkpoint_of, home.store.read(lambda look: look.checkpoints_of_scope(scope, key, limit)))]
 
 
 def _key(home: Home, checkpoint_id: str | None, scope: str | None = None) -> int:
@@ -185,15 +174,9 @@ def _key(home: Home, checkpoint_id: str | None, scope: str | None = None) -> int
         return 0
     rows = home.store.read(lambda look: look.checkpoints_by_prefix(checkpoint_id))
     found = (row.key for row in rows if row.id == checkpoint_id and scope in (None, row.scope))
-    return next(found, 0) or _refuse(checkpoint_id)
-
-
-def _refuse(checkpoint_id: str) -> NoReturn:
+    if key := next(found, 0):
+        return key
     raise CheckpointNotFound(checkpoint_id)
-
-
-def _all(rows: Iterable[CheckpointRow]) -> list[Checkpoint]:
-    return [checkpoint_of(row) for row in rows]
 
 
 def checkpoint_of(row: CheckpointRow, *, replayed: bool = False) -> Checkpoint:

@@ -36,12 +36,8 @@ _PACKINGS = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "
 _PACKED_TYPES = (
     *("image/", "video/", "audio/", "font/woff", "application/zip", "application/gzip", "application/x-bzip2"),
     *("application/x-xz", "application/zstd", "application/x-7z-compressed", "application/vnd.rar"),
-    *(
-        "application/vnd.openxmlformats",
-        "application/vnd.apache.parquet",
-        "application/epub",
-        "application/java-archive",
-    ),
+    *("application/vnd.openxmlformats", "application/vnd.apache.parquet"),
+    *("application/epub", "application/java-archive"),
 )
 _LOOSE_IMAGES = ("image/svg", "image/bmp", "image/x-ms-bmp", "audio/x-wav", "audio/wav", "image/tiff")
 TEXT, BYTES = "text/plain", "application/octet-stream"
@@ -53,7 +49,11 @@ TEXT, BYTES = "text/plain", "application/octet-stream"
 def pieces_of(given: Given) -> Iterator[bytes]:
     """What was given, piece by piece. Raises ValueRefused for what is no content, or cannot be read."""
     if isinstance(given, str):
-        return _cut(_encoded(given))
+        try:
+            return _cut(given.encode())
+        except UnicodeEncodeError as error:
+            why = f"the text is no UTF-8: {error.reason}"
+            raise ValueRefused("content", why, "encode it yourself, give bytes") from error
     if isinstance(given, bytes | bytearray | memoryview):
         return _cut(given)
     if isinstance(given, os.PathLike):
@@ -64,15 +64,6 @@ def pieces_of(given: Given) -> Iterator[bytes]:
         return _bytes_only(iter(given))
     remedy = "give bytes, text, a pathlib.Path, a file opened in binary mode, or an iterator of bytes"
     raise ValueRefused("content", f"{type(given).__qualname__} is no content", remedy)
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueRefused(
-            "content", f"the text is no UTF-8: {error.reason}", "encode it yourself, give bytes"
-        ) from error
 
 
 def _cut(content: bytes | bytearray | memoryview) -> Iterator[bytes]:

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import ValueRefused
-from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Repeatable, once
 from outlast.store.contract import Reading, Writing, every_row
 from outlast.store.contract.workspace import NOTHING, LinkRow, WorkspaceKeys
 from outlast.values.codec import value_of
@@ -92,7 +91,7 @@ def link(home: Home, given: LinkDraft, operation_id: str | None) -> Link:
         added = add(home, tx, whole(tx, given))
         return link_of(added.row, replayed=not added.is_new), added.row.id
 
-    return operations.once(home, operation, work, lambda answer: get(home, answer, replayed=True))
+    return once(home, operation, work, lambda answer: get(home, answer, replayed=True))
 
 
 def whole(look: Reading, given: LinkDraft, kept: WorkspaceKeys = NOTHING) -> LinkDraft:
@@ -115,7 +114,6 @@ def add(home: Home, tx: Writing, given: LinkDraft, pending: int = 0, kept: Works
 
 
 def _own(look: Reading, given: LinkDraft, kept: WorkspaceKeys) -> LinkRow | None:
-    """The same link, made before in this attempt."""
     rows = (look.link_by_key(key) for key in kept.links)
     return next((row for row in rows if row and row[3:6] == given[1:4]), None)
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.clock import micros
 from outlast.errors import NameInvalid, NotFound, RecordNotFound, SecretFound, ValueRefused
-from outlast.home import caller as operations
-from outlast.home.caller import Repeatable
+from outlast.home.caller import Repeatable, once
 from outlast.home.place import check_name
 from outlast.secrets import find as secrets
 from outlast.store.contract import Reading, Writing
@@ -169,7 +168,7 @@ def record(home: Home, given: RecordDraft, operation_id: str | None) -> Record:
         row = add(home, tx, given)
         return row, row.id
 
-    done = operations.once(home, operation, work, lambda answer: answer)
+    done = once(home, operation, work, lambda answer: answer)
     keep_up(home, given.scope)
     return record_of(done) if isinstance(done, RecordRow) else get(home, done, replayed=True)
 
@@ -201,7 +200,7 @@ def pin(home: Home, asked: str, pinned: bool, actor: str, operation_id: str | No
         tx.pin_record(row.key, wanted, actor)
         return record_of(row._replace(pinned=int(wanted), pinned_by=actor)), row.id
 
-    return operations.once(home, operation, work, lambda answer: get(home, answer, replayed=True))
+    return once(home, operation, work, lambda answer: get(home, answer, replayed=True))
 
 
 # -- looking -----------------------------------------------------------------------------------------
@@ -233,7 +232,7 @@ class RecordQuery(NamedTuple):
 
 def listed(home: Home, scope: str, wanted: RecordQuery, limit: int, before: str | None = None) -> list[Record]:
     """Records of a scope, the newest first, from the one after `before` on."""
-    start = home.store.read(lambda look: _place(look, scope, before)) if before is not None else 0
+    start = _place(home, scope, before) if before is not None else 0
     if wanted.ref is not None:
         asked = wanted.ref
         wanted = wanted._replace(ref=home.store.read(lambda look: refs.whole(look, asked, "ref", scope)))
@@ -242,9 +241,9 @@ def listed(home: Home, scope: str, wanted: RecordQuery, limit: int, before: str 
     return [record_of(row) for row in islice(fitting, limit)]
 
 
-def _place(look: Reading, scope: str, ref: str) -> int:
+def _place(home: Home, scope: str, ref: str) -> int:
     """Of a record in the lists of its scope. Raises RecordNotFound."""
-    row = found(look, ref)
+    row = home.store.read(lambda look: found(look, ref))
     if row.scope != scope:
         raise RecordNotFound(ref)
     return row.key
@@ -322,7 +321,7 @@ def record_many(home: Home, given: Sequence[RecordDraft], operation_id: str | No
         rows = [_added(home, tx, each, place) for place, each in enumerate(given)]
         return rows, encode([row.id for row in rows]).decode()
 
-    done = operations.once(home, operation, work, lambda answer: answer)
+    done = once(home, operation, work, lambda answer: answer)
     if isinstance(done, str):
         return home.store.read(lambda look: [record_of(found(look, each), replayed=True) for each in decode(done)])
     for scope in {each.scope for each in given}:

@@ -95,7 +95,7 @@ def whole(look: Reading, ref: Any, path: str, scope: str, kept: WorkspaceKeys = 
         if place is None or row is None or (row.pending and row.key not in kept.artifacts):
             raise ArtifactNotFound(ref, scope)
         return place.ref
-    if kind not in _BY_ID or not name:
+    if kind not in ("record", "checkpoint", "handoff", "run") or not name:
         raise ValueRefused(path, f"{ref!r:.100} is no ref", f"give one such as {FORMS}")
     return f"{kind}:{_id(look, kind, name, kept)}"
 
@@ -106,7 +106,7 @@ def all_whole(look: Reading, refs: Sequence[str], scope: str, kept: WorkspaceKey
 
 
 def _id(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> str:
-    found, missing = _BY_ID[kind](look, name, kept)
+    found, missing = _begun(look, kind, name, kept)
     if name in found:
         return name
     if not found:
@@ -116,34 +116,19 @@ def _id(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> str:
     return found[0]
 
 
-_Found = tuple[list[str], OutlastError]
-
-
-def _records(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
-    rows = [row for row in look.records_by_prefix(name) if not row.pending or row.key in kept.records]
-    return [row.id for row in rows], RecordNotFound(f"record:{name}")
-
-
-def _checkpoints(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
-    return [row.id for row in look.checkpoints_by_prefix(name)], CheckpointNotFound(name)
-
-
-def _handoffs(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
-    return [row.id for row in look.handoffs_by_prefix(name)], HandoffNotFound(f"handoff:{name}")
-
-
-def _runs(look: Reading, name: str, kept: WorkspaceKeys) -> _Found:
-    """A run that was removed stays a name for what it was: what it made refers to it, under its whole id."""
-    gone = [stone.id for stone in look.tombstones_by_prefix(name) if stone.id == name]
-    return [row.id for row in look.runs_by_prefix(name)] or gone, RunNotFound(name)
-
-
-_BY_ID: dict[str, Callable[[Reading, str, WorkspaceKeys], _Found]] = {
-    "record": _records,
-    "checkpoint": _checkpoints,
-    "handoff": _handoffs,
-    "run": _runs,
-}
+def _begun(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> tuple[list[str], OutlastError]:
+    """The ids that begin so, and the error for none."""
+    match kind:
+        case "record":
+            rows = [row for row in look.records_by_prefix(name) if not row.pending or row.key in kept.records]
+            return [row.id for row in rows], RecordNotFound(f"record:{name}")
+        case "checkpoint":
+            return [row.id for row in look.checkpoints_by_prefix(name)], CheckpointNotFound(name)
+        case "handoff":
+            return [row.id for row in look.handoffs_by_prefix(name)], HandoffNotFound(f"handoff:{name}")
+        case _:  # a run that was removed stays a name for what it was: what it made refers to it, under its whole id
+            gone = [stone.id for stone in look.tombstones_by_prefix(name) if stone.id == name]
+            return [row.id for row in look.runs_by_prefix(name)] or gone, RunNotFound(name)
 
 
 # -- what it is --------------------------------------------------------------------------------------
@@ -244,9 +229,8 @@ def check_text(path: str, text: Any, limit: int) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueRefused(
-            path, f"it cannot be stored as UTF-8: {error.reason}", "give text without surrogates"
-        ) from error
+        why = f"it cannot be stored as UTF-8: {error.reason}"
+        raise ValueRefused(path, why, "give text without surrogates") from error
     return text
 
 
@@ -274,9 +258,8 @@ def check_refs(refs: Any, limit: int) -> tuple[str, ...]:
             raise ValueRefused(f"refs[{place}]", f"{type(ref).__qualname__} is no ref", "give its .ref")
     found = tuple(dict.fromkeys(given))
     if len(found) > limit:
-        raise ValueRefused(
-            "refs", f"they are {len(found):,}; the limit is {limit:,}", "save a list of them as an artifact"
-        )
+        why = f"they are {len(found):,}; the limit is {limit:,}"
+        raise ValueRefused("refs", why, "save a list of them as an artifact")
     return found
 
 

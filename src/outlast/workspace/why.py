@@ -234,8 +234,14 @@ def against_run(home: Home, run: RunRow) -> list[Reason]:
     """
     refs, fallen = home.store.read(lambda look: _of_run(look, run))
     accept = f"outlast resume {run.id} --accept {{}} --why WHY"
-    found = [_contradicted(ref, told, accept) for ref, told in fallen.items()]
-    return found + [_spoilt(each, accept) for each in spoilt(home, refs)]
+    found, code = list[Reason](), "evidence_contradicted"
+    for ref, why in fallen.items():
+        advice = f"outlast workspace why {quote(ref)}; or accept it: {accept.format(quote(f'{code}:{ref}'))}"
+        found.append(Reason(code, ref, "stands", why, advice))
+    for code, ref, why in spoilt(home, refs):
+        advice = f"restore its content from a copy; or accept it: {accept.format(quote(f'{code}:{ref}'))}"
+        found.append(Reason(code, ref, "what was saved", why, advice))
+    return found
 
 
 def is_here(look: Reading, ref: str) -> bool:
@@ -266,22 +272,12 @@ def told(standing: RefStanding) -> str:
     return "; ".join(causes[:SHOWN]) + more
 
 
-def _contradicted(ref: str, why: str, accept: str) -> Reason:
-    code = "evidence_contradicted"
-    advice = f"outlast workspace why {quote(ref)}; or accept it: {accept.format(quote(f'{code}:{ref}'))}"
-    return Reason(code, ref, "stands", why, advice)
-
-
-def _spoilt(each: Spoilt, accept: str) -> Reason:
-    advice = f"restore its content from a copy; or accept it: {accept.format(quote(f'{each.code}:{each.ref}'))}"
-    return Reason(each.code, each.ref, "what was saved", each.why, advice)
-
-
 def spoilt(home: Home, refs: Sequence[str]) -> list[Spoilt]:
     """The artifacts of these whose content is missing or was changed. The smallest are read first, 256 MiB in all."""
     if not any(ref.startswith("artifact:") for ref in refs):
         return []
-    rows = home.store.read(lambda look: list(_rows(look, refs)))
+    places = [place for ref in refs if (place := parse_ref(ref))]
+    rows = home.store.read(lambda look: [row for place in places if (row := look.artifact_at(*place))])
     left, found = READ_BYTES, []
     for row in sorted(rows, key=lambda row: (row.size, row.key)):
         left -= row.size
@@ -289,14 +285,6 @@ def spoilt(home: Home, refs: Sequence[str]) -> list[Spoilt]:
         if code:
             found.append(Spoilt(code, ref_of(row), why))
     return found
-
-
-def _rows(look: Reading, refs: Iterable[str]) -> Iterator[ArtifactRow]:
-    for ref in refs:
-        place = parse_ref(ref)
-        row = look.artifact_at(*place) if place else None
-        if row is not None:
-            yield row
 
 
 def _wrong(home: Home, row: ArtifactRow, *, read: bool) -> tuple[str, str]:

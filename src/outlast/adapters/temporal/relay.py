@@ -43,8 +43,7 @@ from outlast.adapters.temporal.settings import (
 )
 from outlast.adapters.temporal.workflow import NUDGE, STATUS, WORKFLOW, RunRef, RunWorkflow
 from outlast.errors import EngineUnreachable, ValueRefused
-from outlast.runs import events
-from outlast.runs.events import EventQuery
+from outlast.runs.events import EventQuery, read_home
 from outlast.runs.queues import engine
 from outlast.runs.run import FINISHED, TEMPORAL
 
@@ -82,7 +81,7 @@ class Relay:
         self._told: dict[str, ToldRun] = {}
         self.queues: list[str] = []
         self._compare_at = 0.0
-        self._upto = events.read_home(self._home, ABORTED, None, 0).upto  # before the first comparison
+        self._upto = read_home(self._home, ABORTED, None, 0).upto  # before the first comparison
 
     def look(self) -> None:
         """Tell what there is to tell. Raises RPCError when Temporal is away: nothing is lost by that."""
@@ -122,7 +121,7 @@ class Relay:
     # -- what has ended, or is somebody else's ---------------------------------------------------
 
     def _tell_ended(self) -> None:
-        page = events.read_home(self._home, ABORTED, self._upto, 1000)
+        page = read_home(self._home, ABORTED, self._upto, 1000)
         for each in page.items:
             run = engine.EngineRun(each.event.run_id, each.scope, each.task, each.flow, "aborted", "", 0)
             self._do(self._link.nudge(workflow_id(self._home.tenant, run)))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from outlast.care.audit import flow as of_flow
-from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answered
+from outlast.care.audit.flow import Audit, AuditedFlow, AuditFinding, Unit, answered, answers_of
 from outlast.care.audit.python import seen_flow
 from outlast.care.audit.signs import files_written, is_declared, secrets_used, signs_in
 from outlast.errors import FlowNotFound
@@ -88,9 +87,8 @@ def unit_of(node: Command) -> Unit:
 def _unsafe(node: Command) -> Iterator[AuditFinding]:
     """What makes the protection of an effect worthless."""
     for sign in signs_in(node.confirm) if node.confirm else ():
-        yield AuditFinding(
-            "probe_acts", node.id, f"its confirm probe: {sign}", "a probe only looks: it may be asked often"
-        )
+        advice = "a probe only looks: it may be asked often"
+        yield AuditFinding("probe_acts", node.id, f"its confirm probe: {sign}", advice)
     if 1 in node.not_done_exit and node.effect:
         advice = "1 is what most commands exit with, whatever happened: take one that says `nothing was done`"
         yield AuditFinding("not_done_too_broad", node.id, "not_done_exit has 1", advice)
@@ -146,4 +144,4 @@ def audit_flow(spec: FlowSpec, resources: Resources | None = None) -> Audit:
         seen = seen_flow(spec)
     keys = {key for unit in seen.units for key in unit.injected} | set(seen.needs)
     provided = keys - resources.missing(keys).keys() if resources is not None else set()
-    return answered("flow", spec.name, of_flow.answers_of(seen, frozenset(provided)))
+    return answered("flow", spec.name, answers_of(seen, frozenset(provided)))

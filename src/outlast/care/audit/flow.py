@@ -213,9 +213,8 @@ def _artifacts(seen: AuditedFlow) -> AuditAnswer:
         for what in unit.undeclared
         if unit.kind == "step" or seen.commands
     ]
-    found += [
-        AuditFinding("no_summary", who, where, "save it with summary=…: what it is") for who, where in seen.unsummed
-    ]
+    advice = "save it with summary=…: what it is"
+    found += [AuditFinding("no_summary", who, where, advice) for who, where in seen.unsummed]
     return AuditAnswer(tuple(told), tuple(found))
 
 

@@ -263,7 +263,6 @@ def _is_helper(found: Any, file: str) -> bool:
 
 
 def _live_objects(code: Code) -> list[str]:
-    """Live objects of its module that a function uses by their names."""
     names = {node.id for part in code.node.body for node in ast.walk(part) if isinstance(node, ast.Name)}
     return [f"{name}, a {type(code.found(name)).__name__}" for name in sorted(names) if is_live(code.found(name))]
 
@@ -336,9 +335,8 @@ def names_in(*trees: ast.AST) -> Names:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    found[alias.asname or alias.name.partition(".")[0]] = (
-                        alias.name if alias.asname else alias.name.partition(".")[0]
-                    )
+                    first = alias.name if alias.asname else alias.name.partition(".")[0]
+                    found[alias.asname or first] = first
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return Names(found)

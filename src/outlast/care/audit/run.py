@@ -185,10 +185,8 @@ def _reruns(caller: Caller, looked: AuditedRun) -> AuditAnswer:
         label, times = looked.label(past), f"ran {_times(_ran(past))}" + (", and will again" if again else "")
         told.append(f"{label} {times}: {past.last.status}")
         signs = _signs_of(caller, looked, past)
-        advice = "see whether it was done twice, then mark it: @effect, or effect: true"
-        found += [
-            AuditFinding("ran_again", label, f"it {times}, and looks unrepeatable: {sign}", advice) for sign in signs
-        ]
+        advice, looks = "see whether it was done twice, then mark it: @effect, or effect: true", "looks unrepeatable"
+        found += [AuditFinding("ran_again", label, f"it {times}, and {looks}: {sign}", advice) for sign in signs]
     once = sum(1 for past in looked.ledger.calls.values() if past.kind == "step" and _ran(past) == 1)
     return AuditAnswer((*_shown(told), f"{once} steps ran once"), tuple(found))
 
@@ -228,10 +226,8 @@ def protected(looked: AuditedRun) -> AuditAnswer:
         label = looked.label(past)
         told.append(f"effect {label}: {_outcome(past)}, key {past.last.key or 'none'}")
         if past.in_doubt:
-            advice = f"decide: outlast retry {looked.run.id} {label}, skip, or abort"
-            found.append(
-                AuditFinding("in_doubt", label, "nobody knows whether it happened", advice, not looked.finished)
-            )
+            says, advice = "nobody knows whether it happened", f"decide: outlast retry {looked.run.id} {label}"
+            found.append(AuditFinding("in_doubt", label, says, f"{advice}, skip, or abort", not looked.finished))
         if past.attempts > allowed.get(past.call, 1):
             times = f"ran {_times(past.attempts)}, allowed {_times(allowed.get(past.call, 1))}"
             found.append(AuditFinding("ran_again", label, times, "look whether it was done twice, and undo that"))
@@ -287,9 +283,8 @@ def _needs(executor: Executor, looked: AuditedRun) -> AuditAnswer:
         is_set = bool(os.environ.get(name))
         told_all.append(f"secret {name}: {'set' if is_set else 'not set'}")
         if not is_set:
-            found.append(
-                AuditFinding("secret_missing", name, "it is not set", f"set it before resuming: export {name}=…")
-            )
+            advice = f"set it before resuming: export {name}=…"
+            found.append(AuditFinding("secret_missing", name, "it is not set", advice))
     return AuditAnswer(tuple(told_all) or ("none: nothing live is needed",), tuple(found))
 
 
@@ -351,9 +346,8 @@ def _artifacts(home: Home, looked: AuditedRun) -> AuditAnswer:
     told = [f"{looked.blobs} blobs, each named by its digest: {len(spoilt)} not what was stored"]
     told += _shown([f"blob {blob[:12]} is the result of {label}" for blob, label in sources.items()])
     told += _shown(looked.left.files)
-    told += (
-        [f"{looked.files} files of finished steps: {len(looked.outputs)} not as they were left"] if looked.files else []
-    )
+    if looked.files:
+        told.append(f"{looked.files} files of finished steps: {len(looked.outputs)} not as they were left")
     advice = "restore the blob from a copy, or rewind to the step that made it"
     found = [_output(looked, one) for one in looked.outputs]
     for problem in spoilt:

@@ -372,19 +372,15 @@ def _aws(each: Simple, _: tuple[str, ...]) -> str:
 def _github(each: Simple, _: tuple[str, ...]) -> str:
     plain = _plain(each)
     if plain[:1] == ["api"]:
-        return _github_api(each, plain)
+        # a request by hand: one with fields is a POST, of GraphQL only a mutation changes anything
+        said = _value(each.words, ("-X", "--method")).upper()
+        fields = any(word.startswith(_GITHUB_FIELDS) for word in each.words)
+        if "graphql" in plain:
+            said = "POST" if any("mutation" in word for word in each.words) else ""
+        elif not said and fields:
+            said = "POST"
+        return f"{each.name} api -X {said}" if said in _VERBS else ""
     return f"{each.name} {plain[0]} {plain[1]}" if len(plain) > 1 and plain[1] in _GITHUB else ""
-
-
-def _github_api(each: Simple, plain: list[str]) -> str:
-    """A request by hand. One with fields is a POST; of GraphQL only a mutation changes anything."""
-    said = _value(each.words, ("-X", "--method")).upper()
-    fields = any(word.startswith(_GITHUB_FIELDS) for word in each.words)
-    if "graphql" in plain:
-        said = "POST" if any("mutation" in word for word in each.words) else ""
-    elif not said and fields:
-        said = "POST"
-    return f"{each.name} api -X {said}" if said in _VERBS else ""
 
 
 def _database(each: Simple, _: tuple[str, ...]) -> str:

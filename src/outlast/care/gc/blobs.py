@@ -72,14 +72,12 @@ class Beginnings:
         for text in texts:
             at = text.find(PREFIX)
             while at >= 0 and not self.too_many:
-                self._add(text[at : at + _LONGEST])
+                beginning = text[at : at + _LONGEST]
+                if beginning not in self._found:
+                    self._found.add(beginning)
+                    self._size += len(beginning)
+                    self.too_many = self._size > _KEPT_BYTES
                 at = text.find(PREFIX, at + 1)
-
-    def _add(self, beginning: str) -> None:
-        if beginning not in self._found:
-            self._found.add(beginning)
-            self._size += len(beginning)
-            self.too_many = self._size > _KEPT_BYTES
 
     def __contains__(self, ref: str) -> bool:
         if len(self._sorted) != len(self._found):
@@ -127,20 +125,17 @@ class Mentions(Struct):
 
     def _read_runs(self, home: Home, look: Reading, status: str) -> None:
         for kin in every_row(lambda before: look.kin_of_status(status, PAGE, before), lambda kin: below(kin.key)):
-            self._read_run(home, look, kin.key, kin.id)
-
-    def _read_run(self, home: Home, look: Reading, key: int, run_id: str) -> None:
-        upto = self._journals.get(key, 0)
-        rows = look.journal_of(key, upto)
-        run = look.run_by_id(run_id) if key not in self._journals else None
-        self.runs.update(_texts(run.inputs.encode()) if run else ())
-        self.runs.update(_of_rows(rows))
-        said = [text for wait in look.waits_of(key) for text in (wait.payload, wait.answer or "")]
-        said += [body for _, body, _, _ in look.requests_of(key)]
-        self.runs.update(text for each in said for text in _texts(each.encode()))
-        for name in look.blobs_of(key) if rows else ():
-            self._read_blob(home, name)
-        self._journals[key] = rows[-1].seq if rows else upto
+            upto = self._journals.get(kin.key, 0)
+            rows = look.journal_of(kin.key, upto)
+            run = look.run_by_id(kin.id) if kin.key not in self._journals else None
+            self.runs.update(_texts(run.inputs.encode()) if run else ())
+            self.runs.update(_of_rows(rows))
+            said = [text for wait in look.waits_of(kin.key) for text in (wait.payload, wait.answer or "")]
+            said += [body for _, body, _, _ in look.requests_of(kin.key)]
+            self.runs.update(text for each in said for text in _texts(each.encode()))
+            for name in look.blobs_of(kin.key) if rows else ():
+                self._read_blob(home, name)
+            self._journals[kin.key] = rows[-1].seq if rows else upto
 
     def _read_blob(self, home: Home, name: str) -> None:
         if name in self._blobs:
@@ -251,7 +246,6 @@ def _abandoned(look: Reading) -> set[str]:
 
 
 def _referred(look: Reading, first: str) -> set[str]:
-    """The blobs that begin so and are referred to."""
     return look.blobs_between(first, first + "~")
 
 
@@ -473,7 +467,6 @@ def _newer(look: Reading, row: ArtifactRow, keep: int) -> int:
 
 
 def _needed(look: Reading, row: ArtifactRow, said: Mentions) -> str:
-    """What needs a version, if anything."""
     ref = ref_of(row)
     if by := said.by(ref):
         return by

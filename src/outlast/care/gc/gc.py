@@ -103,9 +103,8 @@ class Swept(Struct, frozen=True):
     @property
     def nothing(self) -> bool:
         """Whether there was nothing to do."""
-        return not (
-            self.runs or self.artifacts or self.blobs or self.trash or self.restored or self.files or self.unswept
-        )
+        done = (self.runs, self.artifacts, self.blobs, self.trash, self.restored, self.files, self.unswept)
+        return not any(done)
 
 
 class Planned(Struct, frozen=True):
@@ -256,7 +255,6 @@ def _data_bytes(home: Home) -> int:
 
 
 def _foreseen(caller: Caller, rule: SweepRule, versions: VersionRule) -> Swept:
-    """What would go."""
     planned = plan(caller, rule, versions)
     found = blobs.find_unneeded(caller.home, planned.freed)
     size = _disk_bytes(caller.home.store.room().size_bytes, found)

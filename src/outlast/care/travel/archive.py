@@ -316,6 +316,22 @@ def row_of_line(line: bytes) -> Row:
     return Row(seq, header.encode(), bytes.fromhex(hash_), None if payload is None else payload.encode())
 
 
+LARGEST = 1 << 62
+
+
+def refuse_odd_numbers(*numbers: int) -> None:
+    """Raises ValueError for a number that no store wrote."""
+    for number in numbers:
+        if not 0 <= number < LARGEST:
+            raise ValueError(f"{number} is no number that a store has")
+
+
+def refuse_odd_ref(seq: int, name: str, head: int, first: int) -> None:
+    """Raises ValueError for what is no reference of an entry from the first one to the head."""
+    if not first <= seq <= head or len(bytes.fromhex(name)) != 32 or name != name.lower():
+        raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
+
+
 def lines(values: Iterable[Any]) -> Iterator[bytes]:
     return (msgspec.json.encode(value) + b"\n" for value in values)
 
@@ -399,6 +415,17 @@ class Archive(Generic[M]):
     @property
     def names(self) -> set[str]:
         return set(self._members)
+
+    def refuse_others(self, parts: Iterable[str]) -> None:
+        """Raises ArchiveInvalid for a member that is none of these, or one of these that is not there."""
+        for name in sorted(self.names ^ {*parts}):
+            raise self.invalid(name, "nothing in it refers to it" if name in self._members else "it is missing")
+
+    def refuse_missing(self, parts: Iterable[str]) -> None:
+        """Raises ArchiveInvalid for the first of these that is not there."""
+        for name in parts:
+            if name not in self._members:
+                raise self.invalid(name, "it is missing")
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """A member piece by piece. Raises ArchiveInvalid after the last one if it is not what was written."""

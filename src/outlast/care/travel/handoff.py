@@ -20,9 +20,8 @@ from msgspec import Struct
 from outlast.care.travel import archive
 from outlast.care.travel.archive import BLOBS, Archive, Bundle, PackedAnchor, Packer, Ref
 from outlast.errors import ArchiveInvalid, HandoffExists, HandoffInvalid, Invalid, NameInvalid
-from outlast.handoffs import anchor as anchors
 from outlast.handoffs import journal as handoff_records
-from outlast.handoffs.anchor import lease_of
+from outlast.handoffs.anchor import find, lease_of
 from outlast.handoffs.claim import claimed_error, holder_of
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery, not_found
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 
 JOURNAL, REFS = "journal.jsonl", "refs.jsonl"
-LARGEST = 1 << 62
 
 
 class ArrivedHandoff(NamedTuple):
@@ -61,9 +59,7 @@ def arrived(file: Archive[Bundle]) -> ArrivedHandoff:
     packed = file.manifest.handoff
     with file.reading(archive.MANIFEST):
         _refuse_odd(packed)
-    for name in (JOURNAL, REFS):
-        if name not in file.names:
-            raise file.invalid(name, "it is missing")
+    file.refuse_missing((JOURNAL, REFS))
     rows = list(file.lines(JOURNAL, archive.row_of_line))
     refs = list(file.lines(REFS, msgspec.json.Decoder(Ref).decode))
     hash_ = bytes.fromhex(packed.hash)
@@ -73,8 +69,7 @@ def arrived(file: Archive[Bundle]) -> ArrivedHandoff:
     with file.reading(REFS):
         _refuse_odd_refs(packed, record, refs)
     one = ArrivedHandoff(packed, hash_, rows, record, refs)
-    for name in sorted(file.names ^ {JOURNAL, REFS, *(BLOBS + name for name in one.blobs)}):
-        raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
+    file.refuse_others((JOURNAL, REFS, *(BLOBS + name for name in one.blobs)))
     return one
 
 
@@ -87,7 +82,7 @@ def _refuse_odd(packed: PackedAnchor) -> None:
         raise ValueError(str(error)) from error
     if not _is_id(packed.id) or len(bytes.fromhex(packed.hash)) != 32:
         raise ValueError(f"{packed.id!r} cannot be the id of a handoff's anchor, or its chain does not end there")
-    if not 0 <= packed.epoch < LARGEST or not 0 < packed.head < LARGEST:
+    if not 0 <= packed.epoch < archive.LARGEST or not 0 < packed.head < archive.LARGEST:
         raise ValueError(f"{packed.epoch} or {packed.head} is no number that a store has")
 
 
@@ -95,9 +90,7 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
     """Raises ValueError for a revision that no caller can have stored."""
     if not _is_id(handoff.id):
         raise ValueError(f"{handoff.id[:64]!r} cannot be the id of a handoff")
-    for number in (handoff.stored_us, handoff.expires_us, handoff.lint.score):
-        if not 0 <= number < LARGEST:
-            raise ValueError(f"{number} is no number that a store has")
+    archive.refuse_odd_numbers(handoff.stored_us, handoff.expires_us, handoff.lint.score)
     try:
         contract_of(**{name: getattr(handoff, name) for name in Contract.__struct_fields__})
         _ = handoff.stored_at, handoff.expires_at  # what cannot be shown was never stored
@@ -111,8 +104,7 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
 
 def _refuse_odd_refs(packed: PackedAnchor, record: AnchorRecord, refs: list[Ref]) -> None:
     for seq, name in refs:
-        if not 0 < seq <= packed.head or len(bytes.fromhex(name)) != 32 or name != name.lower():
-            raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
+        archive.refuse_odd_ref(seq, name, packed.head, 1)
     for seq, name in sorted({*record.refs} - {*refs}):
         raise ValueError(f"blob {name[:64]!r}, which entry {seq} refers to, is not in it")
 
@@ -309,9 +301,8 @@ def _refuse_taken_ids(look: Reading, one: ArrivedHandoff) -> None:
     for _, new in one.record.revisions:
         for row in look.handoffs_by_prefix(new.id):
             if row.id == new.id and row.anchor != mine:
-                raise HandoffExists(
-                    one.packed.anchor, f"revision {new.revision} has the id of another handoff, {new.id}"
-                )
+                why = f"revision {new.revision} has the id of another handoff, {new.id}"
+                raise HandoffExists(one.packed.anchor, why)
 
 
 def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: LeaseRow, claim_id: str | None) -> None:
@@ -319,7 +310,7 @@ def _refuse_claimed(caller: Caller, look: Reading, here: AnchorRow, lease: Lease
     newest = look.handoff_at(here.key, here.revision)
     if lease.holder is None or newest is None:
         return
-    holder = holder_of(caller, look, anchors.find(look, here, newest), claim_id=claim_id)
+    holder = holder_of(caller, look, find(look, here, newest), claim_id=claim_id)
     if holder is not None and not holder.mine:
         raise claimed_error(here.anchor, holder)
 

@@ -194,9 +194,8 @@ def _said(folder: Path, path: Path, name: str) -> FolderReceipt:
     text = _content(folder, path)
     status, said = _status(_parsed(text))
     nth, earlier = int(match["nth"] or 1), int(match["earlier"] or 0)
-    return FolderReceipt(
-        parts[0], match["step"], max(nth - 1, 0), match["agent"] or "", earlier, name, text, status, said
-    )
+    about = (parts[0], match["step"], max(nth - 1, 0), match["agent"] or "")
+    return FolderReceipt(*about, earlier, name, text, status, said)
 
 
 def _content(folder: Path, path: Path) -> bytes:

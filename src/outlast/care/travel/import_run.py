@@ -44,7 +44,7 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.home.caller import Caller
 
-LARGEST = 1 << 62
+
 Place = Literal["new", "here", "further"]  # not known here; known and as far; known, and the file goes further
 
 
@@ -97,7 +97,8 @@ def import_archive(caller: Caller, path: Path) -> Imported:
     with archive.opened(path, archive.RUN) as file:
         family = [_arrived(file, packed) for packed in _family(file)]
         blobs = sorted({name for one in family for _, name in one.refs})
-        _refuse_other_parts(file, family, blobs)
+        parts = [archive.part(one.run.id, name) for one in family for name in archive.PARTS]
+        file.refuse_others((*parts, *(f"blobs/{name}" for name in blobs)))
         for name in blobs:
             deque(file.pieces(f"blobs/{name}"), maxlen=0)
         caller.home.store.read(lambda look: _places(look, file, family))  # a conflict is found before a blob is put
@@ -130,17 +131,9 @@ def _family(file: Archive[Manifest]) -> list[Packed]:
     return runs
 
 
-def _refuse_other_parts(file: Archive[Manifest], family: list[ArrivedRun], blobs: list[str]) -> None:
-    parts = {archive.part(one.run.id, name) for one in family for name in archive.PARTS}
-    for name in sorted(file.names ^ (parts | {f"blobs/{name}" for name in blobs})):
-        raise file.invalid(name, "nothing in it refers to it" if name in file.names else "it is missing")
-
-
 def _arrived(file: Archive[Manifest], packed: Packed) -> ArrivedRun:
     """One run, with everything of it read and proven."""
-    for name in archive.PARTS:
-        if archive.part(packed.id, name) not in file.names:
-            raise file.invalid(archive.part(packed.id, name), "it is missing")
+    file.refuse_missing(archive.part(packed.id, name) for name in archive.PARTS)
     with file.reading(archive.MANIFEST):
         run = packed.as_row()
         lease = LeaseRow(0, packed.epoch, packed.head, bytes.fromhex(packed.hash), None)
@@ -157,16 +150,15 @@ def _arrived(file: Archive[Manifest], packed: Packed) -> ArrivedRun:
         _refuse_changed(run, rows, waits, requests, operations)
     with file.reading(archive.part(run.id, "requests")):
         for _, body, _, at in requests:
-            _whole(at)
+            archive.refuse_odd_numbers(at)
             msgspec.json.decode(body, type=dict)
     with file.reading(archive.part(run.id, "refs")):
         for seq, name in refs:
-            if not 0 <= seq <= lease.head or len(bytes.fromhex(name)) != 32 or name != name.lower():
-                raise ValueError(f"{name!r} of entry {seq} is no reference to a blob")
+            archive.refuse_odd_ref(seq, name, lease.head, 0)
     sealed = "" if file.manifest.kind == "move" else "testimony" if run.seal == "testimony" else "copy"
     with file.reading(archive.part(run.id, "operations")):
         for operation_id, _, at in operations:
-            _whole(at)
+            archive.refuse_odd_numbers(at)
             if not operation_id.strip() or not operation_id.isprintable() or len(operation_id) > 500:
                 raise ValueError(f"{operation_id!r:.100} is no operation_id")
     return ArrivedRun(run._replace(seal=sealed), lease, rows, waits, requests, refs, [] if sealed else operations)
@@ -178,19 +170,13 @@ def _refuse_odd(run: RunRow, lease: LeaseRow, kind: str) -> None:
         raise ValueError(f"run {run.id} cannot be {run.status!r}, {run.seal!r} in a {kind}")
     if kind == "move" and run.status == "running":
         raise ValueError(f"run {run.id} was moved while it was running")
-    for number in (lease.epoch, lease.head, run.created_at, run.updated_at, run.mark):
-        _whole(number)
+    archive.refuse_odd_numbers(lease.epoch, lease.head, run.created_at, run.updated_at, run.mark)
     if len(lease.hash) != 32 or identity(run.inputs.encode()) != run.inputs_digest:
         raise ValueError(f"the inputs of run {run.id}, or the end of its chain, were changed")
     for text in (run.inputs, run.meta, run.result or "{}", run.error or "{}"):
         if not isinstance(decode(text), dict):
             raise ValueError(f"a value of run {run.id} is no JSON object")
     run_record(ListedRun(run, lease))
-
-
-def _whole(number: int) -> None:
-    if not 0 <= number < LARGEST:
-        raise ValueError(f"{number} is no number that a store has")
 
 
 def _refuse_broken(run: RunRow, lease: LeaseRow, rows: list[Row]) -> None:
@@ -227,8 +213,7 @@ def _refuse_changed(
 def _wait(run_id: str, line: bytes) -> InterruptRow:
     """A wait of a run, decoded; what cannot be shown is no wait."""
     row = row_of_wait(msgspec.json.decode(line, type=Waited), run_id)
-    for number in (row.opened_at, row.due_at or 0):
-        _whole(number)
+    archive.refuse_odd_numbers(row.opened_at, row.due_at or 0)
     if not row.id or row.status not in ("open", "answered", "used", "cancelled"):
         raise ValueError(f"{row.id!r} is no wait")
     Call(*msgspec.json.decode(row.call, type=tuple[str, str, str, int]))

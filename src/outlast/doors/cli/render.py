@@ -37,20 +37,10 @@ _NARROW = "…–—█░"  # signs of ours that need no table of widths
 _COMMAND = r"(?:(?<=: )|(?<=`)|(?<=  )|\A)outlast [a-z][^`]*"
 _WORDS = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""  # of a shell: quoted blanks belong to their word
 STYLES = {
-    "succeeded": "green",
-    "trusted": "green",
-    "ok": "green",
-    "failed": "red",
-    "crashed": "red",
-    "contested": "red",
-    "broken": "red",
-    "damaged": "red",
-    "waiting": "yellow",
-    "queued": "yellow",
-    "interrupted": "yellow",
-    "candidate": "yellow",
-    "running": "cyan",
-    "aborted": "dim",
+    **dict.fromkeys(("succeeded", "trusted", "ok"), "green"),
+    **dict.fromkeys(("failed", "crashed", "contested", "broken", "damaged"), "red"),
+    **dict.fromkeys(("waiting", "queued", "interrupted", "candidate"), "yellow"),
+    **{"running": "cyan", "aborted": "dim"},
 }
 COMPACT = (",", ":")
 RAW = "outlast.raw"  # where the context of a command remembers that --raw was given

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation
-from outlast.doors.cli.render import (
-    ALL,
-    SOME,
-    as_json,
-    at,
-    clean,
-    document,
-    facts,
-    fit,
-    has_lines,
-    inline,
-    note,
-    say,
-    span,
-)
+from outlast.doors.cli.render import ALL, SOME, as_json, at, clean, document, facts, fit, has_lines, note, say, span
 from outlast.errors import EmbeddedOnly, OutlastError
 from outlast.values.text import doubt_of
 
@@ -144,7 +130,7 @@ def say_ways(found: Iterable[Way]) -> None:
     facts((f"  {words}:", command) for words, command in found)
 
 
-def sayinline(call: Invocation, wait: Interrupt) -> None:
+def say_shown(call: Invocation, wait: Interrupt) -> None:
     """What a person is to look at before deciding, as much as has room in a list."""
     for line in shown(wait, SOME, call.command("answer", wait.id)):
         say(f"  {line}")
@@ -202,7 +188,7 @@ def say_waits(call: Invocation, run_id: str, waits: tuple[Interrupt, ...]) -> No
         say(whose(wait, run_id), "yellow")
         if told_when := until_when(wait):
             say(f"  {'; '.join(told_when)}")
-        sayinline(call, wait)
+        say_shown(call, wait)
         say_ways(ways(call, wait, top=top.id))
     if any((wait.is_for_people or wait.type == "signal") and not wait.is_overdue for wait in found):
         goes_on = call.worker_for(top) if top.engine else call.command("resume", top.id)
@@ -219,12 +205,12 @@ def hints(field: Schema, root: Schema, *, needed: bool) -> str:
     """What may be given, in words."""
     schema = late.schema.resolved(field, root)
     if "enum" in schema:
-        told = [f"one of {', '.join(map(inline, schema['enum']))}"]
+        told = [f"one of {', '.join(map(_shown, schema['enum']))}"]
     else:
         told = [" or ".join(WORDS[kind] for kind in kinds_of(schema, root)) or "JSON, or text"]
         told += limits(schema, root)
     if "default" in schema:
-        told.append(f"Enter for {inline(schema['default'])}")
+        told.append(f"Enter for {_shown(schema['default'])}")
     elif not needed:
         told.append("optional")
     return ", ".join(told)
@@ -320,6 +306,10 @@ def has_placeholder(value: Any) -> bool:
     if isinstance(value, dict | list):
         return any(map(has_placeholder, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and value.startswith(("<matches ", "<at least ")) and value.endswith(">")
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else as_json(value)
 
 
 def top_of(outlast: Outlast, run: RunRecord) -> RunRecord:

@@ -57,8 +57,10 @@ def handoffs(asked: PageRequest) -> dict[str, Any]:
         return shows | _listed(asked, "handoff_list", look=look, **given)
     if asked.query.get("of") == "runs":
         return shows | _left_by_runs(asked)
-    is_first = not standing and "cursor" not in asked.query
-    return shows | _handed_over(asked, standing) | (_few_left(asked) if is_first else {})
+    found = shows | _handed_over(asked, standing)
+    if not standing and "cursor" not in asked.query:
+        found["left"], found["tasks"] = _handoffs(asked)._left_by_runs(FEW)
+    return found
 
 
 def _handoffs(asked: PageRequest) -> Handoffs:
@@ -68,11 +70,6 @@ def _handoffs(asked: PageRequest) -> Handoffs:
 def _handed_over(asked: PageRequest, standing: Any) -> dict[str, Any]:
     found = _handoffs(asked)._stored(standing or None, SHOWN + 1, asked.query.get("cursor"))
     return {"items": found[:SHOWN], "next": asked.link(cursor=found[SHOWN - 1].handoff_id) if found[SHOWN:] else ""}
-
-
-def _few_left(asked: PageRequest) -> dict[str, Any]:
-    left, tasks = _handoffs(asked)._left_by_runs(FEW)
-    return {"left": left, "tasks": tasks}
 
 
 def _left_by_runs(asked: PageRequest) -> dict[str, Any]:
@@ -165,9 +162,8 @@ def recall(asked: PageRequest) -> dict[str, Any]:
     pack, wrong = None, ""
     if goal:
         try:
-            pack = asked(
-                "workspace_recall", goal=goal, budget=int(budget) if budget.isdigit() else 2000, **asked.in_scope
-            )
+            tokens = int(budget) if budget.isdigit() else 2000
+            pack = asked("workspace_recall", goal=goal, budget=tokens, **asked.in_scope)
         except OutlastError as error:
             wrong = said_of(error)
     return {"goal": goal, "budget": budget, "pack": pack, "wrong": wrong}

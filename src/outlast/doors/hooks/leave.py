@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -153,7 +154,9 @@ def _take(home: str, name: str, event: HookEvent | None, handoffs: AutomaticHand
     """Store one event. Whether it is dealt with."""
     try:
         if event is not None:
-            left = _leave_in(home, event, handoffs)
+            opened = automatic_handoffs(home, event.client) if handoffs is None else nullcontext(handoffs)
+            with opened as storing:
+                left = leave(storing, home, event)
             if left.why:
                 note(home, f"{event.name} {event.kind}: nothing stored: {left.why}")
         spool.done(home, name)
@@ -163,13 +166,6 @@ def _take(home: str, name: str, event: HookEvent | None, handoffs: AutomaticHand
         what = f"{event.name} {event.kind}" if event else name
         note(home, f"{what}: {words_of(error)}{'; given up' if given_up else ''}")
         return False
-
-
-def _leave_in(home: str, event: HookEvent, handoffs: AutomaticHandoffs | None) -> LeftRevision:
-    if handoffs is not None:
-        return leave(handoffs, home, event)
-    with automatic_handoffs(home, event.client) as opened:
-        return leave(opened, home, event)
 
 
 def leave(handoffs: AutomaticHandoffs, home: str, event: HookEvent, *, died: bool = False) -> LeftRevision:

@@ -86,11 +86,12 @@ def parse(client: Client, kind: Kind, raw: bytes) -> HookEvent | None:
         if known is None:
             return None
         kind = known
+    roots = said.get("workspace_roots")
     return HookEvent(
         client,
         kind,
         session=_text(said, "session_id", "conversation_id", "thread-id"),
-        cwd=_text(said, "cwd") or _first(said.get("workspace_roots")),
+        cwd=_text(said, "cwd") or next(filter(_usable, roots if isinstance(roots, list) else ()), ""),
         transcript=_text(said, "transcript_path"),
         why=_text(said, "source", "trigger", "reason", "status"),
     )
@@ -114,19 +115,10 @@ def _text(said: dict[str, Any], *names: str) -> str:
 
 
 def _usable(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST and "\0" not in value and _encodes(value)
-
-
-def _encodes(value: str) -> bool:
     try:
-        return bool(value.encode())
+        return isinstance(value, str) and 0 < len(value) <= LONGEST and "\0" not in value and bool(value.encode())
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
-
-
-def _first(values: Any) -> str:
-    found = values if isinstance(values, list) else []
-    return next((each for each in found if _usable(each)), "")
 
 
 def answer(client: Client, kind: Kind, text: str = "") -> bytes:

@@ -28,7 +28,8 @@ def begin(event: HookEvent, place: WorkTree, anchor: str) -> str:
     """What the session is told; nothing when nothing is handed over. Raises OutlastError, OSError."""
     with automatic_handoffs(place.home, event.client, busy_seconds=BUSY_SECONDS) as handoffs:
         take_in(handoffs, place.home, event, anchor)
-        others = tuple(_others(place.home, event, anchor, handoffs.now))
+        beside = (each for each in spool.sessions_of(place.home, anchor) if each.event.session != event.session)
+        others = tuple(each for each in beside if not spool.is_over(each, handoffs.now))  # at the same work now
         recovered = handoffs.recover(anchor, event.client, place.top, or_branch=not event.task)
         return shown(recovered, place, others) if recovered else ""
 
@@ -65,13 +66,6 @@ def _compose(handoffs: AutomaticHandoffs, home: str, session: HookSession) -> No
 
 
 # -- the answer --------------------------------------------------------------------------------------
-
-
-def _others(home: str, event: HookEvent, anchor: str, now: int) -> Iterator[HookSession]:
-    """Other sessions that are at the same work now."""
-    for each in spool.sessions_of(home, anchor):
-        if each.event.session != event.session and not spool.is_over(each, now):
-            yield each
 
 
 def shown(recovered: Recovered, place: WorkTree, others: tuple[HookSession, ...] = ()) -> str:

@@ -230,18 +230,14 @@ class _TranscriptReader:
             self.calls[call] = paths
 
     def _wish(self, text: str) -> None:
-        text = _asked(text).strip()
+        # what the person asked last, where the client puts that into a frame
+        begins, ends = _QUERY
+        asked, at = text, 0
+        while (begin := text.find(begins, at)) >= 0 and (end := text.find(ends, begin)) >= 0:
+            asked, at = text[begin + len(begins) : end], end + len(ends)
+        text = asked.strip()
         if text and not text.startswith(_NOT_SAID):
             self.goal = text
-
-
-def _asked(text: str) -> str:
-    """What the person asked last, where the client puts that into a frame; else the text."""
-    begins, ends = _QUERY
-    asked, at = text, 0
-    while (begin := text.find(begins, at)) >= 0 and (end := text.find(ends, begin)) >= 0:
-        asked, at = text[begin + len(begins) : end], end + len(ends)
-    return asked
 
 
 def _step(item: dict[str, Any], before: TranscriptStep | None) -> TranscriptStep | None:

@@ -184,7 +184,7 @@ def list_interrupts(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Every open wait, questions for people first."""
     found = client.outlast.inbox(assignee=asked.assignee, type=asked.type, scope=asked.scope)
     items, left = found[: asked.limit], max(len(found) - asked.limit, 0)
-    waits = [_spread(told(each)) for each in items]
+    waits = [{**each.pop("interrupt"), **each} for each in map(told, items)]  # with whose it is, as one thing
     text = lines(
         f"{len(found)} open waits." if found else "Nothing waits.",
         wait_lines(each.interrupt for each in items),
@@ -193,11 +193,6 @@ def list_interrupts(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     )
     value = {"waits": waits, "left": left, "contested": found.contested}
     return ToolAnswer(text, value, "run_show for the run of each")
-
-
-def _spread(item: dict[str, Any]) -> dict[str, Any]:
-    """A wait and whose it is, as one thing."""
-    return {**item.pop("interrupt"), **item}
 
 
 def answer(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:

@@ -229,10 +229,8 @@ class _PackFilling:
 
 
 def _entry(one: Ranked, text: str, *, whole: bool) -> PackEntry:
-    all_of_it = whole and not one.part
-    return PackEntry(
-        one.ref, one.kind, text, 0, one.score, one.why, all_of_it, one.standing, one.at, one.actor, one.hard
-    )
+    about = (whole and not one.part, one.standing, one.at, one.actor, one.hard)
+    return PackEntry(one.ref, one.kind, text, 0, one.score, one.why, *about)
 
 
 def _print_of(text: str) -> frozenset[str]:

@@ -100,7 +100,7 @@ def matches(
     best = _best_of_each(one for one in found if one[0] > 0)
     top = best[0][0] if best else 1.0
     said = {stems[word]: word for word in reversed(query.terms)}  # of two words with one stem the first is shown
-    return [_match(passage, score / top, _why(query, said, near, named, passage)) for score, passage in best[:limit]]
+    return [Match(*one[:6], score / top, _why(query, said, near, named, one)) for score, one in best[:limit]]
 
 
 def names_actor(query: Query, actor_words: Sequence[str]) -> bool:
@@ -126,13 +126,12 @@ def _weights(
 def _near(related: Mapping[str, str], weights: Mapping[str, float], statistics: Statistics) -> dict[str, float]:
     """What terms count that say much the same: a part of what the goal's own would, and of what they are worth."""
     unknown = math.log(1 + statistics.passages / 2)  # what a word would count that no passage has
-    counts = ((term, own, statistics.frequency.get(term, 0)) for term, own in related.items())
-    return {
-        term: RELATED
-        * min(weights.get(own, unknown), math.log(1 + (statistics.passages - count + 0.5) / (count + 0.5)))
-        for term, own, count in counts
-        if count
-    }
+    found: dict[str, float] = {}
+    for term, own in related.items():
+        if count := statistics.frequency.get(term, 0):
+            rarity = math.log(1 + (statistics.passages - count + 0.5) / (count + 0.5))
+            found[term] = RELATED * min(weights.get(own, unknown), rarity)
+    return found
 
 
 def shared_words(
@@ -193,10 +192,8 @@ class _Scored:
 
     def _shares(self, passage: PlacedPassage) -> dict[str, float]:
         room = SATURATION * (1 - LENGTH + LENGTH * passage.length / self._mean)
-        return {
-            term: self._weights[term] * count * (SATURATION + 1) / (count + room)
-            for term, count in passage.counts.items()
-        }
+        counts = passage.counts.items()
+        return {term: self._weights[term] * count * (SATURATION + 1) / (count + room) for term, count in counts}
 
     def _best_in_streams(self) -> dict[int, float]:
         best: dict[int, dict[str, float]] = {}
@@ -230,18 +227,13 @@ def _best_of_each(found: Iterable[tuple[float, PlacedPassage]]) -> list[tuple[fl
     return sorted(best.values(), key=lambda one: (-one[0], one[1].family, one[1].key))
 
 
-def _match(passage: PlacedPassage, score: float, why: tuple[str, ...]) -> Match:
-    return Match(passage.family, passage.key, passage.piece, passage.start, passage.end, passage.kind, score, why)
-
-
 def _why(
     query: Query, said: Mapping[str, str], near: Mapping[str, str], named: Mapping[int, str], passage: PlacedPassage
 ) -> tuple[str, ...]:
     has = [f'"{word}"' for term, word in said.items() if term in passage.counts]
     like = dict.fromkeys(f'"{said[own]}"' for term, own in near.items() if term in passage.counts)
-    why = [
-        f"matches {', '.join(reversed(has))}" if has else f"is like {', '.join(like)}" if like else "next to a match"
-    ]
+    near_it = f"is like {', '.join(like)}" if like else "next to a match"
+    why = [f"matches {', '.join(reversed(has))}" if has else near_it]
     if passage.voice in named:
         why.append(f"said by {named[passage.voice]}")
     if query.days and passage.day is not None and _days_off(query, passage.day) == 0:

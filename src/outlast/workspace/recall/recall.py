@@ -19,9 +19,8 @@ from outlast.home.place import check_name
 from outlast.store.contract import Reading, below, every_row
 from outlast.store.contract.workspace import RecordRow
 from outlast.values.tokens import TokensOf
-from outlast.workspace import link
 from outlast.workspace import why as evidence
-from outlast.workspace.link import RELATIONS
+from outlast.workspace.link import RELATIONS, into, out_of
 from outlast.workspace.recall.pack import ContextPack, Ranked, fill
 from outlast.workspace.recall.rank import DocumentSignals, Match, ranked
 from outlast.workspace.recall.rank import ScoredDocument as Placed
@@ -212,7 +211,7 @@ def _linked(look: Reading, scope: str) -> dict[str, tuple[str, int]]:
 
 
 def _beside(look: Reading, ref: str) -> Iterator[str]:
-    both = islice(chain(link.out_of(look, ref, RELATIONS), link.into(look, ref, RELATIONS)), FOLLOWED)
+    both = islice(chain(out_of(look, ref, RELATIONS), into(look, ref, RELATIONS)), FOLLOWED)
     return (row.target if row.source == ref else row.source for row in both)
 
 

@@ -333,9 +333,8 @@ def add(index: RecallIndex, family: str, documents: Iterable[Document], upto: in
 def _indexed(index: RecallIndex, document: Document) -> IndexedDocument:
     voice, day = voice_of(document), document.at.toordinal() if document.at else None
     kept = _passages(index, document)  # made when it is taken in: nothing is cut that is there already
-    return IndexedDocument(
-        document.family, document.key, document.kind, stream_of(document), voice, _name_words(voice), day, kept
-    )
+    about = (document.family, document.key, document.kind, stream_of(document))
+    return IndexedDocument(*about, voice, _name_words(voice), day, kept)
 
 
 def _passages(index: RecallIndex, document: Document) -> Iterator[IndexedPassage]:
@@ -345,7 +344,6 @@ def _passages(index: RecallIndex, document: Document) -> Iterator[IndexedPassage
 
 
 def _name_words(name: str) -> list[str]:
-    """The words by which an actor may be named."""
     return [word for word in words_of(name) if word not in FUNCTION_WORDS and len(word) > 1]
 
 
@@ -367,7 +365,7 @@ def _looked_for(index: RecallIndex, query: Query, kinds: Collection[str] | None,
     named = _named(index, query, passages)
     lanes = _lanes(index, query, frequency, named, kinds, max(limit // 3, CLOSELY))
     rows = index.around({number for lane in lanes for number in lane}, BACK, ON)
-    times = _time_stems(index) if query.asks_when else frozenset[str]()
+    times = frozenset(stem(index, word) for word in TIME_WORDS) if query.asks_when else frozenset[str]()
     placed = [_placed(row, frequency, times) for row in rows]
     statistics = Statistics(passages, words / passages if passages else 0.0, frequency)
     found = matches(query, stems, named, placed, statistics, kinds, limit, related)
@@ -470,7 +468,3 @@ def _alike(index: RecallIndex) -> dict[str, list[list[str]]]:
         terms = {term for group in made for term in group}
         _groups.update({term: [group for group in made if term in group] for term in terms})
     return _groups
-
-
-def _time_stems(index: RecallIndex) -> frozenset[str]:
-    return frozenset(stem(index, word) for word in TIME_WORDS)

@@ -71,17 +71,15 @@ def words_of(text: str) -> list[str]:
     """The words of a text in their order, folded; compounds also by their parts, unspaced writing by characters."""
     if text.isascii():
         found = _PLAIN.findall(text)
-        return [part for word in found for part in _with_parts(word)] if _has_compounds(found) else _lower(found)
+        if not all(map(_is_single, found)):
+            return [part for word in found for part in _with_parts(word)]
+        return " ".join(found).lower().split(" ") if found else []
     folded = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
     return [part for word in _ANY.findall(folded) for part in _by_script(word)]
 
 
-def _lower(found: list[str]) -> list[str]:
-    return " ".join(found).lower().split(" ") if found else []
-
-
-def _has_compounds(found: list[str]) -> bool:
-    return not all(word.islower() or word.istitle() or word.isupper() or word.isdigit() for word in found)
+def _is_single(word: str) -> bool:
+    return word.islower() or word.istitle() or word.isupper() or word.isdigit()
 
 
 def _by_script(word: str) -> list[str]:
@@ -92,7 +90,7 @@ def _by_script(word: str) -> list[str]:
 
 def _with_parts(word: str) -> list[str]:
     whole = word.casefold()
-    if word.islower() or word.istitle() or word.isupper() or word.isdigit():
+    if _is_single(word):
         return [whole]
     parts = _PARTS.findall(word)
     return [whole, *(part.lower() for part in parts)] if len(parts) > 1 else [whole]
@@ -148,11 +146,8 @@ def query_of(goal: str) -> Query:
 def _telling(words: list[str]) -> list[str]:
     """Without the words that say nothing. A single character of unspaced writing yields to the pairs it is in."""
     pairs = {character for word in words if len(word) == 2 and not word.isascii() for character in word}
-    return [word for word in words if word not in FUNCTION_WORDS and word not in pairs and _tells(word)]
-
-
-def _tells(word: str) -> bool:
-    return len(word) > 1 or not (word.isascii() and word.isalpha())
+    told = [word for word in words if word not in FUNCTION_WORDS and word not in pairs]
+    return [word for word in told if len(word) > 1 or not (word.isascii() and word.isalpha())]
 
 
 def _days_in(goal: str) -> Iterable[tuple[int, int]]:
