@@ -157,7 +157,7 @@ class Exchange:
 
         Raises RequestMalformed, Forbidden.
         """
-        if "outlast.plain" not in self.scope:  # a plain request was read by a pattern that lets nothing else by
+        if "outlast.plain" not in self.scope.get("extensions", ()):  # such a one is as it must be
             identity.check_framing(self.scope)
         identity.check_path(self.scope["raw_path"])
         site = self.header("sec-fetch-site")

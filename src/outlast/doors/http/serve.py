@@ -343,7 +343,7 @@ class Connection(H11Protocol):
             "query_string": query,
             "headers": self.headers,
             "state": self.app_state.copy(),
-            "outlast.plain": True,
+            "extensions": {"outlast.plain": {}},
         }
         self.cycle = PlainCycle(
             request,
