@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from outlast.doors.http import serve
 from outlast.doors.http.identity import address_of, listen
 from outlast.doors.http.limits import Turnstile
+from outlast.doors.http.log import COUNTED_TOGETHER
 from outlast.doors.http.plain import plain_in
 
 from .server import Served, served
@@ -199,6 +200,27 @@ def test_a_plain_request_may_have_an_answer_in_pieces(server: Served) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(asks)
         assert b"transfer-encoding: chunked" in _answer(line).lower()
+
+
+def test_a_connection_that_rests_for_too_long_is_closed_and_one_that_asks_again_is_not(tmp_path: Path) -> None:
+    with (
+        served(tmp_path / "home", idle_seconds=1.0) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as line,
+    ):
+        for _ in range(3):
+            line.sendall(HEALTH)
+            assert _answer(line).endswith(b'{"status":"alive"}')
+        assert line.recv(1) == b""
+
+
+def test_requests_are_in_the_numbers_as_soon_as_these_are_asked_for(tmp_path: Path) -> None:
+    with served(tmp_path / "home") as server:
+        for _ in range(COUNTED_TOGETHER + 1):
+            assert server.get("/healthz").status == 200
+        numbers = server.get("/metrics").raw.decode()
+    counted = f"{COUNTED_TOGETHER + 1}.0"
+    assert f'outlast_http_requests_total{{method="GET",route="/healthz",status="200"}} {counted}' in numbers
+    assert f'outlast_http_request_seconds_count{{method="GET",route="/healthz"}} {counted}' in numbers
 
 
 # -- answers that no handler of ours gives -----------------------------------------------------------

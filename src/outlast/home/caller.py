@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ from outlast.home.home import Home
 from outlast.home.place import check_name
 from outlast.ledger.lease import Process
 from outlast.values.codec import encode, identity
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from outlast.store.contract import PlainStore, Reading, Writing

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outlast.errors import IntegrityBroken
 from outlast.values.codec import FEW_BYTES, digest, hash_of_few, sha256
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 from outlast.values.late import late
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from outlast.values.frozen import Protocol
 from outlast.values.late import late
 
 if TYPE_CHECKING:  # whoever only looks has neither: they are loaded when they are used

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from outlast.errors import FlowElsewhere, FlowNotFound, NameInvalid
 from outlast.files import repository
@@ -36,7 +36,7 @@ from outlast.flows.spec import FlowSpec
 from outlast.runs.run import FINISHED
 from outlast.store.contract import FinishedRow, NewRun, Reading, RunRow
 from outlast.values.codec import decode, identity
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 from outlast.values.late import late, shlex
 
 if TYPE_CHECKING:

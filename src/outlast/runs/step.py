@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from outlast.flows.spec import (
     returned,
 )
 from outlast.values.codec import Decode, decoder, unchanged
+from outlast.values.frozen import Protocol
 
 if TYPE_CHECKING:
     from outlast.runs.attempt import Ask, Attempt, Ended, Raised

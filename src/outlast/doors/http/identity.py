@@ -238,16 +238,20 @@ def _is_address(host: str) -> bool:
 
 def check_framing(scope: Mapping[str, Any]) -> None:
     """Raises RequestMalformed for a request that two readers could take for two, or that is none of HTTP/1."""
-    headers, path = scope["headers"], scope["raw_path"]
+    headers = scope["headers"]
     said = b"".join(chain.from_iterable(headers))
     if scope["http_version"] not in ("1.0", "1.1"):
         raise RequestMalformed(f"HTTP/{scope['http_version']} is not spoken here", "speak HTTP/1.1")
-    if len(said) + 4 * len(headers) + len(path) + len(scope["query_string"]) > HEAD_BYTES:
+    if len(said) + 4 * len(headers) + len(scope["raw_path"]) + len(scope["query_string"]) > HEAD_BYTES:
         raise RequestMalformed(f"path and headers have more than {HEAD_BYTES:,} bytes", "say less there")
     if _CONTROLS.search(said):
         raise RequestMalformed("a header has a control character", "leave it out")
     _refuse_doubles([name.lower() for name, _ in headers])
-    if b"%" in path and not _is_text(path):
+
+
+def check_path(raw_path: bytes) -> None:
+    """Raises RequestMalformed for a path that is no text."""
+    if b"%" in raw_path and not _is_text(raw_path):
         raise RequestMalformed("the path is not percent-encoded UTF-8", "encode it anew")
 
 

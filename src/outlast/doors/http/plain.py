@@ -88,15 +88,23 @@ class PlainCycle(RequestResponseCycle):
         elif self._begun is None and not self._missing and _is_plain(message):
             self._begun, self.response_started = message, True
         elif self._begun is not None and _is_all(self._begun, message):
-            await self._answer(self._begun, message.get("body", b""))
+            if self.flow.write_paused:
+                await self.flow.drain()
+            if not self.disconnected:
+                self._answer(self._begun, message.get("body", b""))
         else:
             await self._send_by_h11(message)
 
-    async def _answer(self, begun: Message, body: bytes) -> None:
-        if self.flow.write_paused:
-            await self.flow.drain()
-            if self.disconnected:
-                return
+    def answer_at_once(self, begun: Message, body: bytes) -> bool:
+        """The whole answer, whose head says how long its body is; False, and nothing done, where it is to be sent."""
+        waits = self.disconnected or self._missing or self.response_started or self.flow.write_paused
+        if waits or not self.is_plain or not _is_plain(begun):
+            return False
+        self.response_started = True
+        self._answer(begun, body)
+        return True
+
+    def _answer(self, begun: Message, body: bytes) -> None:
         lines = [b"%b: %b\r\n" % pair for pair in (*self.default_headers, *begun["headers"])]
         self.transport.write(b"".join([_BEGINNINGS[begun["status"]], *lines, b"\r\n", body]))
         self.response_complete = True

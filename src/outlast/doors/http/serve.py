@@ -65,7 +65,9 @@ class Server(uvicorn.Server):
         self.signal = 0  # that asked it to end
         self._opened, self._ready = opened, ready
         most = most_connections(settings.connections)
-        self.connections = Connections(most, settings.header_seconds, settings.send_seconds, self.state.entry)
+        self.connections = Connections(
+            most, settings.header_seconds, settings.send_seconds, self.state.entry, settings.idle_seconds
+        )
         config = uvicorn.Config(
             self.app,
             log_config=None,
@@ -160,9 +162,11 @@ def most_connections(wanted: int) -> int:
 class Connections:
     """The open connections of one server. Everything happens in its loop."""
 
-    def __init__(self, most: int, header_seconds: float, close_seconds: float, entry: Turnstile) -> None:
-        self.entry = entry
-        self.most, self._header_seconds, self._close_seconds = most, header_seconds, close_seconds
+    def __init__(
+        self, most: int, header_seconds: float, close_seconds: float, entry: Turnstile, idle_seconds: float = 30.0
+    ) -> None:
+        self.entry, self.most = entry, most
+        self._header_seconds, self._close_seconds, self._idle_seconds = header_seconds, close_seconds, idle_seconds
         self._open: set[Connection] = set()
         self._fresh: dict[Connection, float] = {}  # and since when, the oldest first
         self._resting: dict[Connection, float] = {}
@@ -228,11 +232,17 @@ class Connections:
         self._closing.pop(connection, None)
 
     def sweep(self, now: float) -> None:
-        """End those whose headers did not come in time, and those that are closed but take nothing of what is left."""
+        """End those whose headers did not come in time, or that rest for too long.
+
+        And those that are closed but take nothing of what is left.
+        """
         late = [each for each, since in self._fresh.items() if now - since > self._header_seconds]
         for connection in late:
             self.begins_request(connection)
             connection.end(self._slow)
+        for connection in [each for each, since in self._resting.items() if now - since > self._idle_seconds]:
+            self.begins_request(connection)
+            connection.timeout_keep_alive_handler()
         for connection in self._open:
             if connection.transport.is_closing():
                 self._closing.setdefault(connection, now)
@@ -333,6 +343,7 @@ class Connection(H11Protocol):
             "query_string": query,
             "headers": self.headers,
             "state": self.app_state.copy(),
+            "extensions": {"outlast.plain": {}},
         }
         self.cycle = PlainCycle(
             request,
@@ -373,7 +384,11 @@ class Connection(H11Protocol):
         self._writing.flush()
         self._has_sent = False
         self._table.rests(self, self.loop.time())
-        super().on_response_complete()
+        if isinstance(self.cycle, PlainCycle) and self.cycle.is_plain:
+            self.server_state.total_requests += 1  # the table has an eye on how long it rests, at less than a timer
+            self.flow.resume_reading()
+        else:
+            super().on_response_complete()
         if self._came and not self._is_asking() and not self.transport.is_closing():
             self.handle_events()  # what h11 does not know of
         if self._left and not self._is_asking() and not self._is_queued:  # a part of the next one

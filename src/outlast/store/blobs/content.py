@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from outlast.errors import IntegrityBroken
 from outlast.store.contract.blobs import Blobs, Known, Stored, TakenContent, nothing_known
 from outlast.store.disk import translating
 from outlast.values.codec import decode, encode
-from outlast.values.frozen import NamedTuple
+from outlast.values.frozen import NamedTuple, Protocol
 from outlast.values.late import late
 from outlast.values.private import make_folder, open_file
 
