@@ -32,6 +32,7 @@ REF_LENGTH = 12
 LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call, and what people call it
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
 _BARE = frozenset({int, float, bool, type(None)})
+_all_bare = _BARE.issuperset
 RECENT_BYTES = 64 * 1024  # of results that wait to be digested: many at once take less time, and nobody may ask
 
 
@@ -41,7 +42,8 @@ class StepInputs:
     def __init__(self, home: Home, ledger: Callable[[], Ledger]) -> None:
         self._home, self._ledger = home, ledger
         self._results: dict[str, Call] = {}  # digest of a result, and the call that gave it
-        self._recent: deque[tuple[bytes, Call]] = deque()  # results that nobody has asked about yet
+        # Results that nobody has asked about yet, each with its call, as plain tuples: the search for garbage lets these go.
+        self._recent: deque[tuple[bytes, str, str, str, int]] = deque()
         self._recent_bytes = 0
         self._before: dict[str, Call] | None = None  # the same of what was done before this execution
 
@@ -50,24 +52,30 @@ class StepInputs:
         if blob:
             self._results[blob] = call
         elif len(raw) > SHORT_BYTES:
-            self._recent.append((raw, call))
+            self._recent.append((raw, *call))
             self._recent_bytes += len(raw)
             if self._recent_bytes > RECENT_BYTES:
                 self._digest_recent()
+
+    def let_go(self) -> None:
+        """Nobody asks any more: of who does, nothing is kept here."""
+        self._ledger = Ledger
 
     def _digest_recent(self) -> None:
         """Also while others note theirs: each is taken by one."""
         self._recent_bytes = 0
         with suppress(IndexError):
             while True:
-                raw, call = self._recent.popleft()
-                self._results[digest(raw)] = call
+                raw, *call = self._recent.popleft()
+                self._results[digest(raw)] = Call(*call)
 
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
         whole = asked.spec.record_inputs
         if whole is False or (asked.spec.work is not None and asked.spec.command):
             return {}
+        if _all_bare(map(type, asked.inputs.values())):
+            return asked.inputs
         kept: dict[str, Any] = {}
         inline: dict[str, tuple[Any, int]] = {}  # what is kept itself, and how long it is
         for name, value in asked.inputs.items():
