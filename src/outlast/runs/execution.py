@@ -170,11 +170,12 @@ class Execution:
         """Which call this is, and what it does: replay, run, or wait."""
         if self.over or self.stopping or self.paused or self.writer.severed is not None:
             self.gate()
-        if self.made.last is not None:
+        made = self.made.last
+        if made is not None and made[0].cr_frame is not None:  # type: ignore[attr-defined]  # it has not ended
             self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
-        shape = spec.shape
+        shape, known = spec.shape, self.ledger.calls
         names = shape.names
         if names is not None and not kwargs and len(args) == len(names):
             inputs = dict(zip(names, args))  # noqa: B905
@@ -182,7 +183,7 @@ class Execution:
             inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
-        past = self.ledger.calls.get(call)
+        past = known.get(call) if known else None
         if past is None and self._place == NOT_REACHED and not shape.is_effect and self._forked is None:
             return StepCall(spec, call, seen if call_id else "", inputs, args, kwargs, FIRST)  # nearly every new one
         found: NextCall
@@ -577,10 +578,14 @@ class Execution:
 
         The last of them is in the journal before this one. An effect whose outcome is known keeps it.
         """
-        last = decode_header(written.header) if written else None
         with self.writer.lock:
             for attempt in [a for a in list(self.open) if a.asked is asked]:
                 self.forget(attempt)
+        self.cancelled_after(asked.call, written)
+
+    def cancelled_after(self, call: Call, written: JournalEntry | None) -> None:
+        """The same of a call that has no attempt under way any more."""
+        last = decode_header(written.header) if written else None
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return
         if self.ending and last.status != "started":
@@ -590,7 +595,7 @@ class Execution:
             status = "interrupted" if self.ending else "cancelled"
             changed |= {"status": status, "delivered": False, "mark": "not_done"}  # the body never began
         else:
-            self.endings.cancelled(asked.call)
+            self.endings.cancelled(call)
             changed |= {"status": "cancelled", "delivered": True}
         self.writer.commit(JournalEntry(encode_header(msgspec.structs.replace(last, **changed)), None))
 
