@@ -1,4 +1,4 @@
-"""What runs leave to Python's search for garbage: it goes through all that is new, again and again, beside the steps."""
+"""What runs leave to Python's search for garbage, which goes through all that is new again and again."""
 
 import asyncio
 import gc

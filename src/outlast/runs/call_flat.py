@@ -29,12 +29,11 @@ enabled = True  # tests that compare the two ways switch it off
 
 
 def begin(execution: Execution, asked: StepCall) -> Attempt | None:
-    """The first attempt of a call, about to run its body: noted for who finds this process dead. None where there is more
-    to it: nothing was done.
+    """The first attempt of a call, about to run its body: noted for who finds this process dead.
 
-    That is: of an effect, of a step that something is made ready for, that shares a limit, or that keeps its inputs as
-    blobs; where its start, or a value that the body was told, must be on disk first; and of the first step of its
-    code, whose receipt says where that is.
+    None, and nothing was done, where there is more to it: of an effect, of a step that something is made ready for,
+    that shares a limit, or that keeps its inputs as blobs; where its start, or a value that the body was told, must be
+    on disk first; and of the first step of its code, whose receipt says where that is.
     """
     writer, spec = execution.writer, asked.spec
     if asked.next is not FIRST or execution.sync_start or writer.owed or not enabled:

@@ -107,7 +107,8 @@ class Execution:
         self.cut_short = False  # a call of the body did not come about because it was to stop
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
-        # How many equal calls the body has made: by scope and step, by inputs. No object for each: they would be searched.
+        # How many equal calls the body has made: by scope and step, by inputs. No object for each, which garbage
+        # would be searched for in.
         self._counts: dict[tuple[str, str], dict[str, int]] = {}
         self._place = 0  # of the last call that the body came to
         self._forked = ledger.forked  # until the body comes to where its run goes its own way

@@ -37,9 +37,7 @@ SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call t
 _BARE = frozenset({int, float, bool, type(None)})
 _all_bare = _BARE.issuperset
 RECENT_BYTES = 64 * 1024  # of results that wait to be digested: many at once take less time, and nobody may ask
-Known = dict[
-    str | bytes, tuple[str, str, str, int]
-]  # a call as a plain tuple, which no search for garbage goes through
+Known = dict[str | bytes, tuple[str, str, str, int]]  # calls as plain tuples: no search for garbage goes through those
 
 
 class StepInputs:
