@@ -84,7 +84,7 @@ def test_nor_of_runs_on_a_loop(tmp_path: Path, searched_never: None) -> None:
 def test_nothing_of_a_call_is_kept_while_its_receipt_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched_never: None
 ) -> None:
-    kept: list[int] = []
+    kept, before = list[int](), left(StepCall) + left(Attempt)
     commit = Writer._commit_together
 
     def committed(self: Writer, batch: list[Any]) -> None:
@@ -94,7 +94,7 @@ def test_nothing_of_a_call_is_kept_while_its_receipt_is_committed(
 
     monkeypatch.setattr(Writer, "_commit_together", committed)
     asyncio.run(many(tmp_path / "home", sequence_async, 4))
-    assert min(kept) == 0
+    assert min(kept) <= before
 
 
 def test_a_long_run_has_no_more_to_be_searched_than_a_short_one(tmp_path: Path) -> None:

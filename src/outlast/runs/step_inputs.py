@@ -74,8 +74,8 @@ class StepInputs:
         self._recent_bytes = 0
         with suppress(IndexError):
             while True:
-                raw, *call = self._recent.popleft()
-                self._results[_key(raw)] = (*call,)
+                raw, scope, step, inputs, occurrence = self._recent.popleft()
+                self._results[_key(raw)] = (scope, step, inputs, occurrence)
 
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
