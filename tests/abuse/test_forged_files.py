@@ -20,7 +20,7 @@ import pytest
 
 from outlast import Outlast, flow_file
 from outlast.errors import ForeignCommands, OutlastError, RunSealed
-from outlast.handoffs.checks import digest_of
+from outlast.handoffs.foreign import digest_of
 
 from ..care.test_bundles import chained, forged, members, packed
 from ..kit.desk import QUIET, git

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from outlast.doors.cli.group import cli
 from outlast.files.snapshot import Binding, Bound
-from outlast.handoffs.checks import note_of
+from outlast.handoffs.foreign import note_of
 from outlast.handoffs.handoff import Evidence, Finding, Handoff, Lint, Unread, key_of
 from outlast.handoffs.observer import other_place
 from outlast.handoffs.verdict import ClaimWork, HandoffFacts, Holder, Observed, reasons_of

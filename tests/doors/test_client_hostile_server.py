@@ -27,7 +27,7 @@ from outlast.errors import (
     ServerUnreachable,
 )
 from outlast.files.snapshot import Binding, Bound
-from outlast.handoffs.checks import digest_of
+from outlast.handoffs.foreign import digest_of
 from outlast.handoffs.handoff import Evidence, Handoff, Recovered
 from outlast.home.process import this_place
 from outlast.ledger.verdict import Verdict

@@ -11,7 +11,7 @@ from mcp import StdioServerParameters
 
 from outlast import Outlast
 from outlast.errors import ForeignCommands
-from outlast.handoffs.checks import digest_of
+from outlast.handoffs.foreign import digest_of
 
 from ..kit.anchored import journal
 from ..ready import by_name, completed

@@ -11,7 +11,7 @@ from outlast.doors.hooks.leave import SessionWork, fields_of
 from outlast.doors.hooks.spool import HookEvent
 from outlast.doors.hooks.transcript import TranscriptFacts
 from outlast.errors import ForeignCommands, HandoffInvalid, TrustInvalid
-from outlast.handoffs import checks as foreign
+from outlast.handoffs import foreign
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.handoff import Form
 from outlast.handoffs.observer import LOCAL

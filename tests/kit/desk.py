@@ -12,7 +12,7 @@ from typing import Any
 
 from outlast import Outlast
 from outlast.clock import ManualClock
-from outlast.handoffs import checks as foreign
+from outlast.handoffs import foreign
 from outlast.handoffs.handoff import Handoff, Recovered
 
 from .empty import put_empty_home

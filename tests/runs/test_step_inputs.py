@@ -110,6 +110,36 @@ def test_a_result_of_an_earlier_process_is_known_again(outlast: Outlast, tmp_pat
         assert inputs_of(other, failed.run_id)["ask"]["found"]["result_of"] == "find"
 
 
+@step
+def dredge(size: int) -> str:
+    return "kelp " * size
+
+
+@flow
+def hauling(run: Run, sizes: list[int]) -> int:
+    hauls = [dredge(size) for size in sizes]
+    if BROKEN[0]:
+        raise RuntimeError("stopped here")
+    return sum(keep(haul) for haul in hauls)
+
+
+@pytest.mark.parametrize("sizes", [[20_000], [20], [20, 20_000], list(range(20, 120))])
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_result_is_known_wherever_it_is_kept(
+    outlast: Outlast, tmp_path: Path, sizes: list[int], broken: bool
+) -> None:
+    BROKEN[0] = broken
+    run_id = outlast.run(hauling, sizes).run_id
+    if broken:
+        BROKEN[0] = False
+        outlast.close()
+    with Outlast(tmp_path / "home") as other:
+        other.resume(run_id) if broken else None
+        receipts = other.receipts(run_id)
+        hauls = [receipt.call for receipt in receipts if receipt.step == "dredge"]
+        assert [receipt.inputs["text"]["call"] for receipt in receipts if receipt.step == "keep"] == hauls
+
+
 def test_what_is_long_is_kept_by_its_digest_unless_the_step_says_otherwise(outlast: Outlast) -> None:
     found = inputs_of(outlast, outlast.run(keeping, LONG).run_id)
     assert found["keep"]["text"].keys() == {"digest", "bytes"}

@@ -27,7 +27,7 @@ from outlast.files.ask_git import one_look, real
 from outlast.files.changes import is_hidden
 from outlast.files.git import FOLDER_FILES, Stand, members_of, root_from, walked
 from outlast.files.snapshot import ABSENT, FILE_BYTES, UNBOUND, Binding, Bound, Relation, sight
-from outlast.handoffs.checks import digest_of, run_checks
+from outlast.handoffs.foreign import digest_of
 from outlast.handoffs.handoff import Handoff
 from outlast.handoffs.musts import broken_must, broken_musts, seen_musts
 from outlast.handoffs.task_state import place_of
@@ -39,9 +39,9 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
     from outlast.files.snapshot import ContentKeeper
-    from outlast.handoffs import binding
-    from outlast.handoffs.checks import Leave
+    from outlast.handoffs import binding, checks
     from outlast.handoffs.evidence import When
+    from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Contract, Evidence, Form
     from outlast.handoffs.sighting import FileObserver
     from outlast.home.caller import Caller
@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # whoever only runs flows looks at no handoff
     from outlast.runs.live import Executor
 else:
     binding = late("outlast.handoffs.binding")  # whoever only recovers binds nothing
+    checks = late("outlast.handoffs.checks")  # to look at files takes nothing of what runs commands
 
 Between = Callable[[], None] | None
 DIRTY_FILES = 100  # so many other files are named
@@ -118,7 +119,7 @@ class LocalObserver:
         if leave.digest != digest_of(about):
             raise AssertionError("the checks are not those for which there is leave")
         forms, stop = about.acceptance_checks, STOP.get()
-        return run_checks(executor, forms, root, when=when, by=by, stop=stop, between=between)
+        return checks.run_checks(executor, forms, root, when=when, by=by, stop=stop, between=between)
 
 
 LOCAL = LocalObserver()

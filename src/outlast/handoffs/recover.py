@@ -17,14 +17,14 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffClaimed, HandoffContested, HandoffInvalid, IntegrityBroken
 from outlast.files.ask_git import one_look
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import checks as foreign
 from outlast.handoffs import claim as claims
+from outlast.handoffs import foreign
 from outlast.handoffs import recover_run as runs
 from outlast.handoffs.anchor import FoundHandoff, accept_rival, believed, note_read, was_looked_at
-from outlast.handoffs.checks import check_agree
 from outlast.handoffs.claim import Asks, Judged, Moved, Recovering, Resume
 from outlast.handoffs.evidence import content_during
 from outlast.handoffs.find import HandoffQuery, Subject, claimed_subject, finished, standing_of, subject_of
+from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import Evidence, Handoff, HandoffClaim, Recovered
 from outlast.handoffs.observer import observer_of, other_place
 from outlast.handoffs.task_state import TaskEntry, resumed

@@ -15,8 +15,8 @@ from outlast.clock import moment
 from outlast.errors import ClaimLost, HandoffInvalid, NotSettled
 from outlast.files.snapshot import Bound
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import checks as foreign
 from outlast.handoffs import claim as claims
+from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, believed, was_looked_at
 from outlast.handoffs.claim import Moved, Recovering

@@ -26,7 +26,7 @@ from outlast.values.codec import decode, path_of, text
 
 if TYPE_CHECKING:
     from outlast.files.snapshot import ContentKeeper
-    from outlast.handoffs.checks import Leave
+    from outlast.handoffs.foreign import Leave
     from outlast.handoffs.handoff import Evidence, Form
     from outlast.home.caller import Caller
     from outlast.home.home import Home

@@ -14,7 +14,7 @@ from outlast.errors import ClaimLost, HandoffInvalid, HandoffNotFound, HandoffWe
 from outlast.files.ask_git import one_look
 from outlast.files.snapshot import SMALL_BYTES, Binding, ContentKeeper
 from outlast.handoffs import anchor as anchors
-from outlast.handoffs import checks as foreign
+from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, _read_by, is_author, was_looked_at, worker_of
 from outlast.handoffs.binding import as_committed, changed_since, kept_since

@@ -3,7 +3,7 @@
 Found upward from where somebody works, a home may be a stranger's: part of a clone, a link, another user's. It is ours
 if it belongs to us, is no link, git does not track it, and this user made it or has used it before, at that very place;
 the user's own folder remembers that. One that is not known yet is adopted by a command, never by a hook.
-What was stored in an adopted home before is not ours by that (`handoffs/checks.py`).
+What was stored in an adopted home before is not ours by that (`handoffs/foreign.py`).
 
 The user's own folder: what he agreed to, whom he trusts, which homes he made. It is never part of a home.
 

@@ -13,10 +13,10 @@ from outlast.errors import HandoffAmbiguous, HandoffInvalid, HandoffNotFound, Re
 from outlast.files.git import Stand, branch_of, relative_to
 from outlast.files.snapshot import Binding
 from outlast.handoffs import settle as settling
-from outlast.handoffs.checks import check_agree
 from outlast.handoffs.claim import Recovering
 from outlast.handoffs.contract import contract_of
 from outlast.handoffs.find import HandoffQuery
+from outlast.handoffs.foreign import check_agree
 from outlast.handoffs.handoff import (
     CONTRACT_FIELDS,
     Contract,

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from outlast import errors
 from outlast.clock import Clock, SystemClock
-from outlast.handoffs import checks as foreign
+from outlast.handoffs import foreign
 from outlast.handoffs.contract import read_check, read_must
 from outlast.handoffs.difference import edits
 from outlast.handoffs.find import HandoffQuery

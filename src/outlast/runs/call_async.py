@@ -110,21 +110,23 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         if asked.spec.shape.is_effect and execution.made.has_question():
             await asyncio.sleep(0)  # a task that was given the question asks it now
             execution.made.refuse_before_effect()
-        if not call_flat.may_begin(execution, asked):
-            return await _drive(execution, asked, drive(execution, asked), park)
         attempt = call_flat.begin(execution, asked)
+        if attempt is None:
+            return await _drive(execution, asked, drive(execution, asked), park)
         ended = await run_body(execution, attempt)
         done = call_flat.receipt_of(execution, attempt, ended)
         if done is None:
             return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
         value, made = done
         if execution.store.live > 1 or not execution.writer.append_now(made):
+            call = asked.call
+            del asked, attempt, ended, done, found  # while it waits: of many that do, less is there to be searched
             try:
                 await execution.store.append_later(execution.hold, made)
             except OutlastError as error:
                 execution.writer.sever(error)
             except asyncio.CancelledError:
-                execution.cancelled_late(asked, made)
+                execution.cancelled_after(call, made)
                 raise
         return value
     except Exception as error:

@@ -5,7 +5,7 @@ them come back from far away after each sync. So here is no generator, no queue 
 made by one format from what is known of the step, and appended by one statement. It is byte for byte the entry that
 the general way (call_logic.py, execution.py) makes of the same call.
 
-Everything else is left to that, from where it stands. When, is said in three places: `may_begin` (before the body),
+Everything else is left to that, from where it stands. When, is said in three places: `begin` (before the body),
 `receipt_of` (once it has returned), and the store, which takes an entry at once only while nobody else is writing.
 An error of the store ends the body here as there; nothing is tried twice.
 """
@@ -19,7 +19,7 @@ from outlast.errors import OutlastError
 from outlast.ledger.journal import JournalEntry, encode_header, encode_payload, made_entry
 from outlast.runs.attempt import Attempt, Ended, Returned, StepCall
 from outlast.runs.call import FIRST
-from outlast.values.codec import digest, pack
+from outlast.values.codec import pack, sha256
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
@@ -28,35 +28,26 @@ if TYPE_CHECKING:
 enabled = True  # tests that compare the two ways switch it off
 
 
-def may_begin(execution: Execution, asked: StepCall) -> bool:
-    """Whether the first attempt of a call may be made here.
+def begin(execution: Execution, asked: StepCall) -> Attempt | None:
+    """The first attempt of a call, about to run its body: noted for who finds this process dead.
 
-    Not of an effect, of a step that something is made ready for, that shares a limit, or that keeps its inputs as
-    blobs; nor where its start, or a value that the body was told, must be on disk first; nor of the first step of its
-    code, whose receipt says where that is.
+    None, and nothing was done, where there is more to it: of an effect, of a step that something is made ready for,
+    that shares a limit, or that keeps its inputs as blobs; where its start, or a value that the body was told, must be
+    on disk first; and of the first step of its code, whose receipt says where that is.
     """
-    shape, writer = asked.spec.shape, execution.writer
-    return (
-        asked.next is FIRST
-        and enabled
-        and shape.is_ordinary
-        and not execution.sync_start
-        and not writer.owed
-        and (shape.code in writer.placed or not shape.code)
-    )
-
-
-def begin(execution: Execution, asked: StepCall) -> Attempt:
-    """Its attempt, about to run its body: noted for who finds this process dead."""
-    writer = execution.writer
+    writer, spec = execution.writer, asked.spec
+    if asked.next is not FIRST or execution.sync_start or writer.owed or not enabled:
+        return None
+    scope, name, inputs, occurrence = asked.call
+    form = writer.forms.get((name, scope))
+    if form is None or form.spec is not spec:
+        if not spec.shape.is_ordinary or (spec.shape.code and spec.shape.code not in writer.placed):
+            return None
+        form = writer.forms[name, scope] = StepForm(execution, spec, scope)
     if execution.over or execution.stopping or execution.paused or writer.severed is not None:
         execution.gate()  # it may have been asked for long ago
-    scope, name, inputs, occurrence = asked.call
     execution.ran.add(name)
     asked.kept = execution.inputs.of(asked)  # before its body can change them
-    form = writer.forms.get((name, scope))
-    if form is None or form.spec is not asked.spec:
-        form = writer.forms[name, scope] = StepForm(execution, asked.spec, scope)
     said = encode_header(inputs) if asked.digest else b'"%b"' % inputs.encode()  # an id of the caller's, or a digest
     place, now = b"%b,%d" % (said, occurrence), execution.clock.now()
     noted = form.notes.put(form.note % (place, now, asked.item, asked.digest.encode()))
@@ -100,14 +91,16 @@ def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
     """The receipt: its payload as `ledger.journal.Payload` encodes to with a result and inputs alone."""
     asked, form = attempt.asked, attempt.form
     assert form is not None
-    given = encode_payload(asked.kept) if asked.kept else b""
-    if raw == b"null":
-        payload = b'{"in":%b}' % given if given else None
+    if asked.kept:
+        given = encode_payload(asked.kept)
+        payload = b"".join((b'{"in":', given, b"}") if raw == b"null" else (b'{"result":', raw, b',"in":', given, b"}"))
+    elif raw == b"null":
+        payload = None
     else:
-        payload = b'{"result":%b,"in":%b}' % (raw, given) if given else b'{"result":%b}' % raw
-    proof = digest(payload).encode() if payload else b""
-    seen = f"{asked.item}#{asked.digest}".encode() if asked.item else asked.digest.encode()
-    told = (attempt.place, attempt.started_at, execution.clock.now(), seen, proof)
+        payload = b'{"result":%b}' % raw
+    proof = sha256(payload).hexdigest() if payload else ""
+    seen = f"{asked.item}#{asked.digest}" if asked.item else asked.digest
+    told = (attempt.place, attempt.started_at, execution.clock.now(), seen.encode(), proof.encode())
     return made_entry((form.receipt % told, payload, ()))
 
 

@@ -130,8 +130,8 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
     found = asked.next
     if found is not FIRST and isinstance(found, Replay) and found.past.status != "cancelled":
         return execution.recorded(asked, found.past)
-    if call_flat.may_begin(execution, asked):
-        attempt = call_flat.begin(execution, asked)
+    attempt = call_flat.begin(execution, asked)
+    if attempt is not None:
         ended = _ended(execution, attempt)
         done = call_flat.receipt_of(execution, attempt, ended)
         if done is not None:

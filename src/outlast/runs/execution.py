@@ -107,7 +107,9 @@ class Execution:
         self.cut_short = False  # a call of the body did not come about because it was to stop
         self.over = False  # the body has ended: nothing is done in its name any more
         self.failing = False  # an async body has failed: what it leaves running ends with it
-        self._counts: dict[Call, int] = {}  # by the first of equal calls: how many the body has made
+        # How many equal calls the body has made: by scope and step, by inputs. No object for each, which garbage
+        # would be searched for in.
+        self._counts: dict[tuple[str, str], dict[str, int]] = {}
         self._place = 0  # of the last call that the body came to
         self._forked = ledger.forked  # until the body comes to where its run goes its own way
         self._beside = 0  # how much is under way whose calls are in no particular order
@@ -169,11 +171,12 @@ class Execution:
         """Which call this is, and what it does: replay, run, or wait."""
         if self.over or self.stopping or self.paused or self.writer.severed is not None:
             self.gate()
-        if self.made.last is not None:
+        made = self.made.last
+        if made is not None and made[0].cr_frame is not None:  # type: ignore[attr-defined]  # it has not ended
             self.made.refuse_dropped()
         if self._functions.get(spec.name) is not spec.function:
             self._know(spec)
-        shape = spec.shape
+        shape, known = spec.shape, self.ledger.calls
         names = shape.names
         if names is not None and not kwargs and len(args) == len(names):
             inputs = dict(zip(names, args))  # noqa: B905
@@ -181,7 +184,7 @@ class Execution:
             inputs = spec.signature.bind(args, kwargs)
         seen = digest_inputs(inputs, spec.name)
         call = self.numbered(frame, spec.name, f"={call_id}" if call_id else seen)
-        past = self.ledger.calls.get(call)
+        past = known.get(call) if known else None
         if past is None and self._place == NOT_REACHED and not shape.is_effect and self._forked is None:
             return StepCall(spec, call, seen if call_id else "", inputs, args, kwargs, FIRST)  # nearly every new one
         found: NextCall
@@ -303,20 +306,25 @@ class Execution:
 
     def numbered(self, frame: Frame, name: str, inputs: str) -> Call:
         """The call's identity: which of the equal calls in its scope it is."""
-        scope, counts = frame.scope, self._counts
+        scope = frame.scope
         with self.writer.lock:
             if scope is None:
                 scope = frame.scope = self._scope_of_task(frame.base, name, inputs)
-            first = made_call((scope, name, inputs, 0))
-            number = counts.get(first, 0)
-            counts[first] = number + 1
-        return made_call((scope, name, inputs, number)) if number else first
+            number = self._count(scope, name, inputs)
+        return made_call((scope, name, inputs, number))
+
+    def _count(self, scope: str, name: str, inputs: str) -> int:
+        """How many equal calls there were before. With the writer's lock held."""
+        counts = self._counts.get((scope, name))
+        if counts is None:
+            counts = self._counts[scope, name] = {}
+        number = counts.get(inputs, 0)
+        counts[inputs] = number + 1
+        return number
 
     def _scope_of_task(self, base: str, name: str, inputs: str) -> str:
         """A task is known by the call it begins with, and by a number among tasks that begin equally."""
-        begins = made_call((base, "~" + name, inputs, 0))
-        number = self._counts.get(begins, 0)
-        self._counts[begins] = number + 1
+        number = self._count(base, "~" + name, inputs)
         told = f":{identity(inputs.encode())[:8]}" if inputs else ""
         return f"{base}~{name}{told}{f'#{number + 1}' if number else ''}/"
 
@@ -348,15 +356,18 @@ class Execution:
             inputs = dict(zip(names, args))  # noqa: B905
         else:
             inputs = spec.signature.bind(args, kwargs)
-        first, counts = made_call((frame.scope, spec.name, digest_inputs(inputs, spec.name), 0)), self._counts
+        scope, name, seen = frame.scope, spec.name, digest_inputs(inputs, spec.name)
         with self.writer.lock:
-            number = counts.get(first, 0)
-            past = self.ledger.calls.get(made_call((*first[:3], number)) if number else first)
+            counts = self._counts.get((scope, name))
+            if counts is None:
+                counts = self._counts[scope, name] = {}
+            number = counts.get(seen, 0)
+            past = self.ledger.calls.get(made_call((scope, name, seen, number)))
             if past is None or past.header is not None or past.open or past.decided:  # it is not plain, or not finished
                 return None
             if not self._place <= past.first < BEHIND:
                 return None
-            counts[first if number else past.call] = number + 1  # of a long run there is no room for each call twice
+            counts[past.call.inputs] = number + 1  # of a long run there is no room for each of them twice
             self._place = past.first
         past.asked = True
         return past
@@ -568,10 +579,14 @@ class Execution:
 
         The last of them is in the journal before this one. An effect whose outcome is known keeps it.
         """
-        last = decode_header(written.header) if written else None
         with self.writer.lock:
             for attempt in [a for a in list(self.open) if a.asked is asked]:
                 self.forget(attempt)
+        self.cancelled_after(asked.call, written)
+
+    def cancelled_after(self, call: Call, written: JournalEntry | None) -> None:
+        """The same of a call that has no attempt under way any more."""
+        last = decode_header(written.header) if written else None
         if last is None or last.kind not in CALLS or (last.kind == "effect" and last.status != "started"):
             return
         if self.ending and last.status != "started":
@@ -581,7 +596,7 @@ class Execution:
             status = "interrupted" if self.ending else "cancelled"
             changed |= {"status": status, "delivered": False, "mark": "not_done"}  # the body never began
         else:
-            self.endings.cancelled(asked.call)
+            self.endings.cancelled(call)
             changed |= {"status": "cancelled", "delivered": True}
         self.writer.commit(JournalEntry(encode_header(msgspec.structs.replace(last, **changed)), None))
 
@@ -763,11 +778,12 @@ class Execution:
 
     def has_made(self, call: Call) -> bool:
         """Whether the body has come to this one of equal calls."""
-        return self._counts.get(made_call((*call[:3], 0)), 0) > call.occurrence
+        return self._counts.get(call[:2], {}).get(call.inputs, 0) > call.occurrence
 
     def let_go(self) -> None:
         """Its part is over: nothing of a long journal is kept, whoever keeps this (the trace of an error does)."""
         self.ledger, self._counts = Ledger(), {}
+        self.inputs.let_go()
 
     # -- resources -------------------------------------------------------------------------------
 
