@@ -37,8 +37,6 @@ Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = ("exists", "absent", "sha256", "contains")
-
-
 TASK = "task:"  # what the anchor of a task begins with
 
 

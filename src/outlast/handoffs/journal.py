@@ -115,15 +115,8 @@ class Released(Noted, frozen=True, kw_only=True):
 
 
 Said = Handoff | Noted
-KINDS: dict[str, type[Noted]] = {
-    "claimed": Claimed,
-    "attached": Attached,
-    "lost": Lost,
-    "accepted": Accepted,
-    "checked": Checked,
-    "settled": Settled,
-    "released": Released,
-}
+_NOTED: tuple[type[Noted], ...] = (Claimed, Attached, Lost, Accepted, Checked, Settled, Released)
+KINDS = {kind.__name__.lower(): kind for kind in _NOTED}
 UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 

@@ -229,14 +229,10 @@ def of_scope(look: Reading, scope: str) -> list[RunRow]:
     rows = [row for row in look.unfinished_of_scope(scope) if not row.seal]
     ids = {row.id for row in rows}
     newest: dict[str, RunRow] = {}
-    for row in rows:
-        if row.parent not in ids and not _is_over(look, row) and _is_later(row, newest.get(row.task)):
+    for row in sorted(rows, key=lambda row: (row.updated_at, row.key)):
+        if row.parent not in ids and not _is_over(look, row):
             newest[row.task] = row
     return sorted(newest.values(), key=lambda row: -row.key)
-
-
-def _is_later(row: RunRow, known: RunRow | None) -> bool:
-    return known is None or (row.updated_at, row.key) > (known.updated_at, known.key)
 
 
 def _is_over(look: Reading, row: RunRow) -> bool:
