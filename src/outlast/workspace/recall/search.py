@@ -130,24 +130,15 @@ def document_of(home: Home, row: Row, near: Span | None = None) -> Doc:
     """A row as recall sees it; of a very long text only what is around `near`, if that is given."""
     match row:
         case RecordRow():
-            return _of_record(row)
+            source = decode(row.source)
+            stream = source.get("origin") or row.run_id or row.task
+            made = Document("record", row.key, row.kind, row.text, source.get("actor", ""), stream, moment(row.at))
+        case CheckpointRow():
+            text = f"{row.name}: {row.summary}" if row.summary else row.name
+            made = Document("checkpoint", row.key, "checkpoint", text, row.actor, row.task, moment(row.at))
         case ArtifactRow():
             found = _of_artifact(home, row)
             return found if near is None else _around(found, near)
-        case CheckpointRow():
-            return _of_checkpoint(row)
-
-
-def _of_record(row: RecordRow) -> Doc:
-    source = decode(row.source)
-    stream = source.get("origin") or row.run_id or row.task
-    made = Document("record", row.key, row.kind, row.text, source.get("actor", ""), stream, moment(row.at))
-    return Doc(ref_of(row), made)
-
-
-def _of_checkpoint(row: CheckpointRow) -> Doc:
-    text = f"{row.name}: {row.summary}" if row.summary else row.name
-    made = Document("checkpoint", row.key, "checkpoint", text, row.actor, row.task, moment(row.at))
     return Doc(ref_of(row), made)
 
 
