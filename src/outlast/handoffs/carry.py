@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.store.contract.blobs import Blobs
 
-
 _PLAIN = ("file", "exec")
 _UNCLEAR = "it may have the work in it already, which lines that are there more than once do not tell: see for yourself"
 
@@ -97,6 +96,7 @@ _PATCH_WHY = {
     "unknown": "git could not tell",
 }
 _NO_GIT = "git was not found, so that nobody can tell"
+_NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and git was not found"
 _FORCED = "force it (--force) to put the handoff's in its place, the other stays in git"
 
 
@@ -407,9 +407,6 @@ def _patch_steps(clone: _Clone, bound: Binding, sections: Sequence[Section] | No
         why = "git can make nothing of its uncommitted changes here" if ask_git.found() else _NEEDS_GIT
         for path in bound.dirty_files:
             yield _Step(PlacedFile(path, "conflict", why, True))
-
-
-_NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and git was not found"
 
 
 def _reals(clone: _Clone, bound: Binding) -> Iterator[str]:

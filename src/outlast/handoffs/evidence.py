@@ -45,6 +45,7 @@ class Ran(Struct, frozen=True, kw_only=True):
 
 LONGEST = 4096  # characters of a path
 NOTE = 10_000  # characters
+_SHOWN = 200  # characters of a check in a line about it
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -322,9 +323,6 @@ def _is_here(caller: Caller, name: str) -> bool:
         return caller.has_content(name) and caller.home.blobs.renew(name)
     except IntegrityBroken:
         return False
-
-
-_SHOWN = 200  # characters of a check in a line about it
 
 
 def on_one_line(text: str) -> str:

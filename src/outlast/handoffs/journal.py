@@ -24,6 +24,7 @@ from outlast.store.contract import AnchorRow, NewHandoff, Reading, every_row
 from outlast.values.frozen import NamedTuple
 
 Files = dict[str, Bound]
+PAGE = 100
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,9 +136,6 @@ def evidence_in(said: Said) -> tuple[Evidence, ...]:
     if isinstance(said, Handoff):
         return said.baseline
     return said.evidence if isinstance(said, Checked | Settled) else ()
-
-
-PAGE = 100
 
 
 class AnchorEntry(NamedTuple):

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.live import Executor
 
-
 RECENT_RUNS = 50
 NOTHING_SHOWS = (
     "nothing shows that it is done: {why}. Say what you ran (evidence=[…], --evidence), or store it again with a check"

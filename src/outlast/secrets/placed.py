@@ -36,7 +36,6 @@ _CODE = re.compile(
 _NAMING = re.compile(r"(?:[A-Za-z]{2,}|\d{1,4}|v\d+)(?:[-_./:](?:[A-Za-z]{2,}|\d{1,4}|v\d+))+")
 _SEPARATORS = re.compile(r"[-_./:\s]")
 
-
 _PROSE = """
     about access account add after again all allow allowed also and another any are argument as asked at auth
     available back based be because been before being below between both but by call can cannot change changed

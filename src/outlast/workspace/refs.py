@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 else:
     secrets = late("outlast.secrets.find")
 
-
 FORMS = "artifact:SCOPE/NAME@1, record:ID, checkpoint:ID, handoff:ID or run:ID"
 LINE = 200
 RECORD = "record:"
