@@ -29,6 +29,10 @@ else:
 
 Came = Literal["unrun", "reported", "passed", "failed", "regressed", "contradicted", "failed_before"]
 When = Literal["store", "recover", "verify", "settle"]
+LONGEST = 4096  # characters of a path
+NOTE = 10_000  # characters
+_SHOWN = 200  # characters of a check in a line about it
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -41,12 +45,6 @@ class Ran(Struct, frozen=True, kw_only=True):
     output: str = ""  # the blob that holds what it printed
     note: str = ""
     host: str = ""  # where it was run
-
-
-LONGEST = 4096  # characters of a path
-NOTE = 10_000  # characters
-_SHOWN = 200  # characters of a check in a line about it
-DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class CountedCheck(Struct, frozen=True):

@@ -42,6 +42,14 @@ if TYPE_CHECKING:
 DEPTH = 20
 NODES = 1_000
 REASONS = 20  # of one ref that the text shows
+STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
+RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
+LINKS = 10_000  # how many are followed before it is said that they were not all
+DEEPEST = 100
+BEAR_IN = (*RESTS_IN, "contradicts", "supersedes")
+SHOWN = 5
+READ_BYTES = 256 << 20  # of content that is read for a verdict; of what is larger only that it is there
+_ALL = 1 << 40
 WORDS = {  # what a child is to its parent, as it is read on the parent's line
     ("derived_from", "out"): "derived from",
     ("produced_by", "out"): "produced by",
@@ -101,13 +109,6 @@ def _lines(why: Why, label: str, indent: str) -> Iterator[str]:
         # of one that is too wide the same question would give the same answer
         verb = "links" if why.children else "why"
         yield f"{indent}  … {why.cut:,} more not shown; ask for them: outlast workspace {verb} {quote(why.ref)}"
-
-
-STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
-RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
-LINKS = 10_000  # how many are followed before it is said that they were not all
-DEEPEST = 100
-BEAR_IN = (*RESTS_IN, "contradicts", "supersedes")
 
 
 def bearing(look: Reading, ref: str) -> Iterator[LinkRow]:
@@ -205,11 +206,6 @@ def _finished(node: _Node, told: dict[str, refs.Named], found: dict[str, RefStan
         seen=node.seen,
         cut=node.cut,
     )
-
-
-SHOWN = 5
-READ_BYTES = 256 << 20  # of content that is read for a verdict; of what is larger only that it is there
-_ALL = 1 << 40
 
 
 def against_run(home: Home, run: RunRow) -> list[Reason]:
