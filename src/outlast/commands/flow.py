@@ -258,11 +258,13 @@ class Performance:
 
     def _when(self, node: Node, lane: Lane) -> bool:
         place, shell = f"{node.id}/when", node.shell if isinstance(node, Command) else ""
-        make = partial(condition_spec, place, node.when, self.setting, node.when_timeout, shell)
-        return self._holds(lane.frame.within(node.id), lane, self._made_once(place, make))[1]
+        return self._holds(lane.frame.within(node.id), lane, place, node.when, node.when_timeout, shell)[1]
 
-    def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
+    def _holds(
+        self, frame: Frame, lane: Lane, place: str, command: str, timeout: float | None, shell: str = ""
+    ) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
+        spec = self._made_once(place, partial(condition_spec, place, command, self.setting, timeout, shell))
         asked = self.execution.ask(frame, spec, ({},), {}, None)
         before = lane.before
         answer = self._drive(asked, lane)
@@ -329,9 +331,7 @@ class Performance:
         for step in node.steps:
             self._do(step, inner)
         lane.before, lane.result = inner.before, inner.result
-        place = f"{node.id}/until"
-        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
-        call, holds = self._holds(inner.frame, inner, self._made_once(place, make))
+        call, holds = self._holds(inner.frame, inner, f"{node.id}/until", node.until, node.until_timeout)
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -455,7 +455,8 @@ class Performance:
         caller = execution.executor.caller
         why = f"nobody answered {node.id} in time, and its default is no"
         with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = writer.queue_work(lambda tx: decisions.decline(caller, tx, execution.id, why, BY_DEADLINE))
+            end = partial(decisions.abort_in, caller, run_id=execution.id, why=why, kind="declined", by=BY_DEADLINE)
+            queued = writer.queue_work(end)
         writer.write(queued)
         writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 

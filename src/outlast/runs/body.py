@@ -388,7 +388,10 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
     kept = failure.record(error) if error is not None and not _is_stop(error) else None
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
     stored = _stored_result(home, ended.raw) if ended.raw is not None else None
-    stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""
+    by = execution.stopped_by or (
+        PERSON if isinstance(error, KeyboardInterrupt) else ""
+    )  # its flow, its loop: not known
+    stopped_by = by if ended.status == "interrupted" else ""
     waits = _waits(home, execution) if ended.status == "waiting" else []
     facts = {
         "unasked": list(left),
@@ -418,11 +421,6 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
         stopped_by=stopped_by,
         exception=folded(error) if isinstance(error, Exception) else None,
     )
-
-
-def _stopped_by(execution: Execution, error: BaseException | None) -> str:
-    """Who stopped the run; empty when that is not known (its flow, or the loop that it ran on)."""
-    return execution.stopped_by or (PERSON if isinstance(error, KeyboardInterrupt) else "")
 
 
 def _child(row: InterruptRow) -> dict[str, str]:

@@ -7,6 +7,7 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -93,9 +94,9 @@ def answer(
         said = checked if isinstance(checked, dict) and not found.by_flow else {}
         raw = encode(checked).decode()
         if said.get("choice") == "abort":
-            _abort(caller, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
+            abort_in(caller, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
         elif said.get("approved") is False and not found.payload.get("on_decline"):
-            _abort(caller, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
+            abort_in(caller, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
         else:
             tx.answer_interrupt(row.id, raw, caller.actor)
             note_closed(caller.home, tx, row.id)
@@ -323,10 +324,7 @@ def pause(caller: Caller, run_id: str, operation_id: str | None) -> RunRecord:
 
 def abort(caller: Caller, run_id: str, why: str, operation_id: str | None) -> RunRecord:
     """Give a run up: its owner, if it has one, cannot commit anything from now on."""
-
-    def work(tx: Writing) -> None:
-        _abort(caller, tx, run_id, why)
-
+    work = partial(abort_in, caller, run_id=run_id, why=why)
     return once(caller.home, operation_id, "abort", [run_id, why], work, lambda tx: record_in(caller, tx, run_id))
 
 
@@ -335,20 +333,10 @@ def give_up(caller: Caller, tx: Writing, run_id: str, why: str) -> None:
     lease = tx.lease_of(run_id)
     if lease is not None:
         refuse_held(caller, tx, run_id, lease)
-    _abort(caller, tx, run_id, why, sealed=True)
+    abort_in(caller, tx, run_id, why, sealed=True)
 
 
-def decline(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
-    """End a run as a no does that its flow does not handle, in its owner's own transaction."""
-    _abort(caller, tx, run_id, why, "declined", by=by)
-
-
-def time_out(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
-    """End a run that nobody took out of its queue in time."""
-    _abort(caller, tx, run_id, why, "queue_timed_out", by=by)
-
-
-def _abort(
+def abort_in(
     caller: Caller,
     tx: Writing,
     run_id: str,
@@ -359,6 +347,9 @@ def _abort(
     by: str = "",
     by_answer: tuple[str, str] = ("", ""),
 ) -> None:
+    """The same inside a transaction. `kind`: also `declined`, by a no that its flow does not handle, and
+    `queue_timed_out`, when nobody took it out of its queue in time.
+    """
     run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
     at = caller.home.clock.now()
@@ -375,7 +366,7 @@ def _abort(
     tx.drop_entry(run.key)
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
-            _abort(caller, tx, child.id, why, sealed=sealed)
+            abort_in(caller, tx, child.id, why, sealed=sealed)
 
 
 def _last_notes(

@@ -165,22 +165,18 @@ def is_so(record: RunRecord, asked: RunQuery) -> bool:
     """Whether a run is one of those that are asked for."""
     at = micros(record.created_at)
     return (
-        _is(asked.status, record.status)
+        asked.status in (None, record.status)
         and (asked.flow is None or asked.flow in flow_names(record.flow, record.identity))
-        and _is(asked.task, record.task)
+        and asked.task in (None, record.task)
         and (asked.tag is None or asked.tag in record.tags)
-        and _is(asked.session, record.session)
-        and _is(asked.trace, record.trace_id)
-        and _is(asked.actor, record.actor)
-        and _is(asked.scope, record.scope)
+        and asked.session in (None, record.session)
+        and asked.trace in (None, record.trace_id)
+        and asked.actor in (None, record.actor)
+        and asked.scope in (None, record.scope)
         and (asked.since is None or at >= asked.since)
         and (asked.until is None or at < asked.until)
         and (asked.text is None or any(asked.text.casefold() in each.casefold() for each in _texts(record)))
     )
-
-
-def _is(wanted: str | None, found: str) -> bool:
-    return wanted is None or wanted == found
 
 
 def flow_names(flow: str, identity: str) -> tuple[str, ...]:

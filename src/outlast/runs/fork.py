@@ -18,7 +18,6 @@ from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import (
     CALLS,
-    Header,
     JournalEntry,
     Payload,
     Row,
@@ -148,7 +147,9 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     before = {past.call: past for past in found.ledger.calls.values() if past.first < place and _is_over(past)}
     kept_until = max((past.seq for past in before.values()), default=0)
     later_on = (past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted))
-    after = {past.call: past for past in later_on if not _is_long_over(past, kept_until)}
+    # Not a step that had been set aside before, of whose files something that is kept was made since: they are that's.
+    is_long_over = lambda past: past.kind == "step" and past.aside and past.seq < kept_until  # noqa: E731
+    after = {past.call: past for past in later_on if not is_long_over(past)}
     refs = _refs(look, run)
     earlier = [*_needs(found.rows), *_taken(found, before, refs)]
     steps = {call: past for call, past in after.items() if past.kind == "step"}
@@ -184,11 +185,6 @@ def _writes(begun: bytes | None) -> bool:
         return False
 
 
-def _is_long_over(past: Past, kept_until: int) -> bool:
-    """A step that had been set aside before, of whose files something that is kept was made since: they are that's."""
-    return past.kind == "step" and past.aside and past.seq < kept_until
-
-
 def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
     """The blobs that each entry of a run names."""
     found: dict[int, tuple[str, ...]] = {}
@@ -203,7 +199,8 @@ def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple
     for row, header in ((row, decode_header(row.header)) for row in found.rows):
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
-        if past is not None and header.status == "started" and row.payload == past.begun and _says_more(header):
+        says_more = header.kind == "step" or header.mark == PROBED  # how files were, or that a probe knows
+        if past is not None and header.status == "started" and row.payload == past.begun and says_more:
             starts[call] = row
     places |= {row.seq: calls[call].first for call, row in starts.items()}
     chosen = sorted((row for row in found.rows if row.seq in places), key=lambda row: (places[row.seq], row.seq))
@@ -211,11 +208,6 @@ def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple
         _in_doubt(row, calls) if row.seq in found.flaws else _entry(row, found.ledger, refs.get(row.seq, ()))
         for row in chosen
     ]
-
-
-def _says_more(start: Header) -> bool:
-    """Whether a start says what the outcome does not: how files were, or that a probe knows whether it happened."""
-    return start.kind == "step" or start.mark == PROBED
 
 
 def _in_doubt(row: Row, calls: Mapping[Call, Past]) -> JournalEntry:

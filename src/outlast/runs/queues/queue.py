@@ -246,7 +246,7 @@ def _expired(caller: Caller, tx: Writing, run_key: int, scope: str | None) -> It
         seconds = (entry.expires_at - entry.added_at) / 1_000_000
         cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
         why = f"it was not taken out of the queue {entry.queue} within {seconds:g} s: {cause}"
-        decisions.time_out(caller, tx, row.id, why, BY)
+        decisions.abort_in(caller, tx, row.id, why, "queue_timed_out", by=BY)
         yield row
 
 

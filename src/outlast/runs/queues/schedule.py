@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -88,18 +87,15 @@ def put(
     )
 
     def work(tx: Writing) -> None:
-        before = tx.schedule_of(row.scope, row.name)
-        if before is None or _said(before) != _said(_spelt_as(home.project, before, row)):
+        before, now_is = tx.schedule_of(row.scope, row.name), row
+        if before is not None and is_same_source(home.project, before.flow, row.flow):  # a file and its module are
+            now_is = row._replace(flow=before.flow)
+        if before is None or _said(before) != _said(now_is):
             tx.put_schedule(row)
             verb = "added" if before is None else "changed"
             act.note(caller, tx, "schedule", name, verb, _told(before, row), _told(row, before), scope=row.scope)
 
     return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
-
-
-def _spelt_as(project: Path | None, before: ScheduleRow, row: ScheduleRow) -> ScheduleRow:
-    """A schedule with the word that it has for its flow, if that is the same one: a file and its module are."""
-    return row._replace(flow=before.flow) if is_same_source(project, before.flow, row.flow) else row
 
 
 def _changed(caller: Caller, operation: Repeatable, name: str, work: Callable[[Writing], None]) -> Schedule:
