@@ -308,15 +308,11 @@ def _said_act(look: Reading, row: HeaderRow, since: int) -> SaidAct | None:
     if at < since:
         return None
     said = _said(header, look.payload_at(row.key))
-    if said is not UNREADABLE and not _is_by_somebody(header, said):
+    by_itself = header.kind not in ("run", "handoff") or header.name == "resumed"  # then it says of nobody that he did
+    if said is not UNREADABLE and by_itself and not (said.by or said.actor):
         return None
     who = str(said.by or said.actor or "")
     return SaidAct(at, who, _WORDS[header.kind](header, said), str(_why(said) or ""))
-
-
-def _is_by_somebody(header: Header, said: _Facts) -> bool:
-    """A run that went on by itself says of nobody that he resumed it."""
-    return bool(said.by or said.actor) or (header.kind in ("run", "handoff") and header.name != "resumed")
 
 
 def _said(header: Header, payload: bytes | None) -> _Facts:

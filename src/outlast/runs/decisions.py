@@ -45,6 +45,7 @@ from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
 
+S = TypeVar("S")
 T = TypeVar("T", RunRecord, Interrupt)
 ASK_A_PERSON = "let a person look whether it happened, and decide: `outlast inbox` shows how"
 
@@ -191,7 +192,7 @@ def ask(
     """
     pack_small(body, kind, SENT_BYTES)
     back = kind == "rewind"
-    seen = caller.home.store.read(lambda look: _look_ahead(caller, look, run_id, step, back))
+    seen = look_ahead(caller.home, lambda look: _target(caller, look, unfinished(look, run_id), step, back))
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
@@ -292,13 +293,16 @@ def suppose(caller: Caller, look: Reading, run: RunRow, kind: str, step: str) ->
     return SupposedDecision(kind, target.sent() | said, wait.id if wait is not None and kind != "rewind" else "")
 
 
-def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, back: bool) -> _Target | None:
-    """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
-    run = look.run_by_id(run_id)
-    try:
-        return _target(caller, look, run, step, back) if run is not None else None
-    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
-        return None
+def look_ahead(home: Home, find: Callable[[Reading], S]) -> S | None:
+    """What a write needs, found before it begins: a long journal keeps nobody waiting. None when there is none yet."""
+
+    def look(reading: Reading) -> S | None:
+        try:
+            return find(reading)
+        except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
+            return None
+
+    return home.store.read(look)
 
 
 def _position(look: Reading, run: RunRow) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import InputsInvalid, OutlastError, RunNotFound
+from outlast.errors import InputsInvalid, RunNotFound
 from outlast.home.caller import Caller
 from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
@@ -29,7 +29,7 @@ from outlast.ledger.journal import (
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
 from outlast.runs.call import PROBED, Call, Ledger, Past, labels
-from outlast.runs.decisions import gone_back_to, once
+from outlast.runs.decisions import gone_back_to, look_ahead, once
 from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
 from outlast.runs.found import FoundRun, find
 from outlast.runs.live import Executor
@@ -94,7 +94,7 @@ def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_
     for name, value in wanted.state.items():
         pack_json(value, f"state[{check_name('state key', name)!r}]")
     inputs = _inputs(executor, run_id, wanted.inputs) if wanted.inputs else None
-    seen = executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted))
+    seen = look_ahead(executor.home, lambda look: _drafted(executor.caller, look, run_id, step, wanted))
     new_id = executor.home.ids()
 
     def work(tx: Writing) -> None:
@@ -119,14 +119,6 @@ def _inputs(executor: Executor, run_id: str, given: Mapping[str, Any]) -> bytes:
 
 
 # -- what is taken over ------------------------------------------------------------------------------
-
-
-def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, wanted: Changes) -> ForkDraft | None:
-    """The draft, made before the write begins: a long journal keeps nobody waiting."""
-    try:
-        return _drafted(caller, look, run_id, step, wanted)
-    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
-        return None
 
 
 def _head(look: Reading, run_id: str) -> int:

@@ -178,10 +178,11 @@ def _resources(executor: Executor, found: FoundRun, source: BodySource | None, l
     if missing and not loaded:
         missing = _not_in_source(executor, found, source, missing)
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
-    return [
-        Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
-        for key in sorted(missing)
-    ]
+    reasons = []
+    for key, by in sorted(missing.items()):
+        needed = f" (resource {by!r} needs it)" if by else ""
+        reasons.append(Reason("resource_missing", key, "provided", f"nothing{needed}", how.format(key)))
+    return reasons
 
 
 def _not_in_source(
@@ -201,10 +202,6 @@ def _not_in_source(
             if place is None or not needs.registers(file_now(executor.caller, found.run, place[0]), key):
                 still[key] = needed_by
     return still
-
-
-def _for(needed_by: str) -> str:
-    return f" (resource {needed_by!r} needs it)" if needed_by else ""
 
 
 def reasons_of(unfinished: Iterable[Past], names: Mapping[Call, str], run_id: str) -> list[Reason]:

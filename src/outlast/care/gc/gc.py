@@ -331,7 +331,7 @@ def _report(
         vacuumed=False,
         troubles=cleared.troubles,
         proof=tuple(_proof(planned)),
-        artifacts=tuple(blobs.foreseen(planned.versions)) if planned.versions else (),
+        artifacts=tuple(map(blobs.swept, planned.versions.going)) if planned.versions else (),
     )
 
 

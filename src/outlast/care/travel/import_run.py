@@ -29,7 +29,7 @@ from outlast.care.travel.archive import (
     row_of_wait,
 )
 from outlast.errors import IntegrityBroken, Invalid, RunExists
-from outlast.ledger.journal import Row, check, decode_payload, genesis
+from outlast.ledger.journal import Row, check, facts_in, genesis
 from outlast.runs.call import Call, fold
 from outlast.runs.found import is_mark
 from outlast.runs.journal import differences, standing_digest, tags_of
@@ -203,9 +203,8 @@ def _refuse_changed(
         raise broken.as_error()
     if run.seal != "moved" or run.status in FINISHED:
         return
-    last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
     left = standing_digest(run, map(archived_wait, waits), requests, operations)
-    if not isinstance(last, dict) or last.get("standing") != left:
+    if facts_in(rows[-1]).get("standing") != left:
         what = "its status, its waits, their answers, its requests or its operation ids"
         raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
 

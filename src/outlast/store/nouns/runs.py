@@ -298,8 +298,7 @@ class RunWriter(WrittenRows, RunReader):
         self._one("put_deadline", run_key, at)
 
     def take_lease(self, lease: LeaseRow, holder: str | None) -> bool:
-        self._one("take_lease", holder, lease.key, lease.epoch)
-        return self.changes() == 1
+        return self._did("take_lease", holder, lease.key, lease.epoch)
 
     def release_lease(self, hold: Hold) -> None:
         self._one("release_lease", hold.lease_key, hold.epoch)
@@ -397,16 +396,13 @@ class RunWriter(WrittenRows, RunReader):
     # -- what they wait for, and what reaches them ---------------------------------------------------
 
     def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
-        self._one("add_interrupt", interrupt_id, run_key, *wait)
-        return self.changes() == 1
+        return self._did("add_interrupt", interrupt_id, run_key, *wait)
 
     def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
-        self._one("answer_interrupt", answer, by, interrupt_id)
-        return self.changes() == 1
+        return self._did("answer_interrupt", answer, by, interrupt_id)
 
     def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
-        self._one("end_interrupt", by, reason, interrupt_id)
-        return self.changes() == 1
+        return self._did("end_interrupt", by, reason, interrupt_id)
 
     def use_interrupt(self, interrupt_id: str) -> None:
         self._one("use_interrupt", interrupt_id)

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -225,8 +225,7 @@ def migrate(
     if int(connection.pragma("user_version")) == newest:
         refuse_foreign(connection, path)
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         found = _version(connection, path, newest)  # under the lock: another process may have been first
         if found == 0:
             refuse_lost()
@@ -236,6 +235,14 @@ def migrate(
                     pass
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {newest}")
+
+
+@contextmanager
+def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All that is done inside, or none of it."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if not connection.getautocommit():  # SQLite has rolled back by itself after some errors
