@@ -451,9 +451,11 @@ def _last_entries(
         told = execution.news_of(waits) if waits else []
         for wait in waits:
             call = Call(*decode(wait.call))
-            if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
+            is_open = wait.status == "open"
+            is_given_up = status == "waiting" and is_open and is_told(wait.type) and call not in execution.waits
+            if status == "succeeded" or call in execution.settled or is_given_up:
                 tx.use_interrupt(wait.id)
-                if wait.status == "open":  # nobody needs to answer it any more
+                if is_open:  # nobody needs to answer it any more
                     known = call in execution.settled
                     why = "its probe knows what became of it" if known else "it is not asked any more"
                     told += notes_of(home, hold.epoch, execution.trace_id).closed(wait, why)
@@ -471,11 +473,6 @@ def _kept(stored: str | None) -> Payload:
         return Payload()
     found = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
     return Payload(blob=decode(bytes(found["blob"]))) if "blob" in found else Payload(result=found["value"])
-
-
-def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Call) -> bool:
-    """Whether a body that has come to wait does not ask this any more: nobody is to answer the old question."""
-    return status == "waiting" and wait.status == "open" and is_told(wait.type) and call not in execution.waits
 
 
 def _stored_result(home: Home, raw: bytes) -> str:

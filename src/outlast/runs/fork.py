@@ -140,8 +140,7 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     kept_until = max((past.seq for past in before.values()), default=0)
     later_on = (past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted))
     # Not a step that had been set aside before, of whose files something that is kept was made since: they are that's.
-    is_long_over = lambda past: past.kind == "step" and past.aside and past.seq < kept_until  # noqa: E731
-    after = {past.call: past for past in later_on if not is_long_over(past)}
+    after = {past.call: past for past in later_on if not (past.kind == "step" and past.aside and past.seq < kept_until)}
     refs = _refs(look, run)
     earlier = [*_needs(found.rows), *_taken(found, before, refs)]
     steps = {call: past for call, past in after.items() if past.kind == "step"}

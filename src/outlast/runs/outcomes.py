@@ -73,7 +73,9 @@ def pruned(run_id: str, status: str) -> Outcome[Any]:
 def succeeded(caller: Caller, spec: FlowSpec, run_id: str) -> Outcome[Any]:
     """The outcome of a run that has succeeded. Raises IntegrityBroken."""
     found = proven(caller.home, run_id)
-    notes = (CODE_CHANGED,) if _has_changed(caller, spec, found) else ()
+    body = facts_in(found.rows[-1]).get("code", "")
+    changed = bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(caller, found))
+    notes = (CODE_CHANGED,) if changed else ()
     return Outcome(run_id, "succeeded", _result(caller.home, spec, found.run), replayed=True, notes=notes)
 
 
@@ -91,11 +93,6 @@ def proven(home: Home, run_id: str) -> FoundRun:
         return found
 
     return home.store.read(look)
-
-
-def _has_changed(caller: Caller, spec: FlowSpec, found: FoundRun) -> bool:
-    body = facts_in(found.rows[-1]).get("code", "")
-    return bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(caller, found))
 
 
 def _result(home: Home, spec: FlowSpec, run: RunRow) -> Any:

@@ -180,8 +180,8 @@ def _resources(executor: Executor, found: FoundRun, source: BodySource | None, l
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
     reasons = []
     for key, by in sorted(missing.items()):
-        needed = f" (resource {by!r} needs it)" if by else ""
-        reasons.append(Reason("resource_missing", key, "provided", f"nothing{needed}", how.format(key)))
+        why = f"nothing (resource {by!r} needs it)" if by else "nothing"
+        reasons.append(Reason("resource_missing", key, "provided", why, how.format(key)))
     return reasons
 
 

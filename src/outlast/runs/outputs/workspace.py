@@ -128,8 +128,9 @@ def pin(home: Home, given: CheckpointDraft, operation_id: str | None) -> Checkpo
 
     done = operations.once(home, operation, work, lambda answer: answer)
     search.keep_up(home, given.scope)
-    pinned_now = isinstance(done, CheckpointRow)
-    return checkpoints.checkpoint_of(done) if pinned_now else checkpoints.get(home, done, replayed=True)
+    if isinstance(done, CheckpointRow):
+        return checkpoints.checkpoint_of(done)
+    return checkpoints.get(home, done, replayed=True)
 
 
 def _place_of_task(look: Reading, given: CheckpointDraft) -> TaskPlace:

@@ -94,8 +94,7 @@ def make_ready(caller: Caller, run_id: str) -> bool:
     """
 
     def work(tx: Writing) -> bool:
-        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-        entry = tx.entry_of(row.key) if row is not None else None
+        entry, lease = _entry(tx, run_id), tx.lease_of(run_id)
         is_free = lease is not None and not holder_of(caller, tx, run_id, lease)
         if entry is not None and entry.state in ("idle", "taken") and is_free:
             tx.set_entry(entry.run, "ready")

@@ -458,15 +458,11 @@ def _read(folder: Path) -> dict[str, str]:
     for name in _files(folder):
         if name != "schema.sql":
             with open(f"{folder}/{name}", "rb", buffering=0) as file:
-                found |= _split(file.read().decode())
+                parts = file.read().decode().split("-- name: ")[1:]
+            named = (part.partition("\n") for part in parts)
+            found |= {statement.strip(): body.strip() for statement, _, body in named}
     return found
 
 
 def _files(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(".sql"))
-
-
-def _split(text: str) -> dict[str, str]:
-    parts = text.split("-- name: ")[1:]
-    named = (part.partition("\n") for part in parts)
-    return {name.strip(): body.strip() for name, _, body in named}

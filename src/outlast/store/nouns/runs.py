@@ -355,15 +355,12 @@ class RunWriter(WrittenRows, RunReader):
         key, after, upto, whole = piece
         upto, highest = NEWEST if whole else upto, self.highest_entry()
         self._one("remove_entries", key, after, upto)
-        self._keep_number(highest)
+        # Numbers go on from the highest one: readers remember how far they have come. One row of no chain keeps it.
+        self._one("keep_number", highest)
+        self._one("drop_kept_numbers")
         self._one("remove_blob_refs", key, after, upto)
         if whole:
             self._one("mark_swept", key)
-
-    def _keep_number(self, highest: int) -> None:
-        """Numbers go on from the highest one: readers remember how far they have come. One row of no chain keeps it."""
-        self._one("keep_number", highest)
-        self._one("drop_kept_numbers")
 
     def seal_run(self, run_key: int, seal: str, status: str) -> None:
         self._one("seal_run", seal, status, run_key)

@@ -226,7 +226,7 @@ def migrate(
         refuse_foreign(connection, path)
         return
     with transaction(connection):
-        found = _version(connection, path, newest)  # under the lock: another process may have been first
+        found = schema_version(connection, path, newest)  # under the lock: another process may have been first
         if found == 0:
             refuse_lost()
         for number, text in steps or migrations("sqlite"):
@@ -258,7 +258,8 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
         raise StoreForeign(path, "it is a database of another program")
 
 
-def _version(connection: apsw.Connection, path: str, known: int) -> int:
+def schema_version(connection: apsw.Connection, path: str, known: int) -> int:
+    """Which one it is of. Raises StoreForeign, StoreNewer."""
     refuse_foreign(connection, path)
     version = int(connection.pragma("user_version"))
     if version > known:
