@@ -282,7 +282,12 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[ArrivedRun]) -> li
             tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
             tx.add_run_tags(key, tags_of(one.rows))
         elif place == "further":
-            _go_further(tx, one)
+            here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
+            assert here is not None
+            assert held is not None
+            epoch = max(held.epoch, one.lease.epoch) + 1
+            tx.renew_arrived(one.run._replace(key=here.key), one.lease._replace(key=held.key, epoch=epoch))
+            tx.fill_arrived(here.key, one.rows[held.head :], one.refs, one.waits, one.requests)
         _add_operations(tx, one)
     return places
 
@@ -296,12 +301,3 @@ def _add_operations(tx: Writing, one: ArrivedRun) -> None:
         elif known != ("run_start", asked, one.run.id):
             why = f"its operation_id {operation_id!r} was used here for something else"
             raise RunExists(one.run.id, why, "import it into another home; nothing was written")
-
-
-def _go_further(tx: Writing, one: ArrivedRun) -> None:
-    here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
-    assert here is not None
-    assert held is not None
-    epoch = max(held.epoch, one.lease.epoch) + 1
-    tx.renew_arrived(one.run._replace(key=here.key), one.lease._replace(key=held.key, epoch=epoch))
-    tx.fill_arrived(here.key, one.rows[held.head :], one.refs, one.waits, one.requests)
