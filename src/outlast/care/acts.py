@@ -152,7 +152,8 @@ class _Page:
             if full := self._until(before, rows, ends):
                 return full
             before = ends
-            if not after or (rows and _time(rows[0]) < self.asked.since):
+            first = decode_header(rows[0].header) if after and rows else None
+            if not after or (first and (first.ended_at or first.started_at) < self.asked.since):
                 return self._told(None)
         return self._told(before)
 
@@ -200,11 +201,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value))
     return value if isinstance(value, str) else encode(value).decode()
-
-
-def _time(row: HeaderRow) -> int:
-    header = decode_header(row.header)
-    return header.ended_at or header.started_at
 
 
 def _recorded(place: Place, row: ActRow) -> Act:
@@ -308,15 +304,13 @@ def _said_act(look: Reading, row: HeaderRow, since: int) -> SaidAct | None:
     if at < since:
         return None
     said = _said(header, look.payload_at(row.key))
-    if said is not UNREADABLE and not _is_by_somebody(header, said):
+    by_itself = header.kind not in ("run", "handoff") or header.name == "resumed"  # then it says of nobody that he did
+    if said is not UNREADABLE and by_itself and not (said.by or said.actor):
         return None
     who = str(said.by or said.actor or "")
-    return SaidAct(at, who, _WORDS[header.kind](header, said), str(_why(said) or ""))
-
-
-def _is_by_somebody(header: Header, said: _Facts) -> bool:
-    """A run that went on by itself says of nobody that he resumed it."""
-    return bool(said.by or said.actor) or (header.kind in ("run", "handoff") and header.name != "resumed")
+    comment = said.answer.get("comment") if isinstance(said.answer, dict) else ""
+    why = str(said.why or said.override or said.note or comment or said.summary or "")
+    return SaidAct(at, who, _WORDS[header.kind](header, said), why)
 
 
 def _said(header: Header, payload: bytes | None) -> _Facts:
@@ -329,11 +323,6 @@ def _said(header: Header, payload: bytes | None) -> _Facts:
 
 
 # -- in words ----------------------------------------------------------------------------------------
-
-
-def _why(said: _Facts) -> Any:
-    comment = said.answer.get("comment") if isinstance(said.answer, dict) else ""
-    return said.why or said.override or said.note or comment or said.summary
 
 
 def _of_run(header: Header, said: _Facts) -> str:

@@ -124,8 +124,8 @@ def files_of(home: Path, *, mirror: bool, left_out: list[tuple[str, str]]) -> It
 
 
 def _found(home: Path, name: str, mirror: bool, left_out: list[tuple[str, str]]) -> Iterator[HomeFile]:
-    path = home / name
-    if not _wanted(name, mirror) or name == KEYS or is_database(name):
+    path, is_database = home / name, name.count("/") == 1 and name.endswith(f"/{DATABASE}")  # a tenant's
+    if not _wanted(name, mirror) or name == KEYS or is_database:
         return
     try:
         name.encode()
@@ -145,12 +145,6 @@ def _wanted(name: str, mirror: bool) -> bool:
     if name.startswith(".outlast-") and name.endswith(".tmp"):  # of a backup into the home itself
         return False
     return not _DERIVED.fullmatch(name) and (mirror or not _MIRROR.fullmatch(name))
-
-
-def is_database(name: str) -> bool:
-    """Whether this is a tenant's database."""
-    folder, _, file = name.rpartition("/")
-    return file == DATABASE and bool(folder) and "/" not in folder
 
 
 INSIDE = "home/"  # how the names of members begin

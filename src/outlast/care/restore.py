@@ -64,19 +64,11 @@ def restore_backup(path: Path, home: Path, *, progress: Progress = lambda done, 
         _prove_end(archive, path)
         manifest = archive.manifest
         _prove_databases(archive, made)
-        now = SystemClock().now()
-        write_restoration(made, Restoration(manifest.id, manifest.home, manifest.made_at, now))
+        about = (manifest.id, manifest.home, manifest.made_at)
+        write_restoration(made, Restoration(*about, SystemClock().now()))
         put_in_place(made, home)
-    return RestoredHome(
-        str(home),
-        manifest.id,
-        manifest.home,
-        manifest.made_at,
-        tuple(manifest.tenants),
-        len(manifest.members),
-        size,
-        tuple(manifest.damaged),
-    )
+    tenants, damaged = tuple(manifest.tenants), tuple(manifest.damaged)
+    return RestoredHome(str(home), *about, tenants, len(manifest.members), size, damaged)
 
 
 def refuse_taken(home: Path) -> None:
@@ -117,7 +109,9 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
     done, total = 0, sum(member.size for member in archive.manifest.members)
     for member in archive.manifest.members:
         place = made / _inside(archive, member.name)
-        _make_folders(made, place.parent)
+        for each in reversed([place.parent, *place.parent.parents]):
+            if each.is_relative_to(made) and not each.is_dir():
+                each.mkdir(mode=0o700)
         try:
             handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
@@ -129,12 +123,6 @@ def _unpack(archive: Archive[Backup], made: Path, progress: Progress) -> int:
                 progress(done, total)
         failpoints.reached("home.staged")
     return done
-
-
-def _make_folders(made: Path, folder: Path) -> None:
-    for each in reversed([folder, *folder.parents]):
-        if each.is_relative_to(made) and not each.is_dir():
-            each.mkdir(mode=0o700)
 
 
 def _inside(archive: Archive[Backup], name: str) -> PurePosixPath:

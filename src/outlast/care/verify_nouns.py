@@ -95,14 +95,10 @@ def _of_memo(row: MemoRow) -> Proof:
 
 def check_tasks(home: Home) -> tuple[int, list[Break]]:
     """How many tasks there are, and what is broken: the events of each, one task after the other."""
-    gone = home.store.read(_without_task)
+    left = home.store.read(lambda look: look.events_without_task())  # no task is ever removed
+    gone = [Break(f"events of task number {key}", "the task's row is missing") for key in left]
     number, wrong = _checked(home, lambda look, after: look.tasks_after(after, 1), _task_breaks)
     return number, [*gone, *wrong]
-
-
-def _without_task(look: Reading) -> list[Break]:
-    """What is left of tasks whose own rows are gone. No task is ever removed."""
-    return [Break(f"events of task number {key}", "the task's row is missing") for key in look.events_without_task()]
 
 
 def _task_breaks(look: Reading, task: TaskRow) -> list[Break]:

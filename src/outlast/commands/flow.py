@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from copy import copy
 from functools import cached_property, partial
 from itertools import chain
 from posixpath import join, normpath
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from outlast.commands import loops as marks
 from outlast.commands.environment import hand_over
@@ -70,45 +70,37 @@ class Beside(NamedTuple):
     writes: tuple[str, ...] | None = None  # what other branches declare; None of items: they declare the same
 
 
-class Lane:
+class Lane(Struct, eq=False):
     """A place in the flow: its scope, the step before, and whether others run beside it."""
 
-    def __init__(self, frame: Frame, setting: Setting, before: StepCall | None = None) -> None:
-        self.frame, self.setting, self.before = frame, setting, before
-        self.iteration, self.beside = 0, False
-        self.answer: questions.GivenAnswer | None = None  # the last one that a wait was given
-        self.result: Any = None  # of the last step
-        self.others: tuple[Beside, ...] = ()  # what is done at once with it, the outermost first
+    frame: Frame
+    setting: Setting
+    before: StepCall | None = None
+    iteration: int = 0
+    beside: bool = False
+    answer: questions.GivenAnswer | None = None  # the last one that a wait was given
+    result: Any = None  # of the last step
+    others: tuple[Beside, ...] = ()  # what is done at once with it, the outermost first
 
     def inner(self, name: str, iteration: int) -> Lane:
-        made = self._made(self.frame.within(name))
-        made.iteration = iteration
-        return made
+        return replace(self, frame=self.frame.within(name), iteration=iteration)
 
     def branch(self, *others: Beside) -> Lane:
-        made = self._made(Frame(self.frame.execution, self.frame.scope))
-        made.beside, made.others = True, self.others + others
-        return made
+        frame = Frame(self.frame.execution, self.frame.scope)
+        return replace(self, frame=frame, beside=True, others=self.others + others)
 
     def path_of(self, node: Node) -> str:
         return f"{known_scope(self.frame.scope or '')}{node.id}"
 
     def for_item(self, name: str, item: Any, others: tuple[Beside, ...]) -> Lane:
-        made = self._made(self.frame.within(name))
-        made.setting, made.beside, made.result = self.setting._replace(item=item), True, None
-        made.others = self.others + others
-        return made
+        frame, setting = self.frame.within(name), self.setting._replace(item=item)
+        return replace(self, frame=frame, setting=setting, beside=True, result=None, others=self.others + others)
 
     def shares(self, writes: tuple[str, ...]) -> str:
         """Among whose branches or items others declare a file that these patterns mean; empty where none does."""
         own = Patterns.of(writes)
         shared = (each for each in self.others if each.writes is None or own.meets(Patterns.of(each.writes)))
         return next((each.path for each in shared), "")
-
-    def _made(self, frame: Frame) -> Lane:
-        made = copy(self)
-        made.frame = frame
-        return made
 
 
 class Performance:
@@ -258,11 +250,13 @@ class Performance:
 
     def _when(self, node: Node, lane: Lane) -> bool:
         place, shell = f"{node.id}/when", node.shell if isinstance(node, Command) else ""
-        make = partial(condition_spec, place, node.when, self.setting, node.when_timeout, shell)
-        return self._holds(lane.frame.within(node.id), lane, self._made_once(place, make))[1]
+        return self._holds(lane.frame.within(node.id), lane, place, node.when, node.when_timeout, shell)[1]
 
-    def _holds(self, frame: Frame, lane: Lane, spec: StepSpec) -> tuple[Call, bool]:
+    def _holds(
+        self, frame: Frame, lane: Lane, place: str, command: str, timeout: float | None, shell: str = ""
+    ) -> tuple[Call, bool]:
         """A condition: a command that says yes by exit 0. It leaves a receipt, so it is asked once."""
+        spec = self._made_once(place, partial(condition_spec, place, command, self.setting, timeout, shell))
         asked = self.execution.ask(frame, spec, ({},), {}, None)
         before = lane.before
         answer = self._drive(asked, lane)
@@ -329,9 +323,7 @@ class Performance:
         for step in node.steps:
             self._do(step, inner)
         lane.before, lane.result = inner.before, inner.result
-        place = f"{node.id}/until"
-        make = partial(condition_spec, place, node.until, self.setting, node.until_timeout, "")
-        call, holds = self._holds(inner.frame, inner, self._made_once(place, make))
+        call, holds = self._holds(inner.frame, inner, f"{node.id}/until", node.until, node.until_timeout)
         if not holds and number >= limit and node.on_limit == "fail":
             raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
         return holds
@@ -455,7 +447,8 @@ class Performance:
         caller = execution.executor.caller
         why = f"nobody answered {node.id} in time, and its default is no"
         with writer.lock:  # under this worker's epoch: one that was taken over ends nothing
-            queued = writer.queue_work(lambda tx: decisions.decline(caller, tx, execution.id, why, BY_DEADLINE))
+            end = partial(decisions.abort_in, caller, run_id=execution.id, why=why, kind="declined", by=BY_DEADLINE)
+            queued = writer.queue_work(end)
         writer.write(queued)
         writer.sever(LeaseLost(execution.id, execution.hold.epoch))
 

@@ -190,17 +190,15 @@ class _FilesUnderWay:
         for each in found:
             self._calls.setdefault(each.call, each.row)
         names = labels(self._calls.values()) if found else {}
-        heard = [each for each in (replace(each, label=names[each.call]) for each in found) if self._is_wanted(each)]
+        every = (replace(each, label=names[each.call]) for each in found)
+        of_step = (each for each in every if self._step in (None, each.label, each.call.step))
+        heard = [each for each in of_step if self._attempt in (None, each.attempt)]
         self._left |= _left(rows)
         newest = {each.call: each for each in heard}
         for each in heard:
             yield from self._entry(each, going and newest[each.call] is each)
         for log, file in self._open.values():
             yield from ((log, piece) for piece in _rest(file))
-
-    def _is_wanted(self, heard: Heard) -> bool:
-        wanted = self._step in (None, heard.label, heard.call.step)
-        return wanted and self._attempt in (None, heard.attempt)
 
     def _entry(self, heard: Heard, live: bool) -> Iterator[tuple[CommandLog, bytes]]:
         self.met = True

@@ -192,8 +192,11 @@ class _Folder:
             place = place if first == (step, agent) else f"{place}%-{len(agent)}"
             self._latest[place] = receipt, self._number(place, receipt)
             touched[place] = None
-        for place in touched:
-            self._write_latest(place, self._latest[place][0])
+        for place, newest in [(place, self._latest[place][0]) for place in touched]:
+            if newest.status != "started":
+                self._put("receipts", f"{place}.json", jsonable(newest))
+                if _is_final(newest) and newest.step not in CONDITIONS:
+                    self._put("handoffs", f"{place}.json", _handoff(newest))
 
     def _number(self, place: str, receipt: Receipt) -> int:
         """The number of an attempt: its own, or the next one when attempts begin anew. The one before steps aside."""
@@ -204,13 +207,6 @@ class _Folder:
             return number  # this is how it ended
         self._put("receipts", f"{place}.{number}.json", jsonable(before))
         return max(receipt.attempt, number + 1)
-
-    def _write_latest(self, place: str, receipt: Receipt) -> None:
-        if receipt.status == "started":
-            return
-        self._put("receipts", f"{place}.json", jsonable(receipt))
-        if _is_final(receipt) and receipt.step not in CONDITIONS:
-            self._put("handoffs", f"{place}.json", _handoff(receipt))
 
     def forget_finished(self) -> None:
         """Calls that have their outcome are not heard of again: a long loop must not grow in memory."""

@@ -77,12 +77,9 @@ class OnReceipts(Performance):
     """A flow file, gone through on receipts: no process is looked for, no file or folder touched."""
 
     looks_at_files = False
-
-    def without_mirror(self) -> None:
-        self.__dict__["mirror"] = _NoMirror()
+    mirror: Any = _NoMirror()
 
     def perform(self) -> dict[str, Any]:
-        self.without_mirror()
         frame = CURRENT.get()
         assert frame is not None
         return self._walk(Lane(frame, self.setting))
@@ -146,7 +143,6 @@ class Rehearsal(OnReceipts):
         self.is_through = True
 
     def perform(self) -> dict[str, Any]:
-        self.without_mirror()
         return self._go_on()
 
     def all_actions(self, ledger: Ledger) -> dict[Call, Action]:

@@ -365,8 +365,11 @@ class Printed:
         if self._size <= FIRST_BYTES + LAST_BYTES:
             whole = _cut(first[:FIRST_BYTES] + last, 0, self._size, self._rules)
             return PrintedContent(whole.kept, self._size, 0, whole.masked, self._pipe.left_open)
-        begin = _cut(first, 0, _line_end(first, FIRST_BYTES), self._rules)
-        end = _cut(last, _line_begin(last, len(last) - LAST_BYTES), len(last), self._rules)
+        # the last whole line of the one, the first of the other; just there when none ends or begins near it
+        upto, limit = first.rfind(b"\n", FIRST_BYTES - _LINE_BYTES, FIRST_BYTES) + 1, len(last) - LAST_BYTES
+        since = last.find(b"\n", limit - 1, limit + _LINE_BYTES) + 1
+        begin = _cut(first, 0, upto or FIRST_BYTES, self._rules)
+        end = _cut(last, since or limit, len(last), self._rules)
         left_out = self._size - begin.taken - end.taken
         between = b"%s[%d bytes were left out here]\n" % (b"" if begin.kept.endswith(b"\n") else b"\n", left_out)
         masked = begin.masked + end.masked
@@ -388,13 +391,3 @@ def _cut(data: bytes, begin: int, end: int, rules: tuple[SecretRule, ...] | None
     edges = [begin, *(edge for span in spans for edge in span), end]
     parts = [data[start:stop] for start, stop in zip(edges[::2], edges[1::2], strict=True)]
     return _Cut(MASK.encode().join(parts), end - begin, len(spans))
-
-
-def _line_end(data: bytes, limit: int) -> int:
-    """The end of the last whole line up to there; just there when no line ends near it."""
-    return data.rfind(b"\n", limit - _LINE_BYTES, limit) + 1 or limit
-
-
-def _line_begin(data: bytes, limit: int) -> int:
-    """The begin of the first whole line from there on; just there when no line begins near it."""
-    return data.find(b"\n", limit - 1, limit + _LINE_BYTES) + 1 or limit

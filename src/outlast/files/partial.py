@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 else:
     ask_git, place = late("outlast.files.ask_git"), late("outlast.files.place")  # only of files that changed
 
-
 GIT_SECONDS = 5.0
 SAVE_BYTES = 64 << 20  # a larger file is not displaced: saving it takes its size in memory
 _NAMED = 20  # that many paths are spelled out in an error

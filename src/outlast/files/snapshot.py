@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 else:
     hashlib = late("hashlib")
 
-
 BoundMode = Literal["file", "exec", "link", "absent", "special"]
 Relation = Literal["none", "same", "ahead", "apart", "unknown"]  # of the commit now to the bound one
 
@@ -104,9 +103,7 @@ class Binding(Struct, frozen=True, kw_only=True):
 
 UNBOUND = Binding(root="", host="")  # what stands for it where nobody looked
 
-
 # -- looking -----------------------------------------------------------------------------------------
-
 
 FILE_BYTES = 1 << 20
 ALL_BYTES = 20 << 20

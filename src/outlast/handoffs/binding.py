@@ -11,7 +11,7 @@ when the work was completed; and in another repository.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from outlast.files.git import FOLDER_FILES, members_of, relative_to
 from outlast.files.repository import is_below
 from outlast.files.snapshot import Binding, Bound, ContentKeeper, Sight, sight
 from outlast.handoffs.handoff import Contract, Handoff, must_key
-from outlast.handoffs.musts import SINCE, PathRule, bound_musts, broken_path, rule_of_must, unkept_at_store
+from outlast.handoffs.musts import SINCE, MustName, PathRule, bound_musts, broken_path, rule_of_must, unkept_at_store
 from outlast.handoffs.observer import DIRTY_FILES, binding_of, folders_above, from_root, in_commit, with_end
 from outlast.handoffs.verdict import must_violated
 from outlast.values.codec import digest, text
@@ -238,42 +238,29 @@ def _untracked(root: Path, state: git.GitState, mine: Collection[str]) -> tuple[
 # -- kept since an earlier revision ------------------------------------------------------------------
 
 
-def kept_since(contract: Contract, before: Handoff, now: Binding, accepted: Collection[str] = ()) -> Binding:
+def bound_since(
+    name: MustName, contract: Contract, before: Handoff, now: Binding, accepted: Collection[str] = ()
+) -> Binding:
     """What was bound now, with the files of musts that the revision before has too as they were bound there.
 
-    `accepted`: the fingerprints of what somebody accepted of that one. A must that is violated just so begins anew.
+    What must change has changed already if it did since then. `accepted`: the fingerprints of what somebody accepted of
+    that one. A must that is violated just so begins anew.
     """
     then = before.binding
     if then is None or not _same_place(then, now):
         return now
     musts, unkept = dict(now.musts), dict(now.unkept)
-    for form in contract.must_keep:
-        rule = rule_of_must("must_keep", form, then) if form in before.must_keep else None
+    for form in getattr(contract, name):
+        rule = rule_of_must(name, form, then) if form in getattr(before, name) else None
         if not isinstance(rule, PathRule):
             continue
-        if wrong := broken_path(rule, then.musts, now.musts):
+        if name == "must_keep" and (wrong := broken_path(rule, then.musts, now.musts)):
             if must_violated(before, form, wrong).fingerprint in accepted:
                 continue
-            unkept[must_key("must_keep", form)] = SINCE + wrong.removeprefix("is not as it was")
-        musts = _as_then(rule, musts, then)
+            unkept[must_key(name, form)] = SINCE + wrong.removeprefix("is not as it was")
+        meant = rule.of(musts)
+        musts = {path: each for path, each in musts.items() if path not in meant} | rule.of(then.musts)
     return replace(now, musts=musts, unkept=unkept)
-
-
-def changed_since(contract: Contract, before: Handoff, now: Binding) -> Binding:
-    """The same of what must change: it has changed already if it did since the revision before was stored."""
-    then, musts = before.binding, dict(now.musts)
-    if then is None or not _same_place(then, now):
-        return now
-    for form in contract.must_change:
-        rule = rule_of_must("must_change", form, then) if form in before.must_change else None
-        if isinstance(rule, PathRule):
-            musts = _as_then(rule, musts, then)
-    return replace(now, musts=musts)
-
-
-def _as_then(rule: PathRule, musts: Mapping[str, Bound], then: Binding) -> dict[str, Bound]:
-    meant = rule.of(musts)
-    return {path: each for path, each in musts.items() if path not in meant} | rule.of(then.musts)
 
 
 def _same_place(then: Binding, now: Binding) -> bool:
@@ -297,10 +284,7 @@ def as_committed(root: Path | None, bound: Binding | None) -> bool:
         return True
     if not bound.commit or bound.dirty or bound.patch or bound.patch_why:
         return False
-    return root is None or not _uncommitted(root, bound)
-
-
-def _uncommitted(root: Path, bound: Binding) -> bool:
-    """Whether one of the files is not in the commit: changes of those that are would be in the patch."""
+    if root is None or git.top_of(root) is None:
+        return True
     there = {path: each for path, each in bound.files.items() if each.mode != "absent"}
-    return git.top_of(root) is not None and in_commit(root, bound, there, unchanged=False) != {*there}
+    return in_commit(root, bound, there, unchanged=False) == {*there}  # what is changed of them would be in the patch

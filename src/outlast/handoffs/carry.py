@@ -16,7 +16,6 @@ from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import IntegrityBroken, NotApplicable
@@ -36,7 +35,6 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.store.contract.blobs import Blobs
-
 
 _PLAIN = ("file", "exec")
 _UNCLEAR = "it may have the work in it already, which lines that are there more than once do not tell: see for yourself"
@@ -98,15 +96,8 @@ _PATCH_WHY = {
     "unknown": "git could not tell",
 }
 _NO_GIT = "git was not found, so that nobody can tell"
+_NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and git was not found"
 _FORCED = "force it (--force) to put the handoff's in its place, the other stays in git"
-
-
-class ApplyPlan(Struct, frozen=True):
-    """What is to be put where, and how that is told."""
-
-    base: Path
-    puts: tuple[Put, ...]
-    applied: Applied
 
 
 class _Step(NamedTuple):
@@ -159,13 +150,16 @@ class _Clone(NamedTuple):
         """Whether a path from the base is below the root."""
         return Path(normpath(self.base / path)).is_relative_to(self.root)
 
-    def link_refused(self, path: str, target: str) -> str:
-        """Why no link to there is made at a path from the base; "" when it stays inside of the root.
+    def link_refused(self, put: Put) -> str:
+        """Why a link is not made at a path from the base; "" when it stays inside of the root, or is none.
 
         It is made in a plain folder, whatever is there now. Behind a name `..` may be anywhere, once there are links.
         """
+        if put.mode != "link":
+            return ""
+        target = os.fsdecode(put.content)
         names = dropwhile(lambda name: name in ("", ".", ".."), target.split("/"))
-        leads = normpath((self.base / path).parent / target)
+        leads = normpath((self.base / put.path).parent / target)
         if ".." in names or not can_be_a_path(target) or not self.holds(leads):
             return "it is a link that leaves the root"
         real = Path(os.path.realpath(leads))
@@ -202,10 +196,11 @@ class _Clone(NamedTuple):
 
 def plan_of(
     home: Home, handoff: Handoff, root: Path, *, force: bool = False, leave_conflicts: bool = False
-) -> ApplyPlan:
-    """What bringing the work below `root` (links resolved) takes; by `force` also in place of later commits' files.
+) -> tuple[list[Put], Applied]:
+    """What is put where to bring the work below `root` (links resolved), and how that is told.
 
-    With `leave_conflicts` a text that cannot be merged cleanly has its conflicts in it.
+    By `force` it is put in place of later commits' files too. With `leave_conflicts` a text that cannot be merged
+    cleanly has its conflicts in it.
 
     Raises IntegrityBroken for broken content, NotApplicable when there is none at all.
     """
@@ -220,14 +215,15 @@ def plan_of(
     found = [merging.patched(step, sections or ()) if step.told.patched else step for step in found]
     found.sort(key=lambda step: (step.told.patched, step.told.path))
     steps = list(_unblocked(clone, [*_once(found)]))
+    beside = sorted({clone.shown(section.path) for section in sections or () if not clone.holds(section.path)})
     applied = Applied(
         anchor=handoff.anchor,
         revision=handoff.revision,
         root=text(str(root)),
         files=tuple(step.told for step in steps),
-        notes=tuple(_notes(clone, bound, steps, _beside(clone, sections or ()))),
+        notes=tuple(_notes(clone, bound, steps, beside)),
     )
-    return ApplyPlan(clone.base, tuple(step.put for step in steps if step.put), applied)
+    return [step.put for step in steps if step.put], applied
 
 
 # -- apply -------------------------------------------------------------------------------------------
@@ -256,13 +252,13 @@ def apply(
     base = git.top_of(root) or root
     ours = Path(os.path.realpath(home.path))
     waits = interrupted(base, handoff.id) if dry_run else undo_interrupted(base, handoff.anchor, handoff.id, ours)
-    plan = plan_of(home, handoff, root, force=force, leave_conflicts=leave_conflicts)
-    applied = replace(plan.applied, notes=(*plan.applied.notes, *filter(None, (waits,))))
+    puts, applied = plan_of(home, handoff, root, force=force, leave_conflicts=leave_conflicts)
+    applied = replace(applied, notes=(*applied.notes, *filter(None, (waits,))))
     if dry_run:
         return applied
     if hindrances := applied.hindrances:
         raise NotApplicable(handoff.anchor, "; ".join(f"{file.path!r}: {file.why}" for file in hindrances))
-    place(plan.base, plan.puts, handoff.anchor, of=handoff.id)
+    place(base, puts, handoff.anchor, of=handoff.id)
     return replace(applied, done=True)
 
 
@@ -401,11 +397,6 @@ def _sections(clone: _Clone, bound: Binding, blobs: Blobs) -> list[Section] | No
     return None
 
 
-def _beside(clone: _Clone, sections: Sequence[Section]) -> list[str]:
-    """The files of the patch that are not below the root, as bindings name them: nothing is written there."""
-    return sorted({clone.shown(section.path) for section in sections if not clone.holds(section.path)})
-
-
 def _patch_steps(clone: _Clone, bound: Binding, sections: Sequence[Section] | None) -> Iterator[_Step]:
     """What the patch does to files below the root that are not bound."""
     try:
@@ -416,9 +407,6 @@ def _patch_steps(clone: _Clone, bound: Binding, sections: Sequence[Section] | No
         why = "git can make nothing of its uncommitted changes here" if ask_git.found() else _NEEDS_GIT
         for path in bound.dirty_files:
             yield _Step(PlacedFile(path, "conflict", why, True))
-
-
-_NEEDS_GIT = "its uncommitted changes are kept as a patch, which needs git, and git was not found"
 
 
 def _reals(clone: _Clone, bound: Binding) -> Iterator[str]:
@@ -478,14 +466,10 @@ def _unblocked(clone: _Clone, steps: Sequence[_Step]) -> Iterator[_Step]:
     for step in steps:
         if step.put and step.put.mode == "absent" and step.put.found.why == "folder":
             yield _Step(replace(step.told, action="same"))  # the file is gone already
-        elif step.put and (why := _not_made(clone, step.put) or _in_the_way(clone.base, step.put, gone, come)):
+        elif step.put and (why := clone.link_refused(step.put) or _in_the_way(clone.base, step.put, gone, come)):
             yield _Step(replace(step.told, action="conflict", why=why))
         else:
             yield step
-
-
-def _not_made(clone: _Clone, put: Put) -> str:
-    return clone.link_refused(put.path, os.fsdecode(put.content)) if put.mode == "link" else ""
 
 
 def _in_the_way(base: Path, put: Put, gone: set[str], come: set[str]) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from outlast.commands.environment import work_shell
 from outlast.commands.leftovers import facts_of, previous_of
@@ -48,10 +48,10 @@ from outlast.handoffs.handoff import (
 from outlast.handoffs.lint import lint
 from outlast.handoffs.task_state import command_of, told_at, unfinished_of
 from outlast.home.home import run_row
-from outlast.ledger.journal import CALLS, Row, decode_payload
+from outlast.ledger.journal import CALLS, decode_payload
 from outlast.ledger.verdict import Reason, judge
 from outlast.runs import journal
-from outlast.runs.call import GOOD, Call, Ledger, Past, fold, labels
+from outlast.runs.call import GOOD, Ledger, Past, fold, labels
 from outlast.runs.decisions import find_call
 from outlast.runs.found import find
 from outlast.runs.look import record_now
@@ -123,19 +123,8 @@ def _form(definition: FlowDefinition, command: Command, text: str, inputs: Mappi
 
 ROOMS = (128 * 1024, 16 * 1024, 2 * 1024)  # bytes for each list; less when what is inherited is large
 INHERITED = (
-    "acceptance_checks",
-    "must_change",
-    "must_remove",
-    "must_keep",
-    "rollback",
-    "environment",
-    "repo_root",
-    "file_path",
-    "symbol",
-    "risk",
-    "tags",
-    "refs",
-    "creates",
+    *("acceptance_checks", "must_change", "must_remove", "must_keep", "rollback", "environment"),
+    *("repo_root", "file_path", "symbol", "risk", "tags", "refs", "creates"),
 )
 
 
@@ -295,17 +284,14 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
     Raises RunNotFound, AmbiguousPrefix, StepNotFound, StepAmbiguous, IntegrityBroken.
     """
     row = run_row(home, run_id)
-
-    def look(reading: Reading) -> tuple[Call, list[Row]]:
-        return find_call(reading, row, step)[0], journal.read(reading, row).rows
-
-    call, rows = home.store.read(look)
+    call, rows = home.store.read(lambda look: (find_call(look, row, step)[0], journal.read(look, row).rows))
     label = labels(rows).get(call)
     found = [one for one in Attempts(row.id, row.flow, rows) if one.label == label]
     if not found:  # it only waits: nothing of it has begun
         raise StepNotFound(row.id, step, ", ".join([*labels(rows).values()][-8:]) or "none yet")
-    last, envelope = found[-1], found[-1].envelope
+    last = found[-1]
     return StepHandoff(
+        **asdict(last.envelope),
         run_id=row.id,
         flow=row.flow,
         task=row.task,
@@ -313,10 +299,6 @@ def step_handoff(home: Home, run_id: str, step: str) -> StepHandoff:
         agent=last.agent or "main",
         status=last.status,
         attempt=last.attempt,
-        done=envelope.done,
-        next=envelope.next,
-        artifacts=envelope.artifacts,
-        state=envelope.state,
         result=decode(home.blobs.get(last.blob)) if last.blob else last.result,
         seq=last.seq,
         hash=last.hash,

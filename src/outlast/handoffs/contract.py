@@ -261,8 +261,7 @@ def _as_text(value: Any, path: str) -> Any:
         case str():
             return value
         case _:
-            pass
-    return refuse(path, f"is {kind_of(value)}, not a time", _WHEN)
+            return refuse(path, f"is {kind_of(value)}, not a time", _WHEN)
 
 
 def _seconds_text(microseconds: int, path: str) -> str:
@@ -272,9 +271,7 @@ def _seconds_text(microseconds: int, path: str) -> str:
     return f"{whole}s" if not rest else f"{whole}.{rest:06}s"
 
 
-_DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct_defaults__), strict=False)
 # -- checks, musts, paths and texts ------------------------------------------------------------------
-
 
 LONGEST_PATH = 4096  # bytes, as the operating system counts
 LONGEST_NAME = 255
@@ -398,12 +395,7 @@ def _refuse_unknown(form: dict[Any, Any], path: str, known: tuple[str, ...]) -> 
 
 def _read_command(form: dict[Any, Any], path: str) -> Form:
     _refuse_unknown(form, path, _COMMAND_KEYS)
-    read: dict[str, Callable[[Any, str], Any]] = {
-        "run": read_words,
-        "cwd": read_path,
-        "timeout": _read_timeout,
-        "exit": _read_exit,
-    }
+    read: dict[str, Reader] = {"run": read_words, "cwd": read_path, "timeout": _read_timeout, "exit": _read_exit}
     return {key: read[key](value, f"{path}.{key}") for key, value in form.items()}
 
 
@@ -445,7 +437,6 @@ def _refuse_value(rule: Rule, value: Any, path: str) -> None:
 
 # -- a check that shows nothing ----------------------------------------------------------------------
 
-
 # Of commands with one blank between two words, and at most so long.
 LONGEST_CHECK = 400
 _PASSES_ALWAYS = re.compile(
@@ -475,6 +466,7 @@ def run_of(form: Form) -> str:
     return " ".join(command.run.split()) if command is not None else ""
 
 
+_DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct_defaults__), strict=False)
 _LEFT_OUT = {name: default for name, default in _DEFAULTS if default is not msgspec.NODEFAULT}
 _read_anchor, _read_tag = partial(_read_line, longest=LONGEST_ANCHOR), partial(_read_line, longest=LONGEST_TAG)
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)

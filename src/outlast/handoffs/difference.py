@@ -37,6 +37,7 @@ NOT_KEPT = {
     "special": "it is no plain file",
 }
 _PACKETS = ("execution_state_v1", "execution_packet_v1")
+SHOWN = 64_000  # characters of all hunks; what is longer is a matter for `outlast handoff diff`
 
 
 def why_not_kept(bound: Bound) -> str:
@@ -308,9 +309,6 @@ def _field_lines(field: FieldDiff) -> Iterator[str]:
 
 def _word(value: Any) -> str:
     return "none" if value in (None, "") else str(value)
-
-
-SHOWN = 64_000  # characters of all hunks; what is longer is a matter for `outlast handoff diff`
 
 
 def edits(home: Home, handoff: Handoff, root: str, now: Binding, paths: Collection[str]) -> str:

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 else:
     contracts = late("outlast.handoffs.contract")  # whoever only recovers reads no contract
 
-
 Came = Literal["unrun", "reported", "passed", "failed", "regressed", "contradicted", "failed_before"]
-
-
 When = Literal["store", "recover", "verify", "settle"]
+LONGEST = 4096  # characters of a path
+NOTE = 10_000  # characters
+_SHOWN = 200  # characters of a check in a line about it
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -44,13 +45,6 @@ class Ran(Struct, frozen=True, kw_only=True):
     output: str = ""  # the blob that holds what it printed
     note: str = ""
     host: str = ""  # where it was run
-
-
-LONGEST = 4096  # characters of a path
-NOTE = 10_000  # characters
-
-
-DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class CountedCheck(Struct, frozen=True):
@@ -75,6 +69,12 @@ def content_of(found: Binding) -> str:
         return ""
     files = [_words(each) for each in (found.files, found.musts, found.environment)]
     return digest(encode([*files, found.commit, found.dirty]))
+
+
+def with_content(evidence: Sequence[Evidence], found: Binding | None) -> list[Evidence]:
+    """The same, with the content that it is about."""
+    content = content_of(found) if found is not None and evidence else ""
+    return [replace(each, content=content) for each in evidence]
 
 
 def content_during(before: Binding, after: Binding) -> str:
@@ -150,7 +150,7 @@ def _passed(words: Sequence[Evidence], run: Evidence) -> CountedCheck:
 
 def _failed(words: Sequence[Evidence], run: Evidence) -> CountedCheck:
     """It fails: against somebody's word that it passes, against a run that passed, or as it ever did."""
-    before = [each for each in _before(words, run) if each.runner != "self" and each.passed]
+    before = [each for each in words[: _place(words, run)] if each.runner != "self" and each.passed]
     unproven = _after(words, before[-1]) if before else words
     said = [each for each in unproven if each.runner == "self" and each.passed]
     said += [each for each in _after(words, run) if each.passed and each.content and each.content == run.content]
@@ -175,10 +175,6 @@ def _said(words: Sequence[Evidence], content: str | None) -> CountedCheck:
 def _alike(word: Evidence, content: str) -> bool:
     """Whether a word may be about this content: that of one of them is not known, or they are equal."""
     return not word.content or not content or word.content == content
-
-
-def _before(words: Sequence[Evidence], one: Evidence) -> Sequence[Evidence]:
-    return words[: _place(words, one)]
 
 
 def _after(words: Sequence[Evidence], one: Evidence) -> Sequence[Evidence]:
@@ -325,9 +321,6 @@ def _is_here(caller: Caller, name: str) -> bool:
         return caller.has_content(name) and caller.home.blobs.renew(name)
     except IntegrityBroken:
         return False
-
-
-_SHOWN = 200  # characters of a check in a line about it
 
 
 def on_one_line(text: str) -> str:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from outlast.clock import moment
 from outlast.files.snapshot import Binding as Binding
-from outlast.files.snapshot import Bound
 from outlast.files.snapshot import BoundMode as BoundMode
 from outlast.ledger.verdict import Reason, Verdict
 from outlast.values.codec import decode, encode, identity
@@ -37,8 +36,6 @@ Ending = Literal["completed", "failed", "released"]
 ENDINGS: tuple[Ending, ...] = ("completed", "failed", "released")
 Rule = Literal["exists", "absent", "sha256", "contains"]
 RULES: tuple[Rule, ...] = ("exists", "absent", "sha256", "contains")
-
-
 TASK = "task:"  # what the anchor of a task begins with
 
 
@@ -173,10 +170,7 @@ def absent_targets(contract: Contract, bound: Binding | None) -> tuple[str, ...]
         return ()
     made, files = {path.removesuffix("/") for path in contract.creates}, bound.files
     named = dict.fromkeys(path.removesuffix("/") for _, path in contract.targets)
-    return tuple(path for path in named if path not in made and files.get(path, _THERE).mode == "absent")
-
-
-_THERE = Bound("file")
+    return tuple(path for path in named if path not in made and path in files and files[path].mode == "absent")
 
 
 class Evidence(Struct, frozen=True, kw_only=True):

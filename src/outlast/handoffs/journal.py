@@ -24,6 +24,7 @@ from outlast.store.contract import AnchorRow, NewHandoff, Reading, every_row
 from outlast.values.frozen import NamedTuple
 
 Files = dict[str, Bound]
+PAGE = 100
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,15 +116,8 @@ class Released(Noted, frozen=True, kw_only=True):
 
 
 Said = Handoff | Noted
-KINDS: dict[str, type[Noted]] = {
-    "claimed": Claimed,
-    "attached": Attached,
-    "lost": Lost,
-    "accepted": Accepted,
-    "checked": Checked,
-    "settled": Settled,
-    "released": Released,
-}
+_NOTED: tuple[type[Noted], ...] = (Claimed, Attached, Lost, Accepted, Checked, Settled, Released)
+KINDS = {kind.__name__.lower(): kind for kind in _NOTED}
 UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
@@ -142,9 +136,6 @@ def evidence_in(said: Said) -> tuple[Evidence, ...]:
     if isinstance(said, Handoff):
         return said.baseline
     return said.evidence if isinstance(said, Checked | Settled) else ()
-
-
-PAGE = 100
 
 
 class AnchorEntry(NamedTuple):

@@ -158,7 +158,9 @@ def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> 
     if before is not None and last is None:
         return  # it goes on among those that were stored
     rows = unfinished.tasks_of(executor.home, scope)
-    place = next((row.key for row in rows if row.id == last), 0) or _key_of_run(executor.home, last)
+    place = next((row.key for row in rows if row.id == last), 0)
+    if last is not None and not place:  # it has ended meanwhile
+        place = run_row(executor.home, last).key
     for row in rows:
         if place and row.key >= place:
             continue
@@ -170,11 +172,6 @@ def _runs(executor: Executor, scope: str, looking: bool, before: str | None) -> 
             continue
         if listed is not None:
             yield listed
-
-
-def _key_of_run(home: Home, run_id: str | None) -> int:
-    """The place of a run where a list ended. Raises RunNotFound."""
-    return run_row(home, run_id).key if run_id is not None else 0
 
 
 def _stored(

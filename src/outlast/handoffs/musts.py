@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import file_digest
 from io import FileIO
+from itertools import takewhile
 from pathlib import Path
 from posixpath import normpath
 from typing import Literal, get_args
@@ -185,18 +186,18 @@ def _refuse_made_and_removed(contract: Contract) -> None:
 
 def _refuse_rules(contract: Contract, musts: list[tuple[str, int, Form]]) -> None:
     """Rules about one file that exclude each other: all of them, and the checks, must hold in the end."""
-    seen: dict[str, tuple[str, FileRule]] = {}
+    seen: list[tuple[str, FileRule]] = []
     checks = [("acceptance_checks", at, form) for at, form in enumerate(contract.acceptance_checks)]
     for name, place, form in musts + checks:
         rule = rule_of(form)
         if rule is None:
             continue
-        for other, before in [pair for key, pair in seen.items() if key.partition("\0")[0] == rule.file]:
+        for other, before in [each for each in seen if each[1].file == rule.file]:
             rules = {rule.rule, before.rule}
             if ("absent" in rules and len(rules) == 2) or (rules == {"sha256"} and rule.value != before.value):
                 why = f"{_name(form)}, and {other} has the file {before.rule} {before.value}".rstrip()
                 raise HandoffInvalid(f"{name}[{place}]", why, f"leave one of them out; both can never hold ({other})")
-        seen[f"{rule.file}\0{name}{place}"] = (f"{name}[{place}]", rule)
+        seen.append((f"{name}[{place}]", rule))
 
 
 def _name(form: Form) -> str:
@@ -275,9 +276,8 @@ def _files(root: Path, pattern: str) -> dict[str, Bound]:
 
 def _base(pattern: str) -> str:
     """The folder or file that a pattern begins with, up to its first sign."""
-    parts = normpath(pattern).split("/")
-    plain = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
-    return "/".join(parts[:plain]) or "."
+    plain = takewhile(lambda part: not _is_wild(part), normpath(pattern).split("/"))
+    return "/".join(plain) or "."
 
 
 # -- rules about a file: only looks, and never writes -------------------------------------------------

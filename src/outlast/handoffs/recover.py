@@ -258,7 +258,7 @@ def _answer(
     claims.refuse_unmatched(now.verdict, how)
     accepted = anchors.accepted_since(found)
     contesting = claims.standing_reasons(now.verdict, accepted)
-    asks = _asked_for(contesting, how, ran, composed)
+    asks = runs.asks_of(contesting, how, ran, composed)
     claim: HandoffClaim | None = None
     resume: Resume = "lost" if how.claim else ""
     uses = now.holder is not None and now.holder.mine and not how.listing
@@ -292,17 +292,6 @@ def _answer(
         run=composed.run if composed else None,
         diff=_edits(caller, found, now),
     )
-
-
-def _asked_for(
-    contesting: tuple[Reason, ...], how: Recovering, ran: tuple[Evidence, ...], composed: Composed | None
-) -> Asks:
-    """What is to be written: what he takes upon himself, and the claim if nothing else stands against it."""
-    accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
-    held = any(one.code == "claimed" for one in contesting)
-    takes = how.take and held and not runs.is_executed(composed)
-    standing = tuple(one for one in contesting if one not in accepting and not (one.code == "claimed" and takes))
-    return Asks(how, ran, accepting, takes, how.claim and not standing, standing)
 
 
 def _edits(caller: Caller, found: FoundHandoff, now: Judged) -> str:
@@ -451,12 +440,12 @@ def _with_refs(home: Home, known: HandoffFacts) -> HandoffFacts:
     linked = bool(known.handoff.refs) or bool(home.store.read(lambda look: look.links_after(0, 1)))
     if known.broken or not linked:
         return known
-    from outlast.workspace.why import Spoilt, fallen, is_here, spoilt
+    from outlast.workspace.why import fallen, is_here, spoilt
 
     handoff = known.handoff
     refs, own = handoff.refs, () if known.composed else (f"handoff:{handoff.id}",)
     gone = home.store.read(lambda look: [ref for ref in refs if not is_here(look, ref)])
     there = [ref for ref in refs if ref not in gone]
     down = home.store.read(lambda look: fallen(look, [*own, *there]))
-    lost = [Spoilt("artifact_missing", ref, "it is not in this home") for ref in gone]
+    lost = [("artifact_missing", ref, "it is not in this home") for ref in gone]
     return replace(known, fallen=down, lost=(*lost, *spoilt(home, there)))

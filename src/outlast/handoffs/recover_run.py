@@ -17,7 +17,7 @@ from outlast.handoffs.handoff import Evidence, HandoffClaim, Recovered
 from outlast.home import claimer
 from outlast.home.caller import Repeatable, once
 from outlast.ledger.lease import Beat
-from outlast.ledger.verdict import Reason, Verdict
+from outlast.ledger.verdict import Reason
 from outlast.store.contract import Reading, Writing
 from outlast.values.ambient import refuse_stopped
 from outlast.values.late import late
@@ -63,7 +63,7 @@ def answer(
     if how.accept and not how.claim:
         why = "what is composed from a run is accepted on the run's record, by who claims it"
         raise HandoffInvalid("accept", why, "claim it as well: claim=True (--claim)")
-    asks = _asked_for(verdict, composed, how, ran)._replace(beside=beside)
+    asks = asks_of(claims.standing_reasons(verdict, composed.accepted), how, ran, composed)._replace(beside=beside)
     claim, notes = _write(caller, composed, asks, operation)
     resume: Resume = ("attached" if claim is not None else "lost") if how.claim else ""
     claim = claim if how.claim or how.claim_id is not None else None
@@ -109,11 +109,7 @@ def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[R
     """The claim of another actor of this very process: what the run gives does not tell the two apart."""
     if any(one.code == "claimed" for one in composed.reasons):
         return ()
-
-    def look_at_claim(look: Reading) -> tuple[Beat | None, str]:
-        return _claim_here(caller, look, composed), _claimed_by(look, composed)
-
-    beat, by = caller.home.store.read(look_at_claim)
+    beat, by = caller.home.store.read(lambda look: _claim_here(caller, look, composed))
     if beat is None or _is_of(caller, beat, by, how):
         return ()
     name = composed.handoff.anchor
@@ -122,15 +118,15 @@ def _held_beside(caller: Caller, composed: Composed, how: Recovering) -> tuple[R
     return (Reason("claimed", name, "free", found, advice),)
 
 
-def _asked_for(verdict: Verdict, composed: Composed, how: Recovering, ran: tuple[Evidence, ...]) -> Asks:
-    """What keeps the run from being claimed, and what is accepted with the claim. One that executes is never taken."""
-    contesting = claims.standing_reasons(verdict, composed.accepted)
+def asks_of(
+    contesting: tuple[Reason, ...], how: Recovering, ran: tuple[Evidence, ...], composed: Composed | None
+) -> Asks:
+    """What is to be written: what he takes upon himself, and the claim if nothing else stands against it."""
     accepting = tuple(one for one in contesting if how.acceptance.takes(one.code, one.subject))
-    executes = is_executed(composed)
-    taken = [one for one in contesting if one.code == "claimed" and how.take]
-    standing = [one for one in contesting if one not in (*accepting, *taken) or (one.code == "claimed" and executes)]
-    takes = how.take and any(one.code == "claimed" for one in verdict.contesting)
-    return Asks(how, ran, accepting, takes, how.claim and not standing)
+    held = any(one.code == "claimed" for one in contesting)
+    takes = how.take and held and not is_executed(composed)
+    standing = tuple(one for one in contesting if one not in accepting and not (one.code == "claimed" and takes))
+    return Asks(how, ran, accepting, takes, how.claim and not standing, standing)
 
 
 Done = tuple[HandoffClaim | None, tuple[str, ...]]
@@ -140,7 +136,8 @@ def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable
     """The claim on a run, new or ours already, and what could not be kept. Raises Moved when somebody was quicker."""
 
     def work(tx: Writing) -> tuple[Done, str | None]:
-        notes = _keep(caller, tx, composed, asks)
+        why = claims.note_checked(caller, tx, composed.run.run_id, asks.how.actor, asks.ran) if asks.ran else ""
+        notes = (f"what came of the checks was not kept: {why}",) if why else ()
         ours = our_claim(caller, tx, composed, asks.how)
         renews = ours is not None and not asks.how.claim and not asks.how.listing
         claim = _taken(caller, tx, composed, asks, ours) if asks.claims else None
@@ -160,17 +157,9 @@ def _write(caller: Caller, composed: Composed, asks: Asks, operation: Repeatable
     return claim, notes
 
 
-def _keep(caller: Caller, tx: Writing, composed: Composed, asks: Asks) -> tuple[str, ...]:
-    """Put what came of the checks on the run's record; what there is to say when that cannot be."""
-    if not asks.ran:
-        return ()
-    why = claims.note_checked(caller, tx, composed.run.run_id, asks.how.actor, asks.ran)
-    return (f"what came of the checks was not kept: {why}",) if why else ()
-
-
 def _taken(caller: Caller, tx: Writing, composed: Composed, asks: Asks, ours: Beat | None) -> HandoffClaim:
     run_id, how = composed.run.run_id, asks.how
-    if ours is None and not asks.takes and _claim_here(caller, tx, composed) is not None:
+    if ours is None and not asks.takes and _claim_here(caller, tx, composed)[0] is not None:
         raise Moved  # another actor of this process was quicker
     beat = claimer.beat_of(caller, ours.process.id if ours else caller.home.ids(), ours)
     _take_anchor(caller, tx, composed, asks, beat.process.id)
@@ -217,8 +206,8 @@ def take_too(
     """
     if composed is None or is_executed(composed):
         return
-    beside = _claim_here(caller, tx, composed)
-    if beside is not None and not takes and not _is_of(caller, beside, _claimed_by(tx, composed), how):
+    beside, by = _claim_here(caller, tx, composed)
+    if beside is not None and not takes and not _is_of(caller, beside, by, how):
         raise Moved  # another actor of this process was quicker
     claiming = Claiming(how.actor, how.why if takes else "")
     try:
@@ -229,8 +218,8 @@ def take_too(
 
 def our_claim(caller: Caller, look: Reading, composed: Composed, how: Recovering) -> Beat | None:
     """The last sign of life of the claim of who asks, on the run or, where that was used up, on its anchor."""
-    beat, beside = _claim_here(caller, look, composed), composed.beside
-    if beat is not None and _is_of(caller, beat, _claimed_by(look, composed), how):
+    (beat, by), beside = _claim_here(caller, look, composed), composed.beside
+    if beat is not None and _is_of(caller, beat, by, how):
         return beat
     lease = look.lease_of_anchor(beside.anchor.id) if beside else None
     if beside is None or lease is None or lease.holder is None:
@@ -239,23 +228,19 @@ def our_claim(caller: Caller, look: Reading, composed: Composed, how: Recovering
     return look.beat_of(lease.holder) if holder is not None and holder.mine else None
 
 
-def _claim_here(caller: Caller, look: Reading, composed: Composed) -> Beat | None:
-    """The claim by which somebody of this process, or at this terminal, may resume the run."""
+def _claim_here(caller: Caller, look: Reading, composed: Composed) -> tuple[Beat | None, str]:
+    """The claim by which somebody of this process, or at this terminal, may resume the run, and whose it is."""
     row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
     if row is None or lease is None or lease.holder is None or holders.is_executing(row):
-        return None
+        return None, ""
     beat = look.beat_of(lease.holder)
-    return beat if beat is not None and claimer.is_ours(caller, lease.holder, beat) else None
+    is_ours = beat is not None and claimer.is_ours(caller, lease.holder, beat)
+    return (beat, holders.claimed_by(look, row, lease)) if is_ours else (None, "")
 
 
 def _is_of(caller: Caller, beat: Beat, by: str, how: Recovering) -> bool:
     """Whether the claim is that of who asks: he made it, or shows it."""
     return claimer.asker(caller, how.actor, alone=how.task) in (None, by) or how.claim_id == beat.process.id
-
-
-def _claimed_by(look: Reading, composed: Composed) -> str:
-    row, lease = look.run_by_id(composed.run.run_id), look.lease_of(composed.run.run_id)
-    return holders.claimed_by(look, row, lease) if row is not None and lease is not None else ""
 
 
 def _claim_of_run(composed: Composed, beat: Beat, epoch: int, actor: str) -> HandoffClaim:

@@ -21,13 +21,13 @@ from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, believed, was_looked_at
 from outlast.handoffs.claim import Moved, Recovering
 from outlast.handoffs.contract import passes_always
-from outlast.handoffs.evidence import CountedCheck, content_of, reported, shows_nothing
+from outlast.handoffs.evidence import CountedCheck, reported, shows_nothing, with_content
 from outlast.handoffs.find import HandoffQuery, claimed_subject, finished
 from outlast.handoffs.handoff import ENDINGS, Ending, Evidence, Handoff, Settlement, key_of, label_of, task_of
 from outlast.handoffs.musts import rule_of_must
 from outlast.handoffs.observer import observer_of
 from outlast.handoffs.recover_run import our_claim_on, release
-from outlast.handoffs.verdict import Holder, Observed, command, counted_of, rival_of, unread_rival
+from outlast.handoffs.verdict import Observed, command, counted_of, rival_of, unread_rival
 from outlast.home.caller import Repeatable, check_id, once
 from outlast.home.claimer import asker, print_of, renewal
 from outlast.store.contract import LeaseRow, Reading, Writing
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from outlast.home.caller import Caller
     from outlast.home.home import Home
     from outlast.runs.live import Executor
-
 
 RECENT_RUNS = 50
 NOTHING_SHOWS = (
@@ -98,14 +97,18 @@ def _settle_found(
     executor: Executor, found: FoundHandoff, repo_root: str | None, how: Settling, operation: Repeatable
 ) -> Settlement:
     """Raises Moved when the anchor is not as it was when the checks were run."""
-    mine = _refuse(executor.caller, found, how)
+    if found.anchor.status == "finished":
+        raise finished(found)
+    mine = executor.home.store.read(lambda look: _holds(executor.caller, look, found, how))
     rival = _rival(executor.home, found, mine) if how.outcome == "completed" else ""
     if rival and not how.override.strip():  # before its checks run: they are not those that were claimed
         raise NotSettled(found.anchor.anchor, rival)
     shown = _show(executor, found, repo_root, how, mine)
     if shown.lacking and not how.override.strip():
         _remember(executor.caller, found, shown, how)
-        raise _not_settled(executor.home, found, shown)
+        error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
+        note_printed(executor.home, error, shown.evidence)
+        raise error
     refuse_stopped()
     caller = executor.caller
     settled = once(caller.home, operation, lambda tx: _write(caller, tx, found, shown, how), _again)
@@ -126,12 +129,6 @@ def _remember(caller: Caller, found: FoundHandoff, shown: _Shown, how: Settling)
 
     if ran:
         caller.home.store.write(work)
-
-
-def _not_settled(home: Home, found: FoundHandoff, shown: _Shown) -> NotSettled:
-    error = NotSettled(found.anchor.anchor, "; ".join(shown.lacking))
-    note_printed(home, error, shown.evidence)
-    return error
 
 
 def note_printed(home: Home, error: NotSettled, evidence: Iterable[Evidence]) -> None:
@@ -212,19 +209,14 @@ def _settlement(handoff: Handoff, how: Settling, at: int) -> Settlement:
     return Settlement(*about, missing=how.missing, note=how.note)
 
 
-def _refuse(caller: Caller, found: FoundHandoff, how: Settling) -> bool:
-    """Whether who settles holds the claim. Raises Finished, ClaimLost, HandoffClaimed."""
-    if found.anchor.status == "finished":
-        raise finished(found)
+def _holds(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -> bool:
+    """Whether who settles holds the claim. Raises ClaimLost, HandoffClaimed."""
     claims.refuse_lost(caller, found, how.claim_id)
-    holder = caller.home.store.read(lambda look: _holder(caller, look, found, how))
+    asks = asker(caller, how.actor, alone=how.task)
+    holder = claims.holder_of(caller, look, found, asks, claim_id=how.claim_id)
     if holder is not None and not holder.mine:
-        raise claims.refused_error(caller, found, holder, asker(caller, how.actor, alone=how.task))
+        raise claims.refused_error(caller, found, holder, asks)
     return holder is not None
-
-
-def _holder(caller: Caller, look: Reading, found: FoundHandoff, how: Settling) -> Holder | None:
-    return claims.holder_of(caller, look, found, asker(caller, how.actor, alone=how.task), claim_id=how.claim_id)
 
 
 # -- what shows it -----------------------------------------------------------------------------------
@@ -241,19 +233,14 @@ def _show(executor: Executor, found: FoundHandoff, repo_root: str | None, how: S
         leave = foreign.leave(executor.caller, found, handoff, how.agree)
         ran = observer.run_checks(executor, handoff, root, leave=leave, when="settle", by=how.actor, between=between)
     seen = observer.observe(executor.home, handoff, root) if root is not None else None
-    said, ran = _about(seen, said), _about(seen, ran)
+    now = seen.binding if seen is not None else None
+    said, ran = with_content(said, now), with_content(ran, now)
     lacking = _lacking(executor.caller, found, root, how, ran, said, seen) if how.outcome == "completed" else ()
     if how.outcome == "completed":
         lacking += executor.home.store.read(lambda look: _unshown_work(look, found, root, said))
         lacking += tuple(filter(None, [_rival(executor.home, found, mine)]))
         lacking += executor.home.store.read(lambda look: _running(executor.caller, look, found))
-    return _Shown((*said, *ran), seen.binding.files if seen else None, lacking, mine)
-
-
-def _about(seen: Observed | None, evidence: list[Evidence]) -> list[Evidence]:
-    """The same, with the content that it is about."""
-    content = content_of(seen.binding) if seen is not None and evidence else ""
-    return [replace(each, content=content) for each in evidence]
+    return _Shown((*said, *ran), now.files if now else None, lacking, mine)
 
 
 def _lacking(
@@ -417,10 +404,7 @@ def _still_open(caller: Caller, tx: Writing, found: FoundHandoff, shown: _Shown,
     if anchor.revision != found.anchor.revision:
         why = f"revision {anchor.revision} was stored meanwhile"
         raise HandoffInvalid("anchor", why, "recover it, then settle what is there now")
-    claims.refuse_lost(caller, now, how.claim_id)
-    holder = _holder(caller, tx, now, how)
-    if holder is not None and not holder.mine:
-        raise claims.refused_error(caller, now, holder, asker(caller, how.actor, alone=how.task))
+    _holds(caller, tx, now, how)
     if shown.mine and lease.epoch != found.lease.epoch:
         raise ClaimLost("of yours", anchor.anchor, "somebody else had taken it meanwhile")
     if (lease.head, lease.epoch) != (found.lease.head, found.lease.epoch):

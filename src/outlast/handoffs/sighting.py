@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.runs.live import Executor
 
+FILES = 20_000
+MARKS = 100  # of what a repository is known by
+_GIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_ALL = "send what was found of each of them, or look again"
+
 
 class Sighting(Struct, frozen=True, kw_only=True):
     """How the files of one handoff were found. An empty root: they were looked for, and are not `here`."""
@@ -44,12 +49,6 @@ class Sighting(Struct, frozen=True, kw_only=True):
     renamed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of bound files that are gone: where now
     musts: Mapping[str, str] = field(default_factory=dict)  # of every rule about a file, by key: "" or what is wrong
     ran: tuple[Ran, ...] | None = None  # None: no check_sighting was run
-
-
-FILES = 20_000
-MARKS = 100  # of what a repository is known by
-_GIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_ALL = "send what was found of each of them, or look again"
 
 
 # -- a binding ---------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from outlast.handoffs import anchor as anchors
 from outlast.handoffs import foreign
 from outlast.handoffs import task_state as task_states
 from outlast.handoffs.anchor import FoundHandoff, _read_by, is_author, was_looked_at, worker_of
-from outlast.handoffs.binding import as_committed, changed_since, kept_since
+from outlast.handoffs.binding import as_committed, bound_since
 from outlast.handoffs.claim import claimed_error, holder_of, refuse_lost
 from outlast.handoffs.contract import contract_of, expiry
 from outlast.handoffs.difference import field_diffs
-from outlast.handoffs.evidence import content_of, reported
+from outlast.handoffs.evidence import reported, with_content
 from outlast.handoffs.find import HandoffQuery, get
 from outlast.handoffs.handoff import CONTRACT_FIELDS, Contract, Evidence, Handoff, Lint, Unread, anchor_of, task_of
 from outlast.handoffs.journal import Noted, row_of
@@ -139,8 +139,8 @@ def _prepare(
     prepared = _Prepared(contract, masked, bound, lint(contract, bound=bound), idle, contents)
     if how.strict:  # a weak one is refused before any check is run
         executor.home.store.read(lambda look: _following(look, prepared, how, _before(look, how.scope, contract)))
-    baseline = _about(bound, said or _ran(executor, contract, how, root))
-    return replace(prepared, baseline=baseline) if baseline else prepared
+    baseline = with_content(said or _ran(executor, contract, how, root), bound)
+    return replace(prepared, baseline=tuple(baseline)) if baseline else prepared
 
 
 def _looked_at(
@@ -157,14 +157,6 @@ def _looked_at(
         root = observer.root(caller, contract.repo_root)
         bound = observer.bind(caller, contract, root, keeper) if how.bind else None
     return root, bound, keeper.small
-
-
-def _about(bound: Binding | None, evidence: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-    """The same, with the content that it is about."""
-    if bound is None or not evidence:
-        return evidence
-    content = content_of(bound)
-    return tuple(replace(each, content=content) for each in evidence)
 
 
 def _is_idle(caller: Caller, contract: Contract, how: Storing, bound: Binding | None) -> bool:
@@ -219,7 +211,7 @@ def _kept_since(prepared: _Prepared, before: FoundHandoff | None) -> Binding | N
         return bound
     if not {*map(str, prepared.contract.must_keep)} & {*map(str, before.handoff.must_keep)}:
         return bound
-    return kept_since(prepared.contract, before.handoff, bound, anchors.accepted_since(before))
+    return bound_since("must_keep", prepared.contract, before.handoff, bound, anchors.accepted_since(before))
 
 
 def _unchanged(look: Reading, prepared: _Prepared, scope: str, before: FoundHandoff | None) -> bool:
@@ -380,7 +372,7 @@ def _as_asked_for(prepared: _Prepared, before: FoundHandoff | None) -> Binding |
     contract, bound = prepared.contract, prepared.binding
     if before is None or bound is None or before.anchor.status == "finished" or not contract.must_change:
         return bound
-    return changed_since(contract, before.handoff, bound)
+    return bound_since("must_change", contract, before.handoff, bound)
 
 
 def _rivalry(found: FoundHandoff | None, rival: str, supersedes: str | None) -> tuple[str, str]:

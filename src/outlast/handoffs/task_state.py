@@ -44,6 +44,8 @@ else:  # most tasks that are looked at have no run
 State = Literal["active", "paused", "resumed", "completed"]
 STATES: tuple[State, ...] = ("active", "paused", "resumed", "completed")
 FIRST: State = "active"
+_TAIL = 8  # entries: the last one that tells something is nearly always among them
+_LAST_EVENTS = 50  # a completed task takes only that it was opened by other sessions
 
 # A task moves to its own state again when it is paused anew, or taken over from somebody.
 MOVES: dict[State, tuple[State, ...]] = {
@@ -193,9 +195,6 @@ def words_of(caller: Caller, look: Reading, rows: list[RunRow]) -> tuple[str, ..
     return tuple(f"run {row.id} of it is {looks.record_in(caller, look, row.id).status}" for row in rows)
 
 
-_LAST_EVENTS = 50  # a completed task takes only that it was opened by other sessions
-
-
 class Completion(NamedTuple):
     """Who said that the work of a task is done, and when."""
 
@@ -229,14 +228,10 @@ def of_scope(look: Reading, scope: str) -> list[RunRow]:
     rows = [row for row in look.unfinished_of_scope(scope) if not row.seal]
     ids = {row.id for row in rows}
     newest: dict[str, RunRow] = {}
-    for row in rows:
-        if row.parent not in ids and not _is_over(look, row) and _is_later(row, newest.get(row.task)):
+    for row in sorted(rows, key=lambda row: (row.updated_at, row.key)):
+        if row.parent not in ids and not _is_over(look, row):
             newest[row.task] = row
     return sorted(newest.values(), key=lambda row: -row.key)
-
-
-def _is_later(row: RunRow, known: RunRow | None) -> bool:
-    return known is None or (row.updated_at, row.key) > (known.updated_at, known.key)
 
 
 def _is_over(look: Reading, row: RunRow) -> bool:
@@ -253,9 +248,6 @@ def unfinished_of(look: Reading, scope: str, task: str, after: int = 0) -> list[
     """The runs of a task that could go on here and began after that moment, the one heard of last at the end."""
     rows = [row for row in look.unfinished_of_task(scope, task) if not row.seal and row.created_at > after]
     return sorted(rows, key=lambda row: (row.updated_at, row.key))
-
-
-_TAIL = 8  # entries: the last one that tells something is nearly always among them
 
 
 def is_surely_before(look: Reading, row: RunRow, at: int) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 JUST_NOW = "just now"  # stands for content of which nothing was looked at: only what was run just now ran on it
 _ODD = re.compile(r"[^\w@%+=:,./ -]", re.ASCII)  # what a shell may take for something else, as `shlex` has it
 CLEARED_BY_CHECKS = ("auto_composed", "self_reported", "weak", "stale")
+_PLAIN = ("file", "exec")
 
 
 class Observed(Struct, frozen=True):
@@ -348,9 +349,6 @@ def is_edited_between(known: HandoffFacts, path: str, bound: Bound, now: Bound) 
     if known.handoff.source != "hook" or bound.mode not in (*_PLAIN, "absent") or now.mode not in _PLAIN:
         return False
     return not known.work or known.work[0].began.get(path, ABSENT).same(now)
-
-
-_PLAIN = ("file", "exec")
 
 
 def edited_in(verdict: Verdict) -> list[str]:

@@ -93,7 +93,6 @@ _DONE_HEAD = re.compile(
     r"[^:.]{0,40}(?::|$)"
 )
 
-
 # A text that begins so is an order, whatever follows: a verb that is no noun, or one with an article behind it.
 _BEGINNING = re.compile(r"([A-Za-z]+) (?:(the|a|an|this|that|these|those|my|our|your|its|their|all|each|every|both) )?")
 _ORDERS = _BASE - _NOUNS_TOO - _FILLERS - word_set("complete do open")  # "Open questions: none" orders nothing
@@ -300,7 +299,6 @@ def last_order(text: str) -> str:
 _EXTENSIONS = LISTS["extensions"]
 _NO_PATHS = LISTS["no paths"]
 _RUNNERS = LISTS["runners"]
-
 
 _PATH = re.compile(r"[\w@+~./-]+")
 _EXTENSION = re.compile(r"[A-Za-z]\w{0,7}")

@@ -388,7 +388,10 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
     kept = failure.record(error) if error is not None and not _is_stop(error) else None
     undone = execution.endings.ended_by(error) if ended.status == "failed" and error is not None else []
     stored = _stored_result(home, ended.raw) if ended.raw is not None else None
-    stopped_by = _stopped_by(execution, error) if ended.status == "interrupted" else ""
+    by = execution.stopped_by or (
+        PERSON if isinstance(error, KeyboardInterrupt) else ""
+    )  # its flow, its loop: not known
+    stopped_by = by if ended.status == "interrupted" else ""
     waits = _waits(home, execution) if ended.status == "waiting" else []
     facts = {
         "unasked": list(left),
@@ -420,11 +423,6 @@ def _finish(home: Home, execution: Execution, ended: BodyEnd) -> Ends:
     )
 
 
-def _stopped_by(execution: Execution, error: BaseException | None) -> str:
-    """Who stopped the run; empty when that is not known (its flow, or the loop that it ran on)."""
-    return execution.stopped_by or (PERSON if isinstance(error, KeyboardInterrupt) else "")
-
-
 def _child(row: InterruptRow) -> dict[str, str]:
     return {"child": str(decode(row.payload)["child"])} if row.type == "child" else {}
 
@@ -453,9 +451,11 @@ def _last_entries(
         told = execution.news_of(waits) if waits else []
         for wait in waits:
             call = Call(*decode(wait.call))
-            if status == "succeeded" or call in execution.settled or _is_given_up(execution, status, wait, call):
+            is_open = wait.status == "open"
+            is_given_up = status == "waiting" and is_open and is_told(wait.type) and call not in execution.waits
+            if status == "succeeded" or call in execution.settled or is_given_up:
                 tx.use_interrupt(wait.id)
-                if wait.status == "open":  # nobody needs to answer it any more
+                if is_open:  # nobody needs to answer it any more
                     known = call in execution.settled
                     why = "its probe knows what became of it" if known else "it is not asked any more"
                     told += notes_of(home, hold.epoch, execution.trace_id).closed(wait, why)
@@ -473,11 +473,6 @@ def _kept(stored: str | None) -> Payload:
         return Payload()
     found = msgspec.json.decode(stored, type=dict[str, msgspec.Raw])
     return Payload(blob=decode(bytes(found["blob"]))) if "blob" in found else Payload(result=found["value"])
-
-
-def _is_given_up(execution: Execution, status: str, wait: InterruptRow, call: Call) -> bool:
-    """Whether a body that has come to wait does not ask this any more: nobody is to answer the old question."""
-    return status == "waiting" and wait.status == "open" and is_told(wait.type) and call not in execution.waits
 
 
 def _stored_result(home: Home, raw: bytes) -> str:

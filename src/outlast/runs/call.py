@@ -351,7 +351,8 @@ def fold(rows: Iterable[Row], flaws: Flaws = UNDAMAGED, ledger: Ledger | None = 
             if header.kind == "effect":
                 ledger.effects.setdefault(call.step, []).append(past)
         if header.kind == "decision":
-            _fold_decision(ledger, past, header)
+            past.decided, past.crashes, past.shared, past.failures, past.open = header.status, 0, 0, 0, False
+            ledger.in_flight.pop(past.call, None)
         else:
             _fold_attempt(ledger, past, header, row)
     return ledger
@@ -417,11 +418,6 @@ def _fold_attempt(ledger: Ledger, past: Past, header: Header, row: Row) -> None:
             was.reused = True
     if payload is not None and payload.startswith(b'{"place":'):
         ledger.places[header.code] = decode_payload(payload).place or []
-
-
-def _fold_decision(ledger: Ledger, past: Past, header: Header) -> None:
-    past.decided, past.crashes, past.shared, past.failures, past.open = header.status, 0, 0, 0, False
-    ledger.in_flight.pop(past.call, None)
 
 
 def _is_believed(header: Header, flaw: str) -> bool:
@@ -569,7 +565,7 @@ class Naming:
             number = self._free.get(path, 1)
             self._free[path] = number + 1
             return number
-        number = self._number(path, item)
+        number = self.number(path, item)
         if number == self._free.get(path, 1):
             self._free[path] = number + 1
         else:
@@ -584,11 +580,8 @@ class Naming:
         for _ in range(calls):
             self.take(path)
 
-    def number(self, call: Call, item: int, told: Collection[int] = ()) -> int:
-        """That of its item; else, or when another call has that or was told of, the next one."""
-        return self._number(call.path, item, told)
-
-    def _number(self, path: str, item: int, told: Collection[int] = ()) -> int:
+    def number(self, path: str, item: int, told: Collection[int] = ()) -> int:
+        """That of its item; else, or when another call of the path has that or was told of, the next one."""
         number, taken = self._free.get(path, 1), self._taken.get(path, ())
         if item >= number and item not in taken and item not in told:
             return item

@@ -57,17 +57,14 @@ class Child(Generic[T]):
         self._given: tuple[Any, BaseException | None] | None = None
         self._cancelled = 0  # how often the flow gave up waiting for it
         if past is not None and past.payload:
-            self._remember(past, decode_payload(past.payload))
+            kept = decode_payload(past.payload)
+            self._cancelled = int(kept.facts.get("cancelled", 0))
+            if past.decided:  # what became of it ended the run: it is tried again
+                self._cancelled -= past.last.status == "cancelled"
+            elif past.given:
+                self._kept = kept
+                self._done.set()
         self._to_cancel = self._cancelled  # of those, the ones that this run of the body has not come to
-
-    def _remember(self, past: Past, kept: Payload) -> None:
-        status = past.last.status
-        self._cancelled = int(kept.facts.get("cancelled", 0))
-        if past.decided:  # what became of it ended the run: it is tried again
-            self._cancelled -= status == "cancelled"
-        elif past.given:
-            self._kept = kept
-            self._done.set()
 
     @property
     def delivered(self) -> bool:

@@ -107,16 +107,12 @@ def add_queued(
     tx: Writing, run: NewRun, start: bytes, facts: dict[str, Any], more: Sequence[JournalEntry], place: QueueEntry
 ) -> RunRow:
     """Add a run that waits in a queue, which is there, and belongs to nobody yet."""
-    _, row = _added(tx, run, start, [started(run, facts | _queued(place)), *more], None)
+    times = {"not_before": place.due_at if place.state == "delayed" else 0, "take_by": place.expires_at}
+    queued: dict[str, Any] = {"queue": place.queue} | ({"priority": place.priority} if place.priority else {})
+    queued |= {name: moment(at).isoformat() for name, at in times.items() if at}
+    _, row = _added(tx, run, start, [started(run, facts | queued), *more], None)
     tx.add_entry(place._replace(run=row.key))
     return row
-
-
-def _queued(place: QueueEntry) -> dict[str, Any]:
-    """What is on record of a run's place in its queue."""
-    times = {"not_before": place.due_at if place.state == "delayed" else 0, "take_by": place.expires_at}
-    shown = {name: moment(at).isoformat() for name, at in times.items() if at}
-    return {"queue": place.queue} | ({"priority": place.priority} if place.priority else {}) | shown
 
 
 def started(run: NewRun, facts: dict[str, Any]) -> JournalEntry:

@@ -7,6 +7,7 @@ does not wait: it ends the epoch itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -44,6 +45,7 @@ from outlast.store.contract.runs import damage_of, refuse_damaged
 from outlast.values.codec import SENT_BYTES, decode, encode, pack_small
 from outlast.values.frozen import NamedTuple
 
+S = TypeVar("S")
 T = TypeVar("T", RunRecord, Interrupt)
 ASK_A_PERSON = "let a person look whether it happened, and decide: `outlast inbox` shows how"
 
@@ -93,9 +95,9 @@ def answer(
         said = checked if isinstance(checked, dict) and not found.by_flow else {}
         raw = encode(checked).decode()
         if said.get("choice") == "abort":
-            _abort(caller, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
+            abort_in(caller, tx, row.run_id, str(said.get("why", "")), by_answer=(row.id, raw))
         elif said.get("approved") is False and not found.payload.get("on_decline"):
-            _abort(caller, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
+            abort_in(caller, tx, row.run_id, str(said.get("comment", "")), "declined", by_answer=(row.id, raw))
         else:
             tx.answer_interrupt(row.id, raw, caller.actor)
             note_closed(caller.home, tx, row.id)
@@ -190,7 +192,7 @@ def ask(
     """
     pack_small(body, kind, SENT_BYTES)
     back = kind == "rewind"
-    seen = caller.home.store.read(lambda look: _look_ahead(caller, look, run_id, step, back))
+    seen = look_ahead(caller.home, lambda look: _target(caller, look, unfinished(look, run_id), step, back))
 
     def work(tx: Writing) -> None:
         run = unfinished(tx, run_id)
@@ -291,13 +293,16 @@ def suppose(caller: Caller, look: Reading, run: RunRow, kind: str, step: str) ->
     return SupposedDecision(kind, target.sent() | said, wait.id if wait is not None and kind != "rewind" else "")
 
 
-def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, back: bool) -> _Target | None:
-    """The target, found before the write begins: a long journal keeps nobody waiting. None when there is none yet."""
-    run = look.run_by_id(run_id)
-    try:
-        return _target(caller, look, run, step, back) if run is not None else None
-    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
-        return None
+def look_ahead(home: Home, find: Callable[[Reading], S]) -> S | None:
+    """What a write needs, found before it begins: a long journal keeps nobody waiting. None when there is none yet."""
+
+    def look(reading: Reading) -> S | None:
+        try:
+            return find(reading)
+        except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
+            return None
+
+    return home.store.read(look)
 
 
 def _position(look: Reading, run: RunRow) -> tuple[Any, ...]:
@@ -323,10 +328,7 @@ def pause(caller: Caller, run_id: str, operation_id: str | None) -> RunRecord:
 
 def abort(caller: Caller, run_id: str, why: str, operation_id: str | None) -> RunRecord:
     """Give a run up: its owner, if it has one, cannot commit anything from now on."""
-
-    def work(tx: Writing) -> None:
-        _abort(caller, tx, run_id, why)
-
+    work = partial(abort_in, caller, run_id=run_id, why=why)
     return once(caller.home, operation_id, "abort", [run_id, why], work, lambda tx: record_in(caller, tx, run_id))
 
 
@@ -335,20 +337,10 @@ def give_up(caller: Caller, tx: Writing, run_id: str, why: str) -> None:
     lease = tx.lease_of(run_id)
     if lease is not None:
         refuse_held(caller, tx, run_id, lease)
-    _abort(caller, tx, run_id, why, sealed=True)
+    abort_in(caller, tx, run_id, why, sealed=True)
 
 
-def decline(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
-    """End a run as a no does that its flow does not handle, in its owner's own transaction."""
-    _abort(caller, tx, run_id, why, "declined", by=by)
-
-
-def time_out(caller: Caller, tx: Writing, run_id: str, why: str, by: str) -> None:
-    """End a run that nobody took out of its queue in time."""
-    _abort(caller, tx, run_id, why, "queue_timed_out", by=by)
-
-
-def _abort(
+def abort_in(
     caller: Caller,
     tx: Writing,
     run_id: str,
@@ -359,6 +351,9 @@ def _abort(
     by: str = "",
     by_answer: tuple[str, str] = ("", ""),
 ) -> None:
+    """The same inside a transaction. `kind`: also `declined`, by a no that its flow does not handle, and
+    `queue_timed_out`, when nobody took it out of its queue in time.
+    """
     run, lease = unfinished(tx, run_id, sealed=sealed), tx.lease_of(run_id)
     assert isinstance(lease, LeaseRow)
     at = caller.home.clock.now()
@@ -375,7 +370,7 @@ def _abort(
     tx.drop_entry(run.key)
     for child in tx.children_of(run_id):
         if child.status not in FINISHED:
-            _abort(caller, tx, child.id, why, sealed=sealed)
+            abort_in(caller, tx, child.id, why, sealed=sealed)
 
 
 def _last_notes(

@@ -138,8 +138,10 @@ def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple
     """The effects that a run itself has done, or may have, each with its call."""
     names = labels(rows)
     for past in ledger.calls.values():
-        if past.kind == "effect" and not past.reused and _may_have_happened(past):
-            last = past.last
+        if past.kind != "effect" or past.reused:
+            continue
+        last = past.last
+        if past.in_doubt or (last.delivered and last.status in GOOD):
             step = names.get(past.call, past.call.step)
             at = last.ended_at or last.started_at
             yield past.call, DoneEffect(step, past.call.step, run_id, last.key, at, _result(past), past.in_doubt)
@@ -149,10 +151,6 @@ def effects_that(run_id: str, ledger: Ledger, rows: list[Row]) -> Iterator[tuple
 
 def _unknown(run_id: str, why: str) -> DoneEffect:
     return DoneEffect("", "", run_id, "", 0, why)
-
-
-def _may_have_happened(past: Past) -> bool:
-    return past.in_doubt or (past.last.delivered and past.last.status in GOOD)
 
 
 def _result(past: Past) -> str:

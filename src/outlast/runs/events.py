@@ -39,6 +39,7 @@ from outlast.values.late import asyncio
 E_co = TypeVar("E_co", covariant=True)
 SILENT = ("mark", "needs", "left", "reached")  # facts about a run that steer a resume and are nothing that happened
 STOPS = ("waiting", "interrupted", "failed", "crashed")  # what a run goes on after
+ABOUT_MARKS = {"confirmed": "its probe found it", "not_done": "not done"}
 SHOWN_ELSEWHERE = ("timer", "child")  # waits that a sleep or a child run stands for
 
 
@@ -140,7 +141,8 @@ class _Story:
         known = self._places.get(place)
         began = self.items[known].seq if known is not None else seq
         made = self._made(began, header, header.kind, self._names[call], call=call, status=header.status)
-        made = replace(made, note=_about_attempt(header, payload), attempt=header.attempt)
+        note = _error(payload.error) if payload.error else ABOUT_MARKS.get(header.mark, "")
+        made = replace(made, note=note, attempt=header.attempt)
         if header.status == "started":
             made = replace(made, ended_at=None)
         self._put(made, place)
@@ -244,12 +246,6 @@ def _about_run(name: str, facts: dict[str, Any]) -> str:
             return f"{facts.get('code', '')} {facts.get('subject', '')}: {facts.get('why', '')}"
         case _:
             return _by(facts)
-
-
-def _about_attempt(header: Header, payload: Payload) -> str:
-    if payload.error:
-        return _error(payload.error)
-    return {"confirmed": "its probe found it", "not_done": "not done"}.get(header.mark, "")
 
 
 def _by(facts: dict[str, Any]) -> str:

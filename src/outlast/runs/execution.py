@@ -393,7 +393,7 @@ class Execution:
         raw = past.payload
         payload = decode_payload(raw) if raw else Payload()
         if payload.wrote:
-            self._apply(asked, _unwrapped(payload.wrote))
+            self._apply(asked, {name: bytes(value)[1:-1] for name, value in payload.wrote.items()})
         self.endings.settled()
         if past.status in GOOD:
             return self.result_of(payload, asked.spec)
@@ -837,7 +837,3 @@ def mark_of(spec: StepSpec) -> str:
 def _wrapped(raw: Mapping[str, bytes]) -> dict[str, msgspec.Raw]:
     """State writes in a payload: `[value]`, or `[]` for a name that was deleted."""
     return {name: msgspec.Raw(b"[" + value + b"]") for name, value in raw.items()}
-
-
-def _unwrapped(kept: Mapping[str, msgspec.Raw]) -> dict[str, bytes]:
-    return {name: bytes(value)[1:-1] for name, value in kept.items()}

@@ -55,11 +55,7 @@ class RunQuery(Struct, frozen=True):
     scope: str | None = None
 
 
-class _List(NamedTuple):
-    """One index to walk: which, and what to find there."""
-
-    by: str
-    values: tuple[Any, ...]
+_List = tuple[str, tuple[Any, ...]]  # one index to walk: which, and what to find there
 
 
 def run_query(now: int, *, status: str | None, since: Time | None, until: Time | None, **named: str | None) -> RunQuery:
@@ -115,16 +111,16 @@ class _Met(NamedTuple):
 def _lists(asked: RunQuery) -> list[_List]:
     for name in ("session", "trace", "tag", "task"):
         if (value := getattr(asked, name)) is not None:
-            return [_List(name, (value,))]
+            return [(name, (value,))]
     if asked.flow is not None:
-        names = [_List("identity", (f"{kind}:{asked.flow}",)) for kind in ("name", "flow")]
-        return [_List("flow", (asked.flow.partition(":")[2] or asked.flow,)), *names]
+        names = [("identity", (f"{kind}:{asked.flow}",)) for kind in ("name", "flow")]
+        return [("flow", (asked.flow.partition(":")[2] or asked.flow,)), *names]
     if asked.since is not None or asked.until is not None:
-        return [_List("time", (asked.since or 0, FOREVER if asked.until is None else asked.until))]
+        return [("time", (asked.since or 0, FOREVER if asked.until is None else asked.until))]
     if asked.actor is not None:
-        return [_List("actor", (asked.actor,))]
+        return [("actor", (asked.actor,))]
     stored = ("running", "crashed") if asked.status == "crashed" else (asked.status,)
-    return [_List("status", (each,)) for each in stored]
+    return [("status", (each,)) for each in stored]
 
 
 def _records(caller: Caller, wanted: _List, asked: RunQuery, page: int, before: int, results: bool) -> Iterator[_Met]:
@@ -156,31 +152,26 @@ def _may_be_so(look: Reading, row: RunRow, asked: RunQuery) -> bool:
 
 
 def _rows(look: Reading, wanted: _List, page: int, before: int) -> list[RunRow]:
-    if wanted.by == "status":
-        return look.newest_runs(wanted.values[0], page, before)
-    return look.runs_where(wanted.by, wanted.values, page, before)
+    by, values = wanted
+    return look.newest_runs(values[0], page, before) if by == "status" else look.runs_where(by, values, page, before)
 
 
 def is_so(record: RunRecord, asked: RunQuery) -> bool:
     """Whether a run is one of those that are asked for."""
     at = micros(record.created_at)
     return (
-        _is(asked.status, record.status)
+        asked.status in (None, record.status)
         and (asked.flow is None or asked.flow in flow_names(record.flow, record.identity))
-        and _is(asked.task, record.task)
+        and asked.task in (None, record.task)
         and (asked.tag is None or asked.tag in record.tags)
-        and _is(asked.session, record.session)
-        and _is(asked.trace, record.trace_id)
-        and _is(asked.actor, record.actor)
-        and _is(asked.scope, record.scope)
+        and asked.session in (None, record.session)
+        and asked.trace in (None, record.trace_id)
+        and asked.actor in (None, record.actor)
+        and asked.scope in (None, record.scope)
         and (asked.since is None or at >= asked.since)
         and (asked.until is None or at < asked.until)
         and (asked.text is None or any(asked.text.casefold() in each.casefold() for each in _texts(record)))
     )
-
-
-def _is(wanted: str | None, found: str) -> bool:
-    return wanted is None or wanted == found
 
 
 def flow_names(flow: str, identity: str) -> tuple[str, ...]:

@@ -12,13 +12,12 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import InputsInvalid, OutlastError, RunNotFound
+from outlast.errors import InputsInvalid, RunNotFound
 from outlast.home.caller import Caller
 from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
 from outlast.ledger.journal import (
     CALLS,
-    Header,
     JournalEntry,
     Payload,
     Row,
@@ -30,7 +29,7 @@ from outlast.ledger.journal import (
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
 from outlast.runs.call import PROBED, Call, Ledger, Past, labels
-from outlast.runs.decisions import gone_back_to, once
+from outlast.runs.decisions import gone_back_to, look_ahead, once
 from outlast.runs.effect import DoneEffect, agree, effects_of_run, effects_that
 from outlast.runs.found import FoundRun, find
 from outlast.runs.live import Executor
@@ -95,7 +94,7 @@ def fork(executor: Executor, run_id: str, step: str, wanted: Changes, operation_
     for name, value in wanted.state.items():
         pack_json(value, f"state[{check_name('state key', name)!r}]")
     inputs = _inputs(executor, run_id, wanted.inputs) if wanted.inputs else None
-    seen = executor.home.store.read(lambda look: _look_ahead(executor.caller, look, run_id, step, wanted))
+    seen = look_ahead(executor.home, lambda look: _drafted(executor.caller, look, run_id, step, wanted))
     new_id = executor.home.ids()
 
     def work(tx: Writing) -> None:
@@ -122,14 +121,6 @@ def _inputs(executor: Executor, run_id: str, given: Mapping[str, Any]) -> bytes:
 # -- what is taken over ------------------------------------------------------------------------------
 
 
-def _look_ahead(caller: Caller, look: Reading, run_id: str, step: str, wanted: Changes) -> ForkDraft | None:
-    """The draft, made before the write begins: a long journal keeps nobody waiting."""
-    try:
-        return _drafted(caller, look, run_id, step, wanted)
-    except OutlastError:  # the write decides, and says so: an operation that was done before is not refused
-        return None
-
-
 def _head(look: Reading, run_id: str) -> int:
     lease = look.lease_of(run_id)
     return lease.head if lease is not None else 0
@@ -148,7 +139,8 @@ def _drafted(caller: Caller, look: Reading, run_id: str, step: str, wanted: Chan
     before = {past.call: past for past in found.ledger.calls.values() if past.first < place and _is_over(past)}
     kept_until = max((past.seq for past in before.values()), default=0)
     later_on = (past for past in found.ledger.calls.values() if past.first >= place and _stays(past, wanted))
-    after = {past.call: past for past in later_on if not _is_long_over(past, kept_until)}
+    # Not a step that had been set aside before, of whose files something that is kept was made since: they are that's.
+    after = {past.call: past for past in later_on if not (past.kind == "step" and past.aside and past.seq < kept_until)}
     refs = _refs(look, run)
     earlier = [*_needs(found.rows), *_taken(found, before, refs)]
     steps = {call: past for call, past in after.items() if past.kind == "step"}
@@ -184,11 +176,6 @@ def _writes(begun: bytes | None) -> bool:
         return False
 
 
-def _is_long_over(past: Past, kept_until: int) -> bool:
-    """A step that had been set aside before, of whose files something that is kept was made since: they are that's."""
-    return past.kind == "step" and past.aside and past.seq < kept_until
-
-
 def _refs(look: Reading, run: RunRow) -> dict[int, tuple[str, ...]]:
     """The blobs that each entry of a run names."""
     found: dict[int, tuple[str, ...]] = {}
@@ -203,7 +190,8 @@ def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple
     for row, header in ((row, decode_header(row.header)) for row in found.rows):
         call = Call(header.scope, header.name, header.inputs, header.occurrence)
         past = calls.get(call)
-        if past is not None and header.status == "started" and row.payload == past.begun and _says_more(header):
+        says_more = header.kind == "step" or header.mark == PROBED  # how files were, or that a probe knows
+        if past is not None and header.status == "started" and row.payload == past.begun and says_more:
             starts[call] = row
     places |= {row.seq: calls[call].first for call, row in starts.items()}
     chosen = sorted((row for row in found.rows if row.seq in places), key=lambda row: (places[row.seq], row.seq))
@@ -211,11 +199,6 @@ def _taken(found: FoundRun, calls: Mapping[Call, Past], refs: Mapping[int, tuple
         _in_doubt(row, calls) if row.seq in found.flaws else _entry(row, found.ledger, refs.get(row.seq, ()))
         for row in chosen
     ]
-
-
-def _says_more(start: Header) -> bool:
-    """Whether a start says what the outcome does not: how files were, or that a probe knows whether it happened."""
-    return start.kind == "step" or start.mark == PROBED
 
 
 def _in_doubt(row: Row, calls: Mapping[Call, Past]) -> JournalEntry:

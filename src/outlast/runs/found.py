@@ -20,7 +20,7 @@ from outlast.ledger.journal import (
     Row,
     check,
     decode_header,
-    decode_payload,
+    facts_in,
     print_of,
 )
 from outlast.ledger.verdict import Reason
@@ -146,10 +146,9 @@ def _since_mark(look: Reading, run: RunRow, lease: LeaseRow, newer: list[Row]) -
     broken = check(run.id, newer[0].hash, newer[1:], lease.head, lease.hash, first=run.mark)
     if broken is not None:
         return [], [], broken
-    assert newer[1].payload is not None
-    facts = decode_payload(newer[1].payload).facts
-    keep: dict[str, str] = facts.get("keep", {}) if isinstance(facts, dict) else {}
-    outputs: dict[str, str] = facts.get("outputs", {}) if isinstance(facts, dict) else {}
+    facts = facts_in(newer[1])
+    keep: dict[str, str] = facts.get("keep", {})
+    outputs: dict[str, str] = facts.get("outputs", {})
     named = keep | outputs
     known = look.entries_of(run.key, [int(seq) for seq in named])
     broken = next((bad for row in known if (bad := _vouched(run.id, row, named[str(row.seq)]))), None)

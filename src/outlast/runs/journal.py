@@ -294,7 +294,7 @@ class Labels:
                 return known or call.path
             if call not in self._told:  # it has no entry yet: branches that come here at the same time differ too
                 others = [number for each, (number, _) in self._told.items() if each.path == call.path]
-                number = self._named.number(call, item, others)
+                number = self._named.number(call.path, item, others)
                 self._told[call] = number, label(call, item, number)
             return self._told[call][1]
 

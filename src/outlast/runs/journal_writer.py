@@ -189,13 +189,10 @@ class JournalWriter:
         made = self.receipt(attempt, status, payload, delivered=delivered, mark=mark)
         if attempt.kept is not None:
             fate = saves.fate_of(attempt, status, delivered=delivered, mark=mark)
-            told = [self._saved(attempt, about) for about in attempt.saved] if status == "succeeded" else []
+            saved = attempt.saved if status == "succeeded" else ()  # can be seen from now on
+            told = [self.fact("artifact", "saved", about, said_in=attempt) for about in saved]
             return self.queue_work(fate, *told, made) if fate is not None else self.queue(*told, made)
         return self.queue(made)
-
-    def _saved(self, attempt: Attempt, about: dict[str, Any]) -> JournalEntry:
-        """That an artifact can be seen from now on."""
-        return self.fact("artifact", "saved", about, said_in=attempt)
 
     # -- writing ---------------------------------------------------------------------------------
 

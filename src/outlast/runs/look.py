@@ -279,10 +279,6 @@ Pieces = Callable[[], Iterator[bytes]]
 _DISPLACED = b'["run","displaced"'
 
 
-def _nothing() -> Iterator[bytes]:
-    return iter(())
-
-
 class Displaced(Compared, frozen=True):
     """A file as it was before another took its place."""
 
@@ -294,7 +290,7 @@ class Displaced(Compared, frozen=True):
     path: str  # from the folder that the step works in
     digest: str
     at: datetime
-    read: Pieces = _nothing
+    read: Pieces = lambda: iter(())
 
     def pieces(self) -> Iterator[bytes]:
         """Its content, piece by piece. Raises IntegrityBroken when it is not what was kept."""

@@ -23,7 +23,7 @@ from outlast.errors import InputsConflict, OutlastError, RunFinished, RunHeld, R
 from outlast.flows.spec import FlowSpec
 from outlast.home.home import Home, run_row
 from outlast.home.process import is_alive
-from outlast.ledger.journal import OF_A_CALL, decode_payload
+from outlast.ledger.journal import OF_A_CALL, facts_in
 from outlast.ledger.lease import is_over
 from outlast.runs import claim as claims
 from outlast.runs import holder as holders
@@ -73,7 +73,9 @@ def pruned(run_id: str, status: str) -> Outcome[Any]:
 def succeeded(caller: Caller, spec: FlowSpec, run_id: str) -> Outcome[Any]:
     """The outcome of a run that has succeeded. Raises IntegrityBroken."""
     found = proven(caller.home, run_id)
-    notes = (CODE_CHANGED,) if _has_changed(caller, spec, found) else ()
+    body = facts_in(found.rows[-1]).get("code", "")
+    changed = bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(caller, found))
+    notes = (CODE_CHANGED,) if changed else ()
     return Outcome(run_id, "succeeded", _result(caller.home, spec, found.run), replayed=True, notes=notes)
 
 
@@ -91,13 +93,6 @@ def proven(home: Home, run_id: str) -> FoundRun:
         return found
 
     return home.store.read(look)
-
-
-def _has_changed(caller: Caller, spec: FlowSpec, found: FoundRun) -> bool:
-    last = found.rows[-1].payload
-    facts = decode_payload(last).facts if last else None
-    body = facts.get("code", "") if isinstance(facts, dict) else ""
-    return bool(body and spec.code and body != spec.code) or bool(recovery.changed_code(caller, found))
 
 
 def _result(home: Home, spec: FlowSpec, run: RunRow) -> Any:
@@ -256,18 +251,15 @@ def find_undelivered(home: Home, look: Reading, run: NewRun, options: Options) -
         return None
     for run_id, receiver in look.deliveries_of(run.scope, run.task, _since(home)):
         row = look.run_by_id(run_id)
-        if row is not None and _is_equal(home, row, run) and _is_free(home, look, run_id, receiver):
+        if row is None or row.inputs_digest != run.inputs_digest or row.seal or row.named:
+            continue
+        if same_flow.is_same(home, row, run) and _is_free(home, look, run_id, receiver):
             return row
     return None
 
 
 def _since(home: Home) -> int:
     return home.clock.now() - int(home.settings.redeliver_seconds * 1_000_000)
-
-
-def _is_equal(home: Home, row: RunRow, run: NewRun) -> bool:
-    same = same_flow.is_same(home, row, run)
-    return same and row.inputs_digest == run.inputs_digest and not (row.seal or row.named)
 
 
 def _is_free(home: Home, look: Reading, run_id: str, receiver: str) -> bool:

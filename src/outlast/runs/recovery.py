@@ -178,10 +178,11 @@ def _resources(executor: Executor, found: FoundRun, source: BodySource | None, l
     if missing and not loaded:
         missing = _not_in_source(executor, found, source, missing)
     how = "@resource({0!r}) on a function in the flow's module, or outlast.resource({0!r}, …), before resuming"
-    return [
-        Reason("resource_missing", key, "provided", f"nothing{_for(missing[key])}", how.format(key))
-        for key in sorted(missing)
-    ]
+    reasons = []
+    for key, by in sorted(missing.items()):
+        why = f"nothing (resource {by!r} needs it)" if by else "nothing"
+        reasons.append(Reason("resource_missing", key, "provided", why, how.format(key)))
+    return reasons
 
 
 def _not_in_source(
@@ -196,18 +197,11 @@ def _not_in_source(
         if key in provided:
             below = executor.live.resources.missing(provided[key])
             left |= {each: by or key for each, by in below.items() if each not in seen}
-        elif not _is_made_by_code(executor.caller, found.run, key, found.ledger.makers.get(key)):
-            still[key] = needed_by
+        else:
+            place = found.ledger.makers.get(key)  # whose file may register it still: whoever resumes will load it
+            if place is None or not needs.registers(file_now(executor.caller, found.run, place[0]), key):
+                still[key] = needed_by
     return still
-
-
-def _for(needed_by: str) -> str:
-    return f" (resource {needed_by!r} needs it)" if needed_by else ""
-
-
-def _is_made_by_code(caller: Caller, run: RunRow, key: str, place: list[str] | None) -> bool:
-    """Whether the file that registered it does so still: whoever resumes will load it."""
-    return place is not None and needs.registers(file_now(caller, run, place[0]), key)
 
 
 def reasons_of(unfinished: Iterable[Past], names: Mapping[Call, str], run_id: str) -> list[Reason]:

@@ -61,18 +61,15 @@ def _spans(text: str, rules: tuple[SecretRule, ...]) -> list[tuple[int, int, str
     return [(start, -end, rule.kind) for rule in rules for start, end in rule.look(text)]
 
 
-def _joined(spans: list[tuple[int, int, str]]) -> Iterator[FoundSecret]:
+def _joined(spans: list[tuple[int, int, str]]) -> list[FoundSecret]:
     """Those that overlap are one."""
-    open_: FoundSecret | None = None
+    found: list[FoundSecret] = []
     for start, negative, kind in spans:
-        if open_ is not None and start < open_.end:
-            open_ = open_._replace(end=max(open_.end, -negative))
-            continue
-        if open_ is not None:
-            yield open_
-        open_ = FoundSecret(start, -negative, kind)
-    if open_ is not None:
-        yield open_
+        if found and start < found[-1].end:
+            found[-1] = found[-1]._replace(end=max(found[-1].end, -negative))
+        else:
+            found.append(FoundSecret(start, -negative, kind))
+    return found
 
 
 def _near(text: str, rules: tuple[SecretRule, ...]) -> tuple[SecretRule, ...]:

@@ -32,6 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MASK = "***"
 _parser: Any = import_module("re._parser")
 _NO_END = int(_parser.MAXREPEAT)
+_REPEATS = (_parser.MAX_REPEAT, _parser.MIN_REPEAT, _parser.POSSESSIVE_REPEAT)
 
 
 def all_own(given: Mapping[str, Any], path: Path) -> tuple[SecretRule, ...]:
@@ -122,9 +123,6 @@ def _parts(sign: Any, inner: Any) -> list[Any]:
     if sign in (_parser.ASSERT, _parser.ASSERT_NOT):
         return [inner[1]]
     return [inner[2]] if sign in _REPEATS else []
-
-
-_REPEATS = (_parser.MAX_REPEAT, _parser.MIN_REPEAT, _parser.POSSESSIVE_REPEAT)
 
 
 # -- how long it can take ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from itertools import pairwise
 SHORTEST = 6  # characters of a value that has only its name against it
 LOOKED_AT = 200  # characters of a value that are judged; what was found real reaches to its end all the same
 
+Span = tuple[int, int]
 _PLACEHOLDER = re.compile(
     r"""[<\[({|>] | \$[A-Za-z_]\w*\Z | %\w*% | [!&*][a-z]+\Z   # <token>, $VAR, {{ value }}, code
     | (?:\.{1,2}|~)?/(?:[\w.@-]+/)*[\w.@-]*\Z | [\w.@-]*/[\w.@/-]*\.[a-z]{1,5}\Z   # a path
@@ -35,7 +36,6 @@ _CODE = re.compile(
 )
 _NAMING = re.compile(r"(?:[A-Za-z]{2,}|\d{1,4}|v\d+)(?:[-_./:](?:[A-Za-z]{2,}|\d{1,4}|v\d+))+")
 _SEPARATORS = re.compile(r"[-_./:\s]")
-
 
 _PROSE = """
     about access account add after again all allow allowed also and another any are argument as asked at auth
@@ -121,9 +121,6 @@ def is_sent(text: str) -> bool:
 def is_url_password(text: str) -> bool:
     words = ("pass", "passwd", "password", "secret", "pwd", "pw", "token")
     return len(text) >= 3 and not stands_for_one(text) and text.lower() not in words
-
-
-Span = tuple[int, int]
 
 
 def places(text: str, words: Iterable[str]) -> list[int]:

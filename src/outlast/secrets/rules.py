@@ -356,13 +356,11 @@ _PEM = re.compile(
 _PEM_HINTS = ("PRIVATE KEY", "PRIVATE\x1b", "mKEY", "KKEY")  # a colour may stand beside the blank
 _PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{16}")
 
-
 # -- the rules ---------------------------------------------------------------------------------------
 
 _SENT = r"(?i:authorization)\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?i:bearer|basic|token)[ \t]+([\w.~+/=-]{8,})"
 _NEAR_AT = re.compile(rb"(://)(?=[^\s/?#\"'<>@]{0,2048}@)")  # as many bytes as the characters below have at most
 _IN_URL = r"://[^\s/?#:@\"'<>]{0,128}:([^\s/?#\"'<>]{1,256})@(?!sha\d)"
-
 
 RULES: tuple[SecretRule, ...] = (
     SecretRule(

@@ -34,7 +34,6 @@ from outlast.values.frozen import NamedTuple
 if TYPE_CHECKING:
     from outlast.secrets.rules import SecretRule
 
-
 Span = tuple[int, int]
 
 LINE_BYTES = 64 * 1024  # of a line, or of a private key, that are held back at most
@@ -404,7 +403,7 @@ def spans_of_suspects(data: bytes, rules: tuple[SecretRule, ...], read: Read) ->
     if not lines:
         return found
     spans = [*found, *_placed(read(b"".join(data[start:stop] for start, stop in lines), near), lines)]
-    return [*_merged(sorted(spans))] if found else spans
+    return _merged(sorted(spans)) if found else spans
 
 
 def _suspects(data: bytes, seen: Seen, sieve: Sieve) -> tuple[list[Span], tuple[SecretRule, ...]]:
@@ -451,12 +450,12 @@ def _placed(spans: list[Span], lines: list[Span]) -> Iterator[Span]:
         yield start + shift, stop + shift
 
 
-def _merged(spans: list[Span]) -> Iterator[Span]:
+def _merged(spans: list[Span]) -> list[Span]:
     """Those that overlap are one."""
-    start, stop = spans[0]
-    for begin, end in spans[1:]:
-        if begin >= stop:
-            yield start, stop
-            start, stop = begin, end
-        stop = max(stop, end)
-    yield start, stop
+    merged: list[Span] = []
+    for start, stop in spans:
+        if merged and start < merged[-1][1]:
+            before = merged.pop()
+            start, stop = before[0], max(before[1], stop)
+        merged.append((start, stop))
+    return merged

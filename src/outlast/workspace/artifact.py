@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 else:
     search = late("outlast.workspace.recall.search")
 
-
 NAME_LENGTH = 500
+OPERATION = "artifact_save"
 _VERSIONED = re.compile(r"@[0-9]+\Z")
 
 
@@ -266,9 +266,6 @@ def artifact_of(home: Home, row: ArtifactRow, *, replayed: bool = False) -> Arti
     place = ArtifactPlace(row.scope, row.name, row.version)
     made = value_of(Artifact, row, ref=place.ref, replayed=replayed)
     return made.opened(StoredContent(home.blobs, taken_of(row), place.ref))
-
-
-OPERATION = "artifact_save"
 
 
 class ArtifactDraft(NamedTuple):

@@ -22,7 +22,6 @@ from outlast.workspace.refs import SUMMARY_LENGTH, all_whole, check_refs, check_
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
-
 REFS = 1_000
 
 

@@ -18,9 +18,9 @@ from outlast.workspace.refs import ArtifactSource, check_text, new_row, proof_of
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
-
 RELATIONS = ("supports", "contradicts", "derived_from", "supersedes", "produced_by")
 NOTE_LENGTH = 10_000
+PAGE = 500
 
 
 class Link(Compared, frozen=True):
@@ -36,9 +36,6 @@ class Link(Compared, frozen=True):
     stored_at: datetime
     masked: tuple[str, ...] = ()
     replayed: bool = False
-
-
-PAGE = 500
 
 
 class LinkDraft(NamedTuple):

@@ -279,7 +279,7 @@ def _fits(row: RecordRow, scope: str, wanted: RecordQuery) -> bool:
 
 
 def record_of(row: RecordRow, *, replayed: bool = False) -> Record:
-    return value_of(Record, row, ref=refs.record_ref(row.id), replayed=replayed)
+    return value_of(Record, row, ref=f"{RECORD}{row.id}", replayed=replayed)
 
 
 # -- many at once: all of them, or none -------------------------------------------------------------

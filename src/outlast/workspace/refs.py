@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 else:
     secrets = late("outlast.secrets.find")
 
-
 FORMS = "artifact:SCOPE/NAME@1, record:ID, checkpoint:ID, handoff:ID or run:ID"
 LINE = 200
 RECORD = "record:"
@@ -137,8 +136,29 @@ def _begun(look: Reading, kind: str, name: str, kept: WorkspaceKeys) -> tuple[li
 def named(look: Reading, ref: str) -> Named:
     """What a whole ref names. What is not here any more is said to be gone."""
     kind, _, name = ref.partition(":")
-    find = _NAMED.get(kind)
-    return (find(look, name) if find else None) or Named(kind, "it is not here any more")
+    return _named(look, kind, name) or Named(kind, "it is not here any more")
+
+
+def _named(look: Reading, kind: str, name: str) -> Named | None:
+    match kind:
+        case "artifact":
+            return _named_artifact(look, name)
+        case "record":
+            record = next((row for row in look.records_by_prefix(name) if row.id == name), None)
+            return Named(record.kind, line(record.text), tuple(decode(record.refs))) if record else None
+        case "checkpoint":
+            pinned = next((row for row in look.checkpoints_by_prefix(name) if row.id == name), None)
+            said = f": {pinned.summary}" if pinned and pinned.summary else ""
+            told = f"{pinned.name} of task {pinned.task}{said}" if pinned else ""
+            return Named(kind, line(told), tuple(decode(pinned.refs))) if pinned else None
+        case "handoff":
+            row = next((row for row in look.handoffs_by_prefix(name) if row.id == name), None)
+            anchor = look.anchor_by_key(row.anchor) if row else None
+            return Named(kind, line(f"{anchor.anchor}@{row.revision}, {anchor.status}")) if row and anchor else None
+        case "run":
+            return _named_run(look, name)
+        case _:
+            return None
 
 
 def _named_artifact(look: Reading, name: str) -> Named | None:
@@ -152,27 +172,6 @@ def _named_artifact(look: Reading, name: str) -> Named | None:
     return Named("artifact", line(told))
 
 
-def _named_record(look: Reading, name: str) -> Named | None:
-    row: RecordRow | None = next((row for row in look.records_by_prefix(name) if row.id == name), None)
-    return Named(row.kind, line(row.text), tuple(decode(row.refs))) if row else None
-
-
-def _named_checkpoint(look: Reading, name: str) -> Named | None:
-    row = next((row for row in look.checkpoints_by_prefix(name) if row.id == name), None)
-    if row is None:
-        return None
-    said = f"{row.name} of task {row.task}" + (f": {row.summary}" if row.summary else "")
-    return Named("checkpoint", line(said), tuple(decode(row.refs)))
-
-
-def _named_handoff(look: Reading, name: str) -> Named | None:
-    row = next((row for row in look.handoffs_by_prefix(name) if row.id == name), None)
-    anchor = look.anchor_by_key(row.anchor) if row else None
-    if row is None or anchor is None:
-        return None
-    return Named("handoff", line(f"{anchor.anchor}@{row.revision}, {anchor.status}"))
-
-
 def _named_run(look: Reading, name: str) -> Named | None:
     row = look.run_by_id(name)
     if row is not None:
@@ -181,23 +180,10 @@ def _named_run(look: Reading, name: str) -> Named | None:
     return Named("run", line(f"{stone.flow} of task {stone.task}, {stone.status}, removed since")) if stone else None
 
 
-_NAMED: dict[str, Callable[[Reading, str], Named | None]] = {
-    "artifact": _named_artifact,
-    "record": _named_record,
-    "checkpoint": _named_checkpoint,
-    "handoff": _named_handoff,
-    "run": _named_run,
-}
-
-
 def line(text: str) -> str:
     """A text in one line; a cut is marked."""
     flat = " ".join(text.split())
     return flat if len(flat) <= LINE else f"{flat[: LINE - 1]}…"
-
-
-def record_ref(record_id: str) -> str:
-    return f"{RECORD}{record_id}"
 
 
 # -- what every entry shares -------------------------------------------------------------------------

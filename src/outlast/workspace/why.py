@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain, islice
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -38,10 +39,17 @@ from outlast.workspace.refs import parse_ref, whole
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
-
 DEPTH = 20
 NODES = 1_000
 REASONS = 20  # of one ref that the text shows
+STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
+RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
+LINKS = 10_000  # how many are followed before it is said that they were not all
+DEEPEST = 100
+BEAR_IN = (*RESTS_IN, "contradicts", "supersedes")
+SHOWN = 5
+READ_BYTES = 256 << 20  # of content that is read for a verdict; of what is larger only that it is there
+_ALL = 1 << 40
 WORDS = {  # what a child is to its parent, as it is read on the parent's line
     ("derived_from", "out"): "derived from",
     ("produced_by", "out"): "produced by",
@@ -86,11 +94,6 @@ class Why(Struct, frozen=True):
         return "\n".join(_lines(self, "", ""))
 
 
-def reasons_of(standing: RefStanding) -> tuple[str, ...]:
-    """What is told of how a ref stands."""
-    return tuple(map(str, standing.causes))
-
-
 def _lines(why: Why, label: str, indent: str) -> Iterator[str]:
     state = "" if why.stands else f" [{why.standing}]"
     says = f": {why.says}" if why.says else ""
@@ -108,13 +111,6 @@ def _lines(why: Why, label: str, indent: str) -> Iterator[str]:
         yield f"{indent}  … {why.cut:,} more not shown; ask for them: outlast workspace {verb} {quote(why.ref)}"
 
 
-STANDS, CONTESTED, SUPERSEDED = "stands", "contested", "superseded"
-RESTS_OUT, RESTS_IN = ("derived_from", "produced_by"), ("supports",)
-LINKS = 10_000  # how many are followed before it is said that they were not all
-DEEPEST = 100
-BEAR_IN = (*RESTS_IN, "contradicts", "supersedes")
-
-
 def bearing(look: Reading, ref: str) -> Iterator[LinkRow]:
     """The links that bear on a ref: what it rests on, and what contradicts or supersedes it. Never the others' own."""
     return chain(out_of(look, ref, RESTS_OUT), into(look, ref, BEAR_IN))
@@ -122,13 +118,11 @@ def bearing(look: Reading, ref: str) -> Iterator[LinkRow]:
 
 def around(look: Reading, but: str = "") -> Around:
     """The same as edges, each ref looked up once; no more than are followed anyway. `but`: none that this run made."""
-    known: dict[str, list[Edge]] = {}
 
+    @cache
     def edges(ref: str) -> list[Edge]:
-        if ref not in known:
-            rows = (row for row in bearing(look, ref) if not but or row.run_id != but)
-            known[ref] = [Edge(*row[3:6]) for row in islice(rows, LINKS + 1)]
-        return known[ref]
+        rows = (row for row in bearing(look, ref) if not but or row.run_id != but)
+        return [Edge(*row[3:6]) for row in islice(rows, LINKS + 1)]
 
     return edges
 
@@ -207,24 +201,11 @@ def _finished(node: _Node, told: dict[str, refs.Named], found: dict[str, RefStan
         kind=named.kind,
         says=named.says,
         standing=standing.state,
-        reasons=reasons_of(standing),
+        reasons=tuple(map(str, standing.causes)),
         children=tuple(Branch(rel, way, note, _finished(of, told, found)) for rel, way, note, of in node.children),
         seen=node.seen,
         cut=node.cut,
     )
-
-
-SHOWN = 5
-READ_BYTES = 256 << 20  # of content that is read for a verdict; of what is larger only that it is there
-_ALL = 1 << 40
-
-
-class Spoilt(NamedTuple):
-    """An artifact whose content is not what was saved."""
-
-    code: str  # artifact_missing, artifact_corrupt
-    ref: str
-    why: str
 
 
 def against_run(home: Home, run: RunRow) -> list[Reason]:
@@ -272,18 +253,21 @@ def told(standing: RefStanding) -> str:
     return "; ".join(causes[:SHOWN]) + more
 
 
-def spoilt(home: Home, refs: Sequence[str]) -> list[Spoilt]:
-    """The artifacts of these whose content is missing or was changed. The smallest are read first, 256 MiB in all."""
+def spoilt(home: Home, refs: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The artifacts of these whose content is missing or was changed: the code of that, the ref, and why.
+
+    The smallest are read first, 256 MiB in all.
+    """
     if not any(ref.startswith("artifact:") for ref in refs):
         return []
     places = [place for ref in refs if (place := parse_ref(ref))]
     rows = home.store.read(lambda look: [row for place in places if (row := look.artifact_at(*place))])
-    left, found = READ_BYTES, []
+    left, found = READ_BYTES, list[tuple[str, str, str]]()
     for row in sorted(rows, key=lambda row: (row.size, row.key)):
         left -= row.size
         code, why = _wrong(home, row, read=left >= 0)
         if code:
-            found.append(Spoilt(code, ref_of(row), why))
+            found.append((code, ref_of(row), why))
     return found
 
 
@@ -406,14 +390,14 @@ class Graph:
 def reach(refs: Iterable[str], around: Around, limit: int = LINKS) -> Graph:
     """Follow what these refs rest on, as far as it goes, and what contradicts or supersedes any of it."""
     graph, left, followed = Graph(), deque(dict.fromkeys(refs)), 0
-    seen, known = set(left), dict[str, list[Edge]]()
+    seen = set(left)
 
+    @cache
     def edges(ref: str) -> list[Edge]:
         nonlocal followed
-        if ref not in known:
-            known[ref] = list(around(ref))
-            followed += len(known[ref])
-        return known[ref]
+        found = list(around(ref))
+        followed += len(found)
+        return found
 
     while left and followed <= limit:
         ref = left.popleft()

@@ -155,18 +155,16 @@ def _reruns(seen: AuditedFlow) -> AuditAnswer:
 def _protected(seen: AuditedFlow) -> AuditAnswer:
     effects = [unit for unit in seen.units if unit.kind == "effect"]
     found = [finding for unit in seen.units for finding in unit.unsafe]
+    told = []
     for unit in effects:
         if not unit.confirmed:
             advice = "a person settles it when it is in doubt; a confirm probe would do so by itself"
             found.append(_note("no_probe", unit.name, "it has no confirm probe", advice))
-    told = [f"effect {unit.name}: intent on disk first; {_protection(unit)}" for unit in effects]
+        key = "a key of its own" if unit.keyed else "no key"
+        asked = "its probe is asked" if unit.confirmed else "a person decides"
+        told.append(f"effect {unit.name}: intent on disk first; {key}; in doubt {asked}")
     told += [f"approval {name}: answered once, on record" for name in seen.waits]
     return AuditAnswer(tuple(told or ["no effects and no approvals"]), tuple(found))
-
-
-def _protection(unit: Unit) -> str:
-    keyed = "a key of its own" if unit.keyed else "no key"
-    return f"{keyed}; " + ("in doubt its probe is asked" if unit.confirmed else "in doubt a person decides")
 
 
 def _needs(seen: AuditedFlow, provided: frozenset[str]) -> AuditAnswer:

@@ -189,7 +189,8 @@ def unit_of(spec: StepSpec) -> Unit:
 def _unsafe(spec: StepSpec, codes: list[Code], probes: list[Code]) -> Iterator[AuditFinding]:
     """What makes the protection of an effect worthless; an effect in a step has none."""
     for code in codes:
-        inner = [found.spec.name for found in _referred(code) if _is_effect(found)]
+        specs = [getattr(found, "spec", None) for found in _referred(code)]
+        inner = [each.name for each in specs if isinstance(each, StepSpec) and each.is_effect]
         for name in inner if not spec.is_effect else ():
             yield AuditFinding("effect_in_step", name, f"called in {spec.name}", "call it from the flow's body")
     if not spec.is_effect:
@@ -214,11 +215,6 @@ def _tells_calls_apart(spec: StepSpec) -> bool:
     starred = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(spec.confirm).parameters.values())
     inputs = own - set(spec.signature.keyed)
     return starred or not inputs or bool(taken & {*own, "key"}) or bool(Signature(spec.confirm).keyed)
-
-
-def _is_effect(found: Any) -> bool:
-    spec = getattr(found, "spec", None)
-    return isinstance(spec, StepSpec) and spec.is_effect
 
 
 # -- what code refers to -----------------------------------------------------------------------------

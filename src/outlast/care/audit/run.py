@@ -275,10 +275,10 @@ def _needs(executor: Executor, looked: AuditedRun) -> AuditAnswer:
         told = f"needed while it ran: {', '.join((*keys, *secrets))}" if keys or secrets else "none was needed"
         return AuditAnswer((f"{told}; it is finished: nothing is restored",))
     told_all = [f"resource {key}: {_provided(key, absent, missing)}" for key in keys]
-    found = [
-        AuditFinding("resource_missing", key, _needed_by(by), f"outlast.resource({key!r}, …) before resuming")
-        for key, by in sorted(missing.items())
-    ]
+    found, lacks = list[AuditFinding](), "nobody provides it"
+    for key, by in sorted(missing.items()):
+        advice = f"outlast.resource({key!r}, …) before resuming"
+        found.append(AuditFinding("resource_missing", key, f"{lacks}; {by} needs it" if by else lacks, advice))
     for name in secrets:
         is_set = bool(os.environ.get(name))
         told_all.append(f"secret {name}: {'set' if is_set else 'not set'}")
@@ -300,10 +300,6 @@ def _provided(key: str, absent: Mapping[str, str], missing: Mapping[str, str]) -
     if key in missing:
         return "missing"
     return "made by the flow's code" if key in absent else "provided by this process"
-
-
-def _needed_by(key: str) -> str:
-    return f"nobody provides it; {key} needs it" if key else "nobody provides it"
 
 
 # -- 4: where does execution continue ----------------------------------------------------------------

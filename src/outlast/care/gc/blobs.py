@@ -306,14 +306,11 @@ def silent_owner(home: Home, seconds: float) -> str:
     clock, me = home.clock, home.process
     for beat in home.store.read(lambda look: look.holders()):
         silent = silent_us(beat, me, boot_us=clock.boot(), wall_us=clock.now())
-        if silent > seconds * 1_000_000 and may_live(home, beat):
+        if silent <= seconds * 1_000_000 or was_rebooted(beat.process, me):
+            continue
+        if is_alive(beat.process, me) is not False:  # of one on another machine only its silence is known from here
             return str(beat.process)
     return ""
-
-
-def may_live(home: Home, beat: Beat) -> bool:
-    """Whether a process is not known to be dead. Of one on another machine only its silence is known from here."""
-    return not was_rebooted(beat.process, home.process) and is_alive(beat.process, home.process) is not False
 
 
 def is_at_work(home: Home, beat: Beat) -> bool:
@@ -412,14 +409,9 @@ def remove(caller: Caller, choice: VersionChoice, said: Mentions) -> tuple[list[
     left = iter(choice.going)
     while batch := list(islice(left, BATCH)):
         buried = caller.home.store.write(partial(_bury, caller, batch=batch, said=said))
-        gone += [_swept(each) for each in buried]
+        gone += [swept(each) for each in buried]
     stayed = len(choice.going) - len(gone)
     return gone, [f"{stayed} versions of artifacts are needed since, and stay"] if stayed else []
-
-
-def foreseen(choice: VersionChoice) -> list[SweptVersion]:
-    """What goes, before it is gone."""
-    return [_swept(each) for each in choice.going]
 
 
 def proof(choice: VersionChoice) -> Iterator[str]:
@@ -429,7 +421,8 @@ def proof(choice: VersionChoice) -> Iterator[str]:
             yield f"{count:,} old version{'' if count == 1 else 's'} of artifacts {words}: untouched"
 
 
-def _swept(version: Version) -> SweptVersion:
+def swept(version: Version) -> SweptVersion:
+    """A version that goes, as it is told."""
     return SweptVersion(version.ref, version.size, moment(version.stored_at))
 
 

@@ -221,15 +221,12 @@ class _Weighing:
 
     def _add(self, look: Reading, run: Kin) -> int:
         weight = self.weights[run.key] = look.weight_of(run.key)
-        freed = {name for name in look.blobs_of(run.key) if self._is_free(look, name)}
+        ours = (name for name in look.blobs_of(run.key) if look.chains_of_blob(name) <= self.weights.keys())
+        freed = {name for name in ours if not look.artifacts_of_blob(name)}  # that only runs that go need
         self.freed |= freed
         size = weight.entry_bytes + weight.row_bytes + weight.entries * ENTRY_BYTES + RUN_BYTES
         self.sizes[run.key] = size + sum(self._home.blobs.size_of(name) for name in freed)
         return self.sizes[run.key]
-
-    def _is_free(self, look: Reading, name: str) -> bool:
-        """Whether only runs that go need a blob."""
-        return look.chains_of_blob(name) <= self.weights.keys() and not look.artifacts_of_blob(name)
 
 
 def _fit(home: Home, choice: Choice, rule: SweepRule, weighed: _Weighing) -> Choice:
@@ -331,7 +328,7 @@ def _report(
         vacuumed=False,
         troubles=cleared.troubles,
         proof=tuple(_proof(planned)),
-        artifacts=tuple(blobs.foreseen(planned.versions)) if planned.versions else (),
+        artifacts=tuple(map(blobs.swept, planned.versions.going)) if planned.versions else (),
     )
 
 

@@ -67,7 +67,10 @@ def arrived(file: Archive[Bundle]) -> ArrivedHandoff:
         about = (packed.id, packed.scope, packed.anchor)
         record = handoff_records.read(*about, rows, packed.head, hash_, _refuse_odd_revision)
     with file.reading(REFS):
-        _refuse_odd_refs(packed, record, refs)
+        for seq, name in refs:
+            archive.refuse_odd_ref(seq, name, packed.head, 1)
+        for seq, name in sorted({*record.refs} - {*refs}):
+            raise ValueError(f"blob {name[:64]!r}, which entry {seq} refers to, is not in it")
     one = ArrivedHandoff(packed, hash_, rows, record, refs)
     file.refuse_others((JOURNAL, REFS, *(BLOBS + name for name in one.blobs)))
     return one
@@ -100,13 +103,6 @@ def _refuse_odd_revision(handoff: Handoff) -> None:
     for path in (*bound.files, *bound.environment, *bound.musts, *bound.folders) if bound else ():
         if not path or "\0" in path or path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"its file {path[:200]!r} leads out of its root")
-
-
-def _refuse_odd_refs(packed: PackedAnchor, record: AnchorRecord, refs: list[Ref]) -> None:
-    for seq, name in refs:
-        archive.refuse_odd_ref(seq, name, packed.head, 1)
-    for seq, name in sorted({*record.refs} - {*refs}):
-        raise ValueError(f"blob {name[:64]!r}, which entry {seq} refers to, is not in it")
 
 
 def _is_id(text: str) -> bool:

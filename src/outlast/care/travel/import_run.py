@@ -29,7 +29,7 @@ from outlast.care.travel.archive import (
     row_of_wait,
 )
 from outlast.errors import IntegrityBroken, Invalid, RunExists
-from outlast.ledger.journal import Row, check, decode_payload, genesis
+from outlast.ledger.journal import Row, check, facts_in, genesis
 from outlast.runs.call import Call, fold
 from outlast.runs.found import is_mark
 from outlast.runs.journal import differences, standing_digest, tags_of
@@ -203,9 +203,8 @@ def _refuse_changed(
         raise broken.as_error()
     if run.seal != "moved" or run.status in FINISHED:
         return
-    last = decode_payload(rows[-1].payload).facts if rows[-1].payload else None
     left = standing_digest(run, map(archived_wait, waits), requests, operations)
-    if not isinstance(last, dict) or last.get("standing") != left:
+    if facts_in(rows[-1]).get("standing") != left:
         what = "its status, its waits, their answers, its requests or its operation ids"
         raise IntegrityBroken(f"run {run.id}", f"{what} were changed")
 
@@ -283,7 +282,12 @@ def _write(tx: Writing, file: Archive[Manifest], family: list[ArrivedRun]) -> li
             tx.fill_arrived(key, one.rows, one.refs, one.waits, one.requests)
             tx.add_run_tags(key, tags_of(one.rows))
         elif place == "further":
-            _go_further(tx, one)
+            here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
+            assert here is not None
+            assert held is not None
+            epoch = max(held.epoch, one.lease.epoch) + 1
+            tx.renew_arrived(one.run._replace(key=here.key), one.lease._replace(key=held.key, epoch=epoch))
+            tx.fill_arrived(here.key, one.rows[held.head :], one.refs, one.waits, one.requests)
         _add_operations(tx, one)
     return places
 
@@ -297,12 +301,3 @@ def _add_operations(tx: Writing, one: ArrivedRun) -> None:
         elif known != ("run_start", asked, one.run.id):
             why = f"its operation_id {operation_id!r} was used here for something else"
             raise RunExists(one.run.id, why, "import it into another home; nothing was written")
-
-
-def _go_further(tx: Writing, one: ArrivedRun) -> None:
-    here, held = tx.run_by_id(one.run.id), tx.lease_of(one.run.id)
-    assert here is not None
-    assert held is not None
-    epoch = max(held.epoch, one.lease.epoch) + 1
-    tx.renew_arrived(one.run._replace(key=here.key), one.lease._replace(key=held.key, epoch=epoch))
-    tx.fill_arrived(here.key, one.rows[held.head :], one.refs, one.waits, one.requests)

@@ -126,7 +126,8 @@ def _written(caller: Caller, found: FoundRun, order: tuple[int, ...] = ()) -> It
         names, place = labels(rows), _Place(caller, found.run)
         vouched = {row.seq for row in found.written}
         for call, writer in _writers(caller.home, rows).items():
-            counts, root = writer.seq in vouched or _is_done(found.ledger, call), place.of(writer.folder)
+            past, root = found.ledger.calls.get(call), place.of(writer.folder)
+            counts = writer.seq in vouched or (past is not None and past.finished)
             run_id = found.run.id if order else ""
             yield _Told((*order, writer.seq), run_id, names[call], place, root, writer, counts)
     for seq, child_id in _began(found.ledger):
@@ -176,11 +177,6 @@ def _is_as_found(writer: _Writer, path: str) -> bool:
     """Whether a step has left a file as it found it."""
     before, left = writer.before.get(path), (writer.files or {}).get(path)
     return before is not None and left is not None and before.digest == left.digest
-
-
-def _is_done(ledger: Ledger, call: Call) -> bool:
-    past = ledger.calls.get(call)
-    return past is not None and past.finished
 
 
 def _is_later(later: Mapping[tuple[str, tuple[str, ...]], Patterns], full: str) -> bool:

@@ -128,11 +128,9 @@ def pin(home: Home, given: CheckpointDraft, operation_id: str | None) -> Checkpo
 
     done = operations.once(home, operation, work, lambda answer: answer)
     search.keep_up(home, given.scope)
-    return checkpoints.checkpoint_of(done) if isinstance(done, CheckpointRow) else _pinned_before(home, done)
-
-
-def _pinned_before(home: Home, checkpoint_id: str) -> Checkpoint:
-    return checkpoints.get(home, checkpoint_id, replayed=True)
+    if isinstance(done, CheckpointRow):
+        return checkpoints.checkpoint_of(done)
+    return checkpoints.get(home, done, replayed=True)
 
 
 def _place_of_task(look: Reading, given: CheckpointDraft) -> TaskPlace:

@@ -239,11 +239,8 @@ def _free_at(home: Home, look: Reading, name: str, now: int) -> int:
     row = look.limit_of(name)
     if row is None:
         raise LimitNotFound(name)
-    if row.most and look.count_slots(name) >= row.most and _is_full(home, look, row):
+    may_be_full = row.most and look.count_slots(name) >= row.most
+    if may_be_full and len(_living(home, look, look.slots_of_limit(row.name, HELD))) >= row.most:
         return now + int(SWEEP_SECONDS * 1_000_000)
     last = look.begun_before(lane_of(name), row.rate) if row.rate else None
     return last + row.window_us if last is not None else now
-
-
-def _is_full(home: Home, look: Reading, row: LimitRow) -> bool:
-    return len(_living(home, look, look.slots_of_limit(row.name, HELD))) >= row.most

@@ -94,8 +94,7 @@ def make_ready(caller: Caller, run_id: str) -> bool:
     """
 
     def work(tx: Writing) -> bool:
-        row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
-        entry = tx.entry_of(row.key) if row is not None else None
+        entry, lease = _entry(tx, run_id), tx.lease_of(run_id)
         is_free = lease is not None and not holder_of(caller, tx, run_id, lease)
         if entry is not None and entry.state in ("idle", "taken") and is_free:
             tx.set_entry(entry.run, "ready")
@@ -246,7 +245,7 @@ def _expired(caller: Caller, tx: Writing, run_key: int, scope: str | None) -> It
         seconds = (entry.expires_at - entry.added_at) / 1_000_000
         cause = "its turn did not come" if served else "no worker has its flow (no_worker): `outlast workers`"
         why = f"it was not taken out of the queue {entry.queue} within {seconds:g} s: {cause}"
-        decisions.time_out(caller, tx, row.id, why, BY)
+        decisions.abort_in(caller, tx, row.id, why, "queue_timed_out", by=BY)
         yield row
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -87,34 +86,28 @@ def put(
         *(caller.actor, now, next_at),
     )
 
-    def work(tx: Writing) -> None:
-        before = tx.schedule_of(row.scope, row.name)
-        if before is None or _said(before) != _said(_spelt_as(home.project, before, row)):
+    def work(tx: Writing) -> ScheduleRow:
+        before, now_is = tx.schedule_of(row.scope, row.name), row
+        if before is not None and is_same_source(home.project, before.flow, row.flow):  # a file and its module are
+            now_is = row._replace(flow=before.flow)
+        if before is None or _said(before) != _said(now_is):
             tx.put_schedule(row)
             verb = "added" if before is None else "changed"
             act.note(caller, tx, "schedule", name, verb, _told(before, row), _told(row, before), scope=row.scope)
+        return _found(tx.schedule_of(row.scope, row.name), name)
 
-    return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), name, work)
-
-
-def _spelt_as(project: Path | None, before: ScheduleRow, row: ScheduleRow) -> ScheduleRow:
-    """A schedule with the word that it has for its flow, if that is the same one: a file and its module are."""
-    return row._replace(flow=before.flow) if is_same_source(project, before.flow, row.flow) else row
+    return _changed(caller, Repeatable(operation_id, "schedule_add", [name, *_said(row)]), work)
 
 
-def _changed(caller: Caller, operation: Repeatable, name: str, work: Callable[[Writing], None]) -> Schedule:
-    """The schedule once `work` is done. An exact repeat gives it as it was then."""
+def _changed(caller: Caller, operation: Repeatable, work: Callable[[Writing], ScheduleRow]) -> Schedule:
+    """The schedule that `work` gives once it is done. An exact repeat gives it as it was then."""
 
     def changing(tx: Writing) -> tuple[Schedule, str]:
-        work(tx)
-        found = _shown(_found(tx.schedule_of(caller.scope, name), name), AtWork(caller, tx))
+        row = work(tx)
+        found = _shown(row, AtWork(caller, tx))
         return found, encode(found).decode()
 
-    return once(caller.home, operation, changing, _read)
-
-
-def _read(kept: str) -> Schedule:
-    return msgspec.json.decode(kept, type=Schedule)
+    return once(caller.home, operation, changing, lambda kept: msgspec.json.decode(kept, type=Schedule))
 
 
 def _said(row: ScheduleRow) -> tuple[Any, ...]:
@@ -152,26 +145,26 @@ def pause(caller: Caller, name: str, operation_id: str | None = None, *, paused:
     """Let it fire no more, or again: from its next time on. Raises ScheduleNotFound."""
     now = caller.home.clock.now()
 
-    def work(tx: Writing) -> None:
+    def work(tx: Writing) -> ScheduleRow:
         row = _found(tx.schedule_of(caller.scope, name), name)
         tx.pause_schedule(row.scope, row.name, paused, next_after(row.cron, row.timezone, now))
         if bool(row.paused) != paused:
             act.note(caller, tx, "schedule", name, "paused" if paused else "resumed", scope=row.scope)
+        return _found(tx.schedule_of(caller.scope, name), name)
 
-    return _changed(caller, Repeatable(operation_id, "schedule_pause", [name, paused]), name, work)
+    return _changed(caller, Repeatable(operation_id, "schedule_pause", [name, paused]), work)
 
 
 def remove(caller: Caller, name: str, operation_id: str | None = None) -> Schedule:
     """Forget it. Runs that it began stay. Raises ScheduleNotFound."""
 
-    def work(tx: Writing) -> tuple[Schedule, str]:
+    def work(tx: Writing) -> ScheduleRow:
         row = _found(tx.schedule_of(caller.scope, name), name)
         tx.remove_schedule(row.scope, row.name)
         act.note(caller, tx, "schedule", name, "removed", _told(row), scope=row.scope)
-        found = _shown(row, AtWork(caller, tx))
-        return found, encode(found).decode()
+        return row
 
-    return once(caller.home, Repeatable(operation_id, "schedule_remove", [name]), work, _read)
+    return _changed(caller, Repeatable(operation_id, "schedule_remove", [name]), work)
 
 
 def _found(row: ScheduleRow | None, name: str) -> ScheduleRow:

@@ -18,7 +18,7 @@ from outlast.flows.spec import FlowSpec
 from outlast.flows.yaml.flow import FlowFileSpec
 from outlast.home.caller import Caller
 from outlast.home.home import refuse_loop, run_row
-from outlast.ledger.journal import Row, decode_header, decode_payload
+from outlast.ledger.journal import Row, decode_header, decode_payload, facts_in
 from outlast.runs import failure
 from outlast.runs.attempt import CURRENT, Attempt, Frame, StepCall
 from outlast.runs.branches import Branches, run_body, watch_tasks
@@ -278,9 +278,8 @@ def _uses(execution: Replaying) -> list[Divergence]:
 
 def _left_before(recorded: RecordedRun) -> set[str]:
     """Receipts of which the run itself said at its end that they were not asked for."""
-    last = recorded.rows[-1].payload if recorded.rows else None
-    facts = decode_payload(last).facts if last and recorded.status == "succeeded" else None
-    return set(facts.get("unasked", ())) if isinstance(facts, dict) else set()
+    last = recorded.rows[-1:] if recorded.status == "succeeded" else ()
+    return {each for row in last for each in facts_in(row).get("unasked", ())}
 
 
 def _unasked(past: Past, names: dict[Call, str]) -> Divergence:

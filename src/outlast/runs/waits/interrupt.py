@@ -155,14 +155,10 @@ class Interrupt(Struct, frozen=True):
             return ()
         if self.type == "inputs_changed" and self.payload.get("status") not in ("succeeded", "skipped"):
             return tuple(choice for choice in CHOICES[self.type] if choice != "reuse")  # there is nothing to reuse
-        if self.type == "partial" and self._left_is_shared:
+        left = self.payload.get("left")
+        if self.type == "partial" and isinstance(left, dict) and left.get("shared"):
             return tuple(choice for choice in CHOICES[self.type] if choice != "restore")  # nobody knows whose it is
         return CHOICES[self.type]
-
-    @property
-    def _left_is_shared(self) -> bool:
-        left = self.payload.get("left")
-        return isinstance(left, dict) and bool(left.get("shared"))
 
 
 def digest_of(kind: str, payload: Any) -> str:

@@ -128,8 +128,7 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("set_engine_of_queue", engine, queue)
 
     def pause_queue(self, queue: str, paused: bool, by: str, at: int) -> bool:
-        self._one("pause_queue", int(paused), by, at, queue)
-        return self.changes() == 1
+        return self._did("pause_queue", int(paused), by, at, queue)
 
     def serve_lane(self, queue: str, lane: str) -> None:
         self._one("serve_lane", lane, queue)
@@ -159,15 +158,13 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("put_limit", *limit)
 
     def remove_limit(self, name: str) -> bool:
-        self._one("remove_limit", name)
-        return self.changes() == 1
+        return self._did("remove_limit", name)
 
     def add_slot(self, slot: SlotRow) -> int:
         return int(self._one("add_slot", *slot[1:])[0])
 
     def hold_slot(self, number: int, since: int) -> bool:
-        self._one("hold_slot", since, number)
-        return self.changes() == 1
+        return self._did("hold_slot", since, number)
 
     def drop_slot(self, number: int) -> None:
         self._one("drop_slot", number)
@@ -184,12 +181,10 @@ class QueueWriter(WrittenRows, QueueReader):
         self._one("add_told", target, state)
 
     def take_told(self, target: str, holder: str, before: str) -> bool:
-        self._one("take_told", holder, target, before)
-        return self.changes() == 1
+        return self._did("take_told", holder, target, before)
 
     def keep_told(self, target: str, state: str, holder: str) -> bool:
-        self._one("keep_told", state, target, holder)
-        return self.changes() == 1
+        return self._did("keep_told", state, target, holder)
 
     # -- schedules -----------------------------------------------------------------------------------
 
@@ -202,8 +197,7 @@ class QueueWriter(WrittenRows, QueueReader):
             self._one("change_schedule", *said, *made, schedule.scope, schedule.name)
 
     def advance_schedule(self, schedule: ScheduleRow, next_at: int) -> bool:
-        self._one("advance_schedule", next_at, schedule.scope, schedule.name, schedule.next_at)
-        return self.changes() == 1
+        return self._did("advance_schedule", next_at, schedule.scope, schedule.name, schedule.next_at)
 
     def pause_schedule(self, scope: str, name: str, paused: bool, next_at: int) -> None:
         self._one("pause_schedule", int(paused), next_at, scope, name)

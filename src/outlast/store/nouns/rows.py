@@ -103,6 +103,11 @@ class WrittenRows(Rows):
         """A chain, under a key of its own."""
         return int(self._one("add_chain", subject, epoch, head, hash_, holder)[0])
 
+    def _did(self, name: str, *values: Any) -> bool:
+        """Whether a statement wrote the one row that it is about."""
+        self._one(name, *values)
+        return self.changes() == 1
+
     def _row(self, kind: type[R], name: str, *values: Any) -> R | None:
         """The one row that is asked for; in a write, to act on it. Raises IntegrityBroken for a damaged one."""
         row = super()._row(kind, name, *values)
@@ -226,9 +231,8 @@ def _tests_by_types(kind: type, types: tuple[type, ...]) -> tuple[list[int] | No
 
 def _test(name: str, annotation: str, json: Any) -> Test:
     plain, _, rest = annotation.partition(" | ")
-    test: Test = _is_json(json) if json is not None else _BY_TYPE[plain]
-    if plain == "int" and _names_a_time(name):
-        test = _is_time
+    kind = "time" if plain == "int" and _names_a_time(name) else plain
+    test: Test = _is_json(json) if json is not None else _BY_TYPE[kind]
     return test if not rest else lambda value: value is None or test(value)
 
 
@@ -250,15 +254,10 @@ def _is_json(kind: Any) -> Test:
 
 
 _TIMES = range(LAST + 1)
-
-
-def _is_time(value: Any) -> bool:
-    return type(value) is int and value in _TIMES
-
-
 _BY_TYPE: dict[str, Test] = {
     "str": lambda value: type(value) is str and UNREADABLE not in value,
     "int": lambda value: type(value) is int,
+    "time": lambda value: type(value) is int and value in _TIMES,
     "float": lambda value: type(value) in (int, float),
     "bytes": lambda value: type(value) is bytes,
 }
@@ -459,15 +458,11 @@ def _read(folder: Path) -> dict[str, str]:
     for name in _files(folder):
         if name != "schema.sql":
             with open(f"{folder}/{name}", "rb", buffering=0) as file:
-                found |= _split(file.read().decode())
+                parts = file.read().decode().split("-- name: ")[1:]
+            named = (part.partition("\n") for part in parts)
+            found |= {statement.strip(): body.strip() for statement, _, body in named}
     return found
 
 
 def _files(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(".sql"))
-
-
-def _split(text: str) -> dict[str, str]:
-    parts = text.split("-- name: ")[1:]
-    named = (part.partition("\n") for part in parts)
-    return {name.strip(): body.strip() for name, _, body in named}

@@ -298,8 +298,7 @@ class RunWriter(WrittenRows, RunReader):
         self._one("put_deadline", run_key, at)
 
     def take_lease(self, lease: LeaseRow, holder: str | None) -> bool:
-        self._one("take_lease", holder, lease.key, lease.epoch)
-        return self.changes() == 1
+        return self._did("take_lease", holder, lease.key, lease.epoch)
 
     def release_lease(self, hold: Hold) -> None:
         self._one("release_lease", hold.lease_key, hold.epoch)
@@ -356,15 +355,12 @@ class RunWriter(WrittenRows, RunReader):
         key, after, upto, whole = piece
         upto, highest = NEWEST if whole else upto, self.highest_entry()
         self._one("remove_entries", key, after, upto)
-        self._keep_number(highest)
+        # Numbers go on from the highest one: readers remember how far they have come. One row of no chain keeps it.
+        self._one("keep_number", highest)
+        self._one("drop_kept_numbers")
         self._one("remove_blob_refs", key, after, upto)
         if whole:
             self._one("mark_swept", key)
-
-    def _keep_number(self, highest: int) -> None:
-        """Numbers go on from the highest one: readers remember how far they have come. One row of no chain keeps it."""
-        self._one("keep_number", highest)
-        self._one("drop_kept_numbers")
 
     def seal_run(self, run_key: int, seal: str, status: str) -> None:
         self._one("seal_run", seal, status, run_key)
@@ -397,16 +393,13 @@ class RunWriter(WrittenRows, RunReader):
     # -- what they wait for, and what reaches them ---------------------------------------------------
 
     def add_interrupt(self, interrupt_id: str, run_key: int, wait: NewWait) -> bool:
-        self._one("add_interrupt", interrupt_id, run_key, *wait)
-        return self.changes() == 1
+        return self._did("add_interrupt", interrupt_id, run_key, *wait)
 
     def answer_interrupt(self, interrupt_id: str, answer: str, by: str) -> bool:
-        self._one("answer_interrupt", answer, by, interrupt_id)
-        return self.changes() == 1
+        return self._did("answer_interrupt", answer, by, interrupt_id)
 
     def end_interrupt(self, interrupt_id: str, by: str, reason: str) -> bool:
-        self._one("end_interrupt", by, reason, interrupt_id)
-        return self.changes() == 1
+        return self._did("end_interrupt", by, reason, interrupt_id)
 
     def use_interrupt(self, interrupt_id: str) -> None:
         self._one("use_interrupt", interrupt_id)

@@ -279,14 +279,11 @@ class WorkspaceWriter(WorkspaceReader):
             if shown := self._one("show_record", key):
                 self._one("add_shown", "record", shown[0], key)
         for key in kept.links:
-            self._show_link(key)
-
-    def _show_link(self, key: int) -> None:
-        row = self.link_by_key(key)
-        if row is None or self.link_between(row.source, row.relation, row.target):
-            self._one("drop_link", key)
-        elif shown := self._one("show_link", key):
-            self._one("add_shown", "link", shown[0], key)
+            row = self.link_by_key(key)
+            if row is None or self.link_between(row.source, row.relation, row.target):
+                self._one("drop_link", key)
+            elif shown := self._one("show_link", key):
+                self._one("add_shown", "link", shown[0], key)
 
     def drop(self, kept: WorkspaceKeys) -> None:
         self.drop_artifacts(kept.artifacts)

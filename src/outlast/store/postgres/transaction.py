@@ -63,14 +63,11 @@ class PostgresReader(PostgresRows, Nouns):
         begun, unbegun = self._one("snapshot_ends")
         settled = after
         for (number,) in self._all("entry_numbers", after, limit):
-            if number != settled + 1 and self._is_waited_for(number, begun, unbegun):
+            is_gap = number != settled + 1 and self._one("entry_of", 0, number) is None
+            if is_gap and self.gaps.setdefault(number, unbegun) > begun:  # an entry may still come before this one
                 break
             settled = number
         return settled
-
-    def _is_waited_for(self, number: int, begun: int, unbegun: int) -> bool:
-        """Whether an entry may still come before this one, where one is missing."""
-        return self._one("entry_of", 0, number) is None and self.gaps.setdefault(number, unbegun) > begun
 
 
 class PostgresTransaction(PostgresWrites, WrittenNouns, PostgresReader):

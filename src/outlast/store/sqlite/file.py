@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -225,9 +225,8 @@ def migrate(
     if int(connection.pragma("user_version")) == newest:
         refuse_foreign(connection, path)
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        found = _version(connection, path, newest)  # under the lock: another process may have been first
+    with transaction(connection):
+        found = schema_version(connection, path, newest)  # under the lock: another process may have been first
         if found == 0:
             refuse_lost()
         for number, text in steps or migrations("sqlite"):
@@ -236,6 +235,14 @@ def migrate(
                     pass
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {newest}")
+
+
+@contextmanager
+def transaction(connection: apsw.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All that is done inside, or none of it."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if not connection.getautocommit():  # SQLite has rolled back by itself after some errors
@@ -251,7 +258,8 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
         raise StoreForeign(path, "it is a database of another program")
 
 
-def _version(connection: apsw.Connection, path: str, known: int) -> int:
+def schema_version(connection: apsw.Connection, path: str, known: int) -> int:
+    """Which one it is of. Raises StoreForeign, StoreNewer."""
     refuse_foreign(connection, path)
     version = int(connection.pragma("user_version"))
     if version > known:

@@ -21,9 +21,9 @@ from urllib.parse import quote
 
 import apsw
 
-from outlast.errors import HomeReadOnly, StoreBusy, StoreForeign, StoreNewer, StoreReadOnly
+from outlast.errors import HomeReadOnly, StoreBusy, StoreForeign, StoreReadOnly
 from outlast.store.nouns.rows import newest_version
-from outlast.store.sqlite.file import refuse_foreign
+from outlast.store.sqlite.file import schema_version
 from outlast.values.private import open_plain
 
 _COPIES = 5  # tries to copy a file and a log that belong together
@@ -67,20 +67,15 @@ class ReadConnections:
         try:
             connection.set_busy_timeout(10_000)
             connection.pragma("trusted_schema", False)
-            self._refuse_other_schemas(connection)
+            known = newest_version("sqlite")
+            if (found := schema_version(connection, str(self.path), known)) < known:
+                why = f"it has schema {found}, not {known}, and cannot be brought to it here"
+                raise StoreForeign(str(self.path), why)
         except BaseException:
             with suppress(apsw.Error):
                 connection.close(True)
             raise
         return connection
-
-    def _refuse_other_schemas(self, connection: apsw.Connection) -> None:
-        refuse_foreign(connection, str(self.path))
-        found, known = int(connection.pragma("user_version")), newest_version("sqlite")
-        if found > known:
-            raise StoreNewer(str(self.path), found, known)
-        if found < known:
-            raise StoreForeign(str(self.path), f"it has schema {found}, not {known}, and cannot be brought to it here")
 
     def _copied(self) -> str:
         """The file and its log in a folder of our own, both of one moment."""

@@ -21,6 +21,7 @@ import apsw
 
 from outlast.store.contract.workspace import FAMILIES, FoundPassage, IndexedDocument, IndexedPassage, Tally
 from outlast.store.nouns.rows import schema, statements_of
+from outlast.store.sqlite.file import transaction
 from outlast.values.private import kind_of, make_file, make_folder, open_file
 
 APPLICATION_ID = 0x4F_4C_52_43  # "OLRC"
@@ -101,18 +102,12 @@ def _is_ours(connection: apsw.Connection) -> bool:
 
 
 def _make(connection: apsw.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         if not _is_ours(connection):  # under the lock: another process may have been first
             for _ in connection.execute(schema("recall")):  # iterating runs every statement of the text
                 pass
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if not connection.getautocommit():
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _replace(path: Path) -> None:
@@ -173,7 +168,7 @@ class SqliteRecall:
         return tuple(key for (key,) in self._run("waiting", family=family))
 
     def add(self, family: str, documents: Iterable[IndexedDocument], upto: int, waiting: Iterable[int] = ()) -> int:
-        with self._transaction("IMMEDIATE"):
+        with transaction(self._connection):
             adding = _Adding(self._connection, self._sql)
             for document in documents:
                 adding.take(document)
@@ -185,7 +180,7 @@ class SqliteRecall:
         return adding.documents
 
     def remove(self, family: str, keys: Iterable[int]) -> None:
-        with self._transaction("IMMEDIATE"):
+        with transaction(self._connection):
             for key in keys:
                 self._remove(number_of(family, key, 0), number_of(family, key + 1, 0) - 1)
 
@@ -208,7 +203,7 @@ class SqliteRecall:
     # -- looking ---------------------------------------------------------------------------------
 
     def one_moment(self) -> AbstractContextManager[None]:
-        return self._transaction("DEFERRED")
+        return transaction(self._connection, "DEFERRED")
 
     def tally(self) -> Tally:
         return Tally(*next(self._run("tally")))
@@ -253,17 +248,6 @@ class SqliteRecall:
 
     def _run(self, statement: str, /, **values: Any) -> Iterator[Any]:
         return self._connection.execute(self._sql[statement], values)
-
-    @contextmanager
-    def _transaction(self, kind: str) -> Iterator[None]:
-        self._connection.execute(f"BEGIN {kind}")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if not self._connection.getautocommit():
-                self._connection.execute("ROLLBACK")
-            raise
 
 
 def _passage(row: tuple[Any, ...]) -> FoundPassage:

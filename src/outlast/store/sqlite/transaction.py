@@ -154,21 +154,18 @@ class Prover:
 
     def prove(self) -> None:
         """Prove what was touched, as it is now."""
+        execute, sql = self._rows.execute, self._rows.sql
         for table, key in sorted(self._touched):
-            self._prove(table, key)
+            row = next(iter(execute(sql[f"rows_of_{table}"], (key - 1, 1))), None)
+            if row is not None and row[0] == key:
+                execute(sql["put_proof"], (table, key, proof_of(table, row)))
+            else:
+                execute(sql["drop_proof"], (table, key))
         self._touched.clear()
 
     def _note(self, kind: int, database: str, table: str, key: int) -> None:
         if table in ROW_NAMES:
             self._touched.add((table, key))
-
-    def _prove(self, table: str, key: int) -> None:
-        execute, sql = self._rows.execute, self._rows.sql
-        row = next(iter(execute(sql[f"rows_of_{table}"], (key - 1, 1))), None)
-        if row is not None and row[0] == key:
-            execute(sql["put_proof"], (table, key, proof_of(table, row)))
-        else:
-            execute(sql["drop_proof"], (table, key))
 
 
 _WAYS: dict[type[Plain], tuple[str, str]] = {

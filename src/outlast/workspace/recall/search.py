@@ -58,7 +58,6 @@ from outlast.workspace.refs import RECORD
 if TYPE_CHECKING:
     from outlast.home.home import Home
 
-
 READ_BYTES = 4 << 20  # of the content of an artifact that is searched, from its beginning
 HELD = 1 << 20  # characters; of a longer text only what is near the match is held
 MORE = "there is more of it"
@@ -130,24 +129,15 @@ def document_of(home: Home, row: Row, near: Span | None = None) -> Doc:
     """A row as recall sees it; of a very long text only what is around `near`, if that is given."""
     match row:
         case RecordRow():
-            return _of_record(row)
+            source = decode(row.source)
+            stream = source.get("origin") or row.run_id or row.task
+            made = Document("record", row.key, row.kind, row.text, source.get("actor", ""), stream, moment(row.at))
+        case CheckpointRow():
+            text = f"{row.name}: {row.summary}" if row.summary else row.name
+            made = Document("checkpoint", row.key, "checkpoint", text, row.actor, row.task, moment(row.at))
         case ArtifactRow():
             found = _of_artifact(home, row)
             return found if near is None else _around(found, near)
-        case CheckpointRow():
-            return _of_checkpoint(row)
-
-
-def _of_record(row: RecordRow) -> Doc:
-    source = decode(row.source)
-    stream = source.get("origin") or row.run_id or row.task
-    made = Document("record", row.key, row.kind, row.text, source.get("actor", ""), stream, moment(row.at))
-    return Doc(ref_of(row), made)
-
-
-def _of_checkpoint(row: CheckpointRow) -> Doc:
-    text = f"{row.name}: {row.summary}" if row.summary else row.name
-    made = Document("checkpoint", row.key, "checkpoint", text, row.actor, row.task, moment(row.at))
     return Doc(ref_of(row), made)
 
 
@@ -187,6 +177,7 @@ def _content(home: Home, row: ArtifactRow) -> tuple[str, str]:
 
 TELLS = 5_000  # documents after which it is told how far the index is
 CHUNK, CHUNK_BYTES = 500, 16 << 20  # documents taken into the index in one transaction, and about their size
+WAITING = 500  # records and saves that wait at most for being taken in, but for those under way in other processes
 
 
 def search(home: Home, scope: str, query: Query, kinds: Collection[str] | None, limit: int) -> SearchResult:
@@ -258,9 +249,6 @@ def _chunk(look: Reading, scope: str, at: int) -> _Chunk:
         if size >= CHUNK_BYTES:
             break
     return _Chunk(upto, count, rows, replaced)
-
-
-WAITING = 500  # records and saves that wait at most for being taken in, but for those under way in other processes
 
 
 def keep_up(home: Home, scope: str) -> None:

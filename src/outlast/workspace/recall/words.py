@@ -36,7 +36,6 @@ for _line in _LISTS["forms"].split(","):
 # Words of which one may stand where a goal says another.
 ALIKE = tuple(frozenset(_line.split()) for _line in _LISTS["alike"].split(","))
 
-
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003ffff"
@@ -53,7 +52,6 @@ FUNCTION_WORDS = frozenset(_LISTS["function"].split())
 
 # Words by which English says when something was, or for how long.
 TIME_WORDS = frozenset(_LISTS["time"].split())
-
 
 # Words by which a goal names a kind of what is recalled.
 _KINDS = {
