@@ -23,6 +23,7 @@ from outlast.doors.cli.options import (
     effects_option,
     names_in,
     pairs_of,
+    refuse_if,
     resume_option,
     run_argument,
     step_argument,
@@ -60,8 +61,7 @@ def answer(
 
     The answer is JSON: as it is, from @FILE, or from standard input (-). Without it, on a terminal, it is asked for.
     """
-    if cancel is not None and given is not None:
-        raise click.UsageError("--cancel ends the wait without an answer; give one of them")
+    refuse_if(cancel is not None and given is not None, "--cancel ends the wait without an answer; give one of them")
     parsed = document("JSON", given) if given is not None else None
     with call.open() as outlast:
         if cancel is not None:
@@ -131,8 +131,7 @@ def signal(call: Invocation, name: str, body: str, resume: bool, **to: str | Non
 
     One that nobody waits for is kept until a run does. It is taken once.
     """
-    if (to["task"] is None) == (to["run_id"] is None):
-        raise click.UsageError("say to whom: --task TASK or --run RUN")
+    refuse_if((to["task"] is None) == (to["run_id"] is None), "say to whom: --task TASK or --run RUN")
     parsed = document("the body", body)
     with call.open() as outlast:
         sent = outlast.signal(name, parsed, **to)
@@ -299,8 +298,7 @@ def approve(call: Invocation, interrupt_id: str, comment: str, operation_id: str
 @resume_option
 def decline(call: Invocation, interrupt_id: str, why: str, operation_id: str | None, resume: bool) -> int:
     """Say no to the approval ID. The run ends, aborted, unless its flow says how it goes on."""
-    if not why.strip():
-        raise click.UsageError("-m needs a reason; it is on the record")
+    refuse_if(not why.strip(), "-m needs a reason; it is on the record")
     with call.open() as outlast:
         said = {"approved": False, "comment": why}
         wait = answered(call, outlast, _approval(call, outlast, interrupt_id), said, resume, operation_id)

@@ -17,7 +17,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import output_option, raw_option, saved
+from outlast.doors.cli.options import output_option, raw_option, refuse_if, saved
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -155,8 +155,7 @@ def checkpoint(call: Invocation, name: str, **given: Any) -> None:
 @click.argument("checkpoint_id", metavar="[ID]", required=False)
 def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> None:
     """List checkpoints, the newest first. With ID: all that one has, also the state."""
-    if sum(given is not None for given in (checkpoint_id, task, run)) > 1:
-        raise click.UsageError("name ID, --task or --run, not both")
+    refuse_if(sum(given is not None for given in (checkpoint_id, task, run)) > 1, "name ID, --task or --run, not both")
     with call.open() as outlast:
         one = outlast.workspace.get_checkpoint(checkpoint_id) if checkpoint_id is not None else None
         found = [one] if one else outlast.workspace.checkpoints(task=task, run=run, limit=limit)
@@ -164,7 +163,7 @@ def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, r
         call.tell(found)
     elif one:
         known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-        facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
+        facts(*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary))
         for ref in one.refs:
             say(f"ref {ref}")
         for key, value in one.state.items():

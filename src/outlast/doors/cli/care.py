@@ -21,7 +21,7 @@ from outlast.clock import moment
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import FAILED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import file_argument, run_argument
+from outlast.doors.cli.options import file_argument, refuse_if, run_argument
 from outlast.doors.cli.outputs import standing
 from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, sized, table
 from outlast.errors import EmbeddedOnly, HomeNotFound, OutlastError
@@ -182,8 +182,7 @@ def move(call: Invocation, to: str) -> None:
     Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
     then this home is sealed (it can be read, and nobody can write to it), and only then the new one is there.
     """
-    if call.blobs:
-        raise click.UsageError("content in a bucket stays where it is when a home is moved: leave --blobs out")
+    refuse_if(call.blobs, "content in a bucket stays where it is when a home is moved: leave --blobs out")
     done = late.backups.move(call.home, to, progress=_move_progress)
     if call.json:
         emit(done)
@@ -211,8 +210,7 @@ def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew:
     """
     if sum((backup is not None, from_mirror is not None, anew)) != 1:
         raise click.UsageError("name one: BACKUP, --from-mirror DIR, or --anew --why WHY")
-    if anew and not why.strip():
-        raise click.UsageError("--anew needs --why: say why the database is given up; it is on the record")
+    refuse_if(anew and not why.strip(), "--anew needs --why: say why the database is given up; it is on the record")
     tenant = call.tenant or "default"
     if anew:
         gone = late.backups.begin_anew(call.home, tenant, why)
@@ -263,7 +261,7 @@ SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several pro
 
 
 @command("verify", of="home_verify")
-@run_argument("[RUN]", required=False)
+@run_argument(metavar="[RUN]", required=False)
 def verify(call: Invocation, run_id: str | None) -> int:
     """Check that every record is what was stored; names the broken one and exits 1."""
     with call.open() as outlast:
@@ -431,20 +429,18 @@ def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
     saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
     facts(
-        [
-            ("outlast", known["outlast"]),
-            ("python", known["python"]),
-            ("apsw", known["apsw"]),
-            ("home", known["home"]),
-            *_stands_on(known),
-            *([("read-only", known["read_only"])] if known.get("read_only") else []),
-            *_content(known.get("blobs", {})),
-            ("tenants", ", ".join(known["tenants"])),
-            ("runs", counted),
-            ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
-            ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
-            ("open waits", str(known["waits"])),
-        ]
+        ("outlast", known["outlast"]),
+        ("python", known["python"]),
+        ("apsw", known["apsw"]),
+        ("home", known["home"]),
+        *_stands_on(known),
+        *([("read-only", known["read_only"])] if known.get("read_only") else []),
+        *_content(known.get("blobs", {})),
+        ("tenants", ", ".join(known["tenants"])),
+        ("runs", counted),
+        ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
+        ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
+        ("open waits", str(known["waits"])),
     )
 
 
@@ -463,6 +459,6 @@ def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:
     if call.json:
         emit({"ok": False, **known, "error": error.to_dict()})
     else:
-        facts(known.items())
+        facts(*known.items())
         note(f"error: {told(error)} [{error.code}]")
     return exit_code(error)

@@ -15,7 +15,15 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
 from outlast.doors.cli.handoff import command_for, say_contract, say_entry, say_findings, say_record
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import anchor_argument, file_argument, offer_runs, offer_steps, repo_option, revision_of
+from outlast.doors.cli.options import (
+    anchor_argument,
+    file_argument,
+    offer_runs,
+    offer_steps,
+    refuse_if,
+    repo_option,
+    revision_of,
+)
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -81,7 +89,7 @@ def _row(one: Listed, judged: bool) -> Sequence[object]:
 
 
 @command("show")
-@anchor_argument("[ANCHOR[@N]]", required=False)
+@anchor_argument(metavar="[ANCHOR[@N]]", required=False)
 @click.option("--id", "handoff_id", metavar="ID", help="The handoff of this id, instead of ANCHOR.")
 @click.option("--run", "run_id", metavar="RUN", shell_complete=offer_runs, help="What a step of this run hands over.")
 @click.option("--step", metavar="STEP", shell_complete=offer_steps, help="That step.")
@@ -95,12 +103,10 @@ def show(
     output: int | None,
 ) -> int:
     """A revision exactly as it was stored, without looking at anything; or what a step of a run hands over."""
-    if (run_id is None) != (step is None):
-        raise click.UsageError("--run and --step go together")
+    refuse_if((run_id is None) != (step is None), "--run and --step go together")
     if sum(name is not None for name in (anchor, handoff_id, run_id)) != 1:
         raise click.UsageError("give one of ANCHOR, --id ID, and --run RUN --step STEP")
-    if output is not None and run_id is not None:
-        raise click.UsageError("--output is of a handoff's check; give ANCHOR or --id ID")
+    refuse_if(output is not None and run_id is not None, "--output is of a handoff's check; give ANCHOR or --id ID")
     with call.open() as outlast:
         if run_id is not None and step is not None:
             return _show_step(call, outlast.handoff.step(run_id, step))
@@ -152,7 +158,7 @@ def _show_step(call: Invocation, given: StepHandoff) -> int:
         emit(given)
         return 0
     texts = [(name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each]
-    facts(texts)
+    facts(*texts)
     for name, each in value.items():
         if each in (None, "", (), [], {}) or (name, each) in texts:
             continue
@@ -232,8 +238,7 @@ def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: s
 
 
 def _pair(outlast: Outlast, anchor: str, revisions: tuple[int, ...]) -> tuple[int, int] | None:
-    if len(revisions) > 2:
-        raise click.UsageError("a diff is between two revisions at most")
+    refuse_if(len(revisions) > 2, "a diff is between two revisions at most")
     if not revisions:
         return None
     newest = revisions[1] if len(revisions) == 2 else outlast.handoff.get(anchor=anchor).revision
@@ -250,7 +255,7 @@ def _say_diff(text: str) -> None:
 
 
 @command("apply")
-@anchor_argument("ANCHOR[@N]")
+@anchor_argument(metavar="ANCHOR[@N]")
 @repo_option
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @click.option("--force", is_flag=True, help="Put its files in place of what later commits have changed.")

@@ -140,7 +140,7 @@ STATUSES = {"crashed": "did not end"}
 
 @command("logs", of="run_logs")
 @run_argument()
-@step_argument("[STEP]", required=False)
+@step_argument(metavar="[STEP]", required=False)
 @follow_option
 @raw_option
 def logs(call: Invocation, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:

@@ -43,6 +43,7 @@ STYLES = {
     **{"running": "cyan", "aborted": "dim"},
 }
 COMPACT = (",", ":")
+clean = visible  # one line that only prints: control and direction characters become visible escapes
 RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
 CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
 GAP = 2  # blanks between the columns of a table
@@ -162,11 +163,6 @@ class _Lines:
 
     def all(self) -> list[str]:
         return [*self._done, self._line.rstrip()] if not self._empty or not self._done else self._done
-
-
-def clean(text: object) -> str:
-    """One line that only prints: control and direction characters become visible escapes."""
-    return visible(text)
 
 
 def say(text: str = "", style: str = "", *, then: str | None = None) -> None:
@@ -295,7 +291,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
         stream.writelines(line + "\n" for line in _plain_table(heads, cells))
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> None:
+def facts(*pairs: tuple[str, object]) -> None:
     """Names and values, one pair a line; empty values are left out."""
     shown = [(name, value) for name, value in pairs if value not in ("", None)]
     longest = max((width(name) for name, _ in shown), default=0)

@@ -15,7 +15,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
 from outlast.doors.cli.entry import REFUSED, USAGE, WAITING, is_declined
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
+from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, refuse_if, run_argument
 from outlast.doors.cli.outcomes import say_dry_run, say_kept, say_next, say_outcome, say_plan
 from outlast.doors.cli.progress import until_done as wait_here
 from outlast.doors.cli.progress import watched
@@ -139,7 +139,7 @@ def agreed(options: Options, error: RepeatsEffects) -> Options:
 
 
 @command("resume", of="run_resume", without=("wait",))
-@run_argument("[RUN]", required=False)
+@run_argument(metavar="[RUN]", required=False)
 @click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
 @until_done_option
@@ -161,16 +161,12 @@ def resume(
     Without RUN: the one that can go on, or a list to choose from (exit 2). On a terminal it asks what to do where
     only a person can choose; in a script it prints the commands.
     """
-    if accept and not why.strip():
-        raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
+    refuse_if(accept and not why.strip(), "--accept needs --why: say why you accept it; it is on the record")
     if take and not why.strip():
         raise click.UsageError("--take needs --why: say why you take it from who holds it; it is on the record")
-    if take and not run_id:
-        raise click.UsageError("--take needs a RUN: name the one that you take")
-    if take and dry_run:
-        raise click.UsageError("--take changes the run, --dry-run must not; give one of them")
-    if flow is not None and dry_run:
-        raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
+    refuse_if(take and not run_id, "--take needs a RUN: name the one that you take")
+    refuse_if(take and dry_run, "--take changes the run, --dry-run must not; give one of them")
+    refuse_if(flow is not None and dry_run, "--flow goes on with the run, --dry-run must not; give one of them")
     with call.open() as outlast:
         chosen = outlast.get(run_id, state=False).id if run_id else _choose(call, outlast)
         if not chosen:

@@ -178,30 +178,28 @@ def _say_failed(call: Invocation, run: RunRecord, steps: RunSteps, began: Sequen
 
 def _say_run(run: RunRecord, mirror: str) -> None:
     facts(
-        [
-            ("run", run.id),
-            ("status", standing(run)),
-            ("phase", run.phase),
-            ("queue", f"{run.queue}, priority {run.priority}" if run.priority else run.queue),
-            ("not before", at(run.not_before) if run.not_before else ""),
-            ("take by", at(run.take_by) if run.take_by else ""),
-            ("deadline", at(run.deadline_at) if run.deadline_at else ""),
-            ("schedule", run.schedule),
-            ("task", run.task),
-            ("flow", run.flow),
-            ("found at", run.source if run.source != run.flow else ""),
-            ("work tree", run.worktree),
-            ("state", as_json(run.state) if run.state else ""),
-            ("tags", ", ".join(run.tags)),
-            ("inputs", as_json(run.inputs) if run.inputs else ""),
-            ("scope", run.scope if run.scope != "default" else ""),
-            ("parent", run.parent),
-            ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
-            ("held by", run.holder),
-            ("started", f"{at(run.created_at)} by {run.actor}"),
-            ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
-            ("mirror", mirror),
-        ]
+        ("run", run.id),
+        ("status", standing(run)),
+        ("phase", run.phase),
+        ("queue", f"{run.queue}, priority {run.priority}" if run.priority else run.queue),
+        ("not before", at(run.not_before) if run.not_before else ""),
+        ("take by", at(run.take_by) if run.take_by else ""),
+        ("deadline", at(run.deadline_at) if run.deadline_at else ""),
+        ("schedule", run.schedule),
+        ("task", run.task),
+        ("flow", run.flow),
+        ("found at", run.source if run.source != run.flow else ""),
+        ("work tree", run.worktree),
+        ("state", as_json(run.state) if run.state else ""),
+        ("tags", ", ".join(run.tags)),
+        ("inputs", as_json(run.inputs) if run.inputs else ""),
+        ("scope", run.scope if run.scope != "default" else ""),
+        ("parent", run.parent),
+        ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
+        ("held by", run.holder),
+        ("started", f"{at(run.created_at)} by {run.actor}"),
+        ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
+        ("mirror", mirror),
     )
     if run.status == "succeeded":
         say_result(run.result)
@@ -211,7 +209,7 @@ def _say_run(run: RunRecord, mirror: str) -> None:
 
 @command("receipts", of="run_receipts", without=("limit", "cursor"))
 @run_argument()
-@step_argument("[STEP]", required=False)
+@step_argument(metavar="[STEP]", required=False)
 def receipts(call: Invocation, run_id: str, step: str | None) -> None:
     """What each attempt of each step left on record; with STEP, in full."""
     with call.open() as outlast:
@@ -277,22 +275,20 @@ def _given(kept: Mapping[str, Any]) -> str:
 def _say_receipt(receipt: Receipt) -> None:
     say(f"{receipt.label} (attempt {receipt.attempt}) {told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
-        [
-            ("  kind", receipt.kind),
-            ("  agent", receipt.agent),
-            ("  settled", receipt.mark),
-            ("  started", at(receipt.started_at)),
-            ("  took", took(receipt.started_at, receipt.ended_at)),
-            ("  inputs", f"digest {receipt.input_digest[:16]}"),
-            *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
-            ("  key", receipt.key),
-            ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
-            *noted(receipt),
-            ("  done", receipt.envelope.done),
-            ("  next", receipt.envelope.next),
-            ("  artifacts", ", ".join(receipt.envelope.artifacts)),
-            ("  hash", receipt.hash),
-        ]
+        ("  kind", receipt.kind),
+        ("  agent", receipt.agent),
+        ("  settled", receipt.mark),
+        ("  started", at(receipt.started_at)),
+        ("  took", took(receipt.started_at, receipt.ended_at)),
+        ("  inputs", f"digest {receipt.input_digest[:16]}"),
+        *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
+        ("  key", receipt.key),
+        ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
+        *noted(receipt),
+        ("  done", receipt.envelope.done),
+        ("  next", receipt.envelope.next),
+        ("  artifacts", ", ".join(receipt.envelope.artifacts)),
+        ("  hash", receipt.hash),
     )
     if receipt.error:
         say_error(receipt.error)

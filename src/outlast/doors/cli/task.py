@@ -9,7 +9,7 @@ import click
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.handoff import bound_to, checks_shown, outcome_of, say_contract, say_entry, say_lint, shown_claim
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, task_argument
+from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, refuse_if, task_argument
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, facts, say, table
 from outlast.doors.cli.store import HOW, document_option, fields_of, files_of
 
@@ -35,15 +35,13 @@ def inspect(call: Invocation, task_id: str, history: int, **given: Any) -> None:
 
 def _say_context(call: Invocation, found: TaskContext) -> None:
     facts(
-        [
-            ("task", found.task),
-            ("scope", found.scope if found.scope != "default" else ""),
-            ("state", found.state),
-            ("opened", at(found.opened_at) if found.opened_at else "never; it only has runs or a handoff"),
-            ("moved by", found.actor),
-            ("session", found.session),
-            ("meta", as_json(found.meta) if found.meta else ""),
-        ]
+        ("task", found.task),
+        ("scope", found.scope if found.scope != "default" else ""),
+        ("state", found.state),
+        ("opened", at(found.opened_at) if found.opened_at else "never; it only has runs or a handoff"),
+        ("moved by", found.actor),
+        ("session", found.session),
+        ("meta", as_json(found.meta) if found.meta else ""),
     )
     _say_handoff(call, found)
     for run in found.runs:
@@ -139,8 +137,7 @@ def pause(call: Invocation, task_id: str, operation_id: str | None, **given: Any
 def _fields(task_id: str, given: dict[str, Any]) -> dict[str, Any]:
     fields = fields_of(given | {"anchor": f"task:{task_id}"})
     del fields["anchor"]
-    if "summary" not in fields:
-        raise click.UsageError("-m TEXT is missing: where the work stopped, in a sentence")
+    refuse_if("summary" not in fields, "-m TEXT is missing: where the work stopped, in a sentence")
     if "handoff_text" not in fields:
         ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
         raise click.UsageError(f"nothing says how to go on: {ways}")

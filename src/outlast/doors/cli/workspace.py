@@ -13,7 +13,7 @@ import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import text_of
+from outlast.doors.cli.options import refuse_if, text_of
 from outlast.doors.cli.render import ago, at, brief, content_in, counted, facts, note, say, say_all, table
 from outlast.errors import OutlastError
 
@@ -103,8 +103,7 @@ def _text(file: str) -> str:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"FILE: cannot read {file!r}: {why}") from error
-    if len(raw) > MOST:
-        raise click.UsageError(f"FILE: it has more than {MOST:,} bytes; record it in parts")
+    refuse_if(len(raw) > MOST, f"FILE: it has more than {MOST:,} bytes; record it in parts")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -176,7 +175,7 @@ def _say_record(one: Record) -> None:
     known = [("ref", one.ref), ("kind", one.kind), ("task", one.task), ("by", _by(one)), ("from", one.source.origin)]
     known += [("at", at(one.at)), ("tags", ", ".join(one.tags))]
     pin = f"by {one.pinned_by}" if one.pinned else ""
-    facts([*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs))])
+    facts(*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs)))
 
 
 def _row(one: Record) -> tuple[object, ...]:
@@ -276,8 +275,7 @@ def recall(call: Invocation, goal: str, tokenizer: str | None, explain: bool, pr
 
     `-` reads the goal from standard input, @FILE from a file. Pinned records are always there.
     """
-    if explain and prompt:
-        raise click.UsageError("--explain and --prompt do not go together")
+    refuse_if(explain and prompt, "--explain and --prompt do not go together")
     words = _said(goal, "GOAL")
     with call.open() as outlast:
         asked["kinds"] = asked["kinds"] or None
