@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.ask import ask_about, can_ask, may_repeat
+from outlast.doors.cli.ask import ask_about, can_ask, repeating
 from outlast.doors.cli.entry import REFUSED, WAITING
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
@@ -33,7 +33,7 @@ from outlast.doors.cli.outcomes import say_kept
 from outlast.doors.cli.render import ago, as_json, brief, clean, counted, say
 from outlast.doors.cli.run import go_on_now
 from outlast.doors.cli.waits import Way, asks, say_shown, say_ways, top_of, until_when, ways, with_children
-from outlast.errors import AlreadyAnswered, AnswerInvalid, RepeatsEffects
+from outlast.errors import AlreadyAnswered, AnswerInvalid
 from outlast.values.text import meant
 
 if TYPE_CHECKING:
@@ -416,30 +416,18 @@ def fork(call: Invocation, run_id: str, from_step: str, effects: str, resume: bo
     \b
       outlast fork RUN --from draft tone=stern --resume
     """
-    named = names_in(effects)
     with call.open() as outlast:
         known = outlast.get(run_id)
         inputs, state = pairs_of("NAME=VALUE", given["inputs"]), pairs_of("--state", given["state"])
         given["inputs"] = {name: _value(value, known.inputs.get(name)) for name, value in inputs.items()}
         given["state"] = {name: _value(value) for name, value in state.items()}
-        made = _forked(call, outlast, known.id, from_step, given, named)
+
+        def make(effects: Sequence[str], yes: bool) -> RunRecord:
+            return outlast.fork(known.id, from_step, **given | {"effects": effects, "yes": yes})
+
+        made = repeating(call, make, names_in(effects), given["yes"])
         what = f"forked as run {made.id} (task {made.task}) from {from_step}"
         return decided(call, outlast, made, f"{what} of run {known.id}", resume)
-
-
-def _forked(
-    call: Invocation, outlast: Outlast, run_id: str, step: str, given: Mapping[str, Any], named: Sequence[str]
-) -> RunRecord:
-    """On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
-    given, effects = dict(given), list(named)
-    while True:
-        try:
-            return outlast.fork(run_id, step, effects=effects, **given)
-        except RepeatsEffects as error:
-            if not can_ask(call) or not may_repeat(error):
-                raise
-            found = [effect["step"] for effect in error.effects]
-            effects, given["yes"] = [*effects, *found], not all(found)
 
 
 def _value(text: str, before: Any = None) -> Any:

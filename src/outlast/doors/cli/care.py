@@ -72,7 +72,7 @@ def gc(call: Invocation, older_than: str | None, max_size: str | None, yes: bool
     size = bytes_of(max_size) if max_size is not None else None
     with call.open() as outlast:
         limits: dict[str, Any] = {"older_than": seconds, "max_bytes": size, "scope": call.scope}
-        swept = outlast.gc(**limits, **asked, dry_run=not yes, progress=_progress)
+        swept = outlast.gc(**limits, **asked, dry_run=not yes, progress=_gc_progress)
     if call.json:
         emit(swept)
     else:
@@ -90,7 +90,7 @@ def _draw(text: str, *, is_over: bool = False) -> None:
         sys.stderr.flush()
 
 
-def _progress(done: int, total: int) -> None:
+def _gc_progress(done: int, total: int) -> None:
     _draw(f"{done:,} of {counted(total, 'run')} removed", is_over=done == total)
 
 
@@ -302,8 +302,8 @@ def doctor(call: Invocation, quick: bool) -> int:
     try:
         with call.open() as outlast:
             known |= home_facts(outlast)
-            around = _around(outlast)
-            known |= _blobs(outlast)
+            bucket, around = _beside(outlast)
+            known |= bucket
     except HomeNotFound as error:
         return _without_home(call, known, error)
     known |= {"verified": not quick} | about_home(call, known)
@@ -324,7 +324,7 @@ def about_home(call: Invocation, known: dict[str, Any]) -> dict[str, Any]:
         return {"tenants": [known["tenant"]], "restored": None, "set_aside": []}
     home = known["home"]
     came = late.backups.restoration_of(home)
-    restored = came and {name: getattr(came, name) for name in came.__struct_fields__}
+    restored = came and late.structs.asdict(came)
     found = late.project.look_up(call.home, tell=note)
     return {
         "tenants": late.project.tenants_of(found) if found.database else late.backups.tenants_of(home),
@@ -364,27 +364,26 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
     return {**known, "waits": len(outlast.interrupts())}
 
 
-def _blobs(outlast: Outlast) -> dict[str, Any]:
-    """Where content is kept, and what the bucket does that it is in; a server's is looked at where it is."""
-    try:
-        return {"blobs": late.backups.blobs_of(outlast)}
-    except EmbeddedOnly:
-        return {}
+def _beside(outlast: Outlast) -> tuple[dict[str, Any], list[str]]:
+    """Where content is kept, with what the bucket does that it is in, and what is not sound around the home.
 
-
-def _around(outlast: Outlast) -> list[str]:
-    """What is not sound around the home; a server's is looked at where it is."""
+    A server's is looked at where it is.
+    """
     try:
-        return late.backups.problems_around(outlast.home)
+        around = late.backups.problems_around(outlast.home)
+        return {"blobs": late.backups.blobs_of(outlast)}, around
     except EmbeddedOnly:
-        return []
+        return {}, []
 
 
 def problems_of(known: dict[str, Any]) -> list[str]:
     """What is not sound, and what to do about it."""
-    if "postgresql" in known:
-        return _problems_of_server(known) + _problems_of_bucket(known.get("blobs", {}))
     problems = _problems_of_bucket(known.get("blobs", {}))
+    if "postgresql" in known:
+        # where it commits without waiting for its disk, our connection says otherwise
+        says = "a power cut at the server may lose acknowledged steps, or all of it; switch it on"
+        off = [name for name in ("fsync", "full_page_writes") if known[name] == "off"]
+        return [f"{name} is off at the server: {says}" for name in off] + problems
     if tuple(map(int, known["sqlite"].split("."))) < SAFE_SQLITE:
         wanted = ".".join(map(str, SAFE_SQLITE))
         problems.append(f"SQLite {known['sqlite']} can corrupt a shared WAL; {wanted} is needed: pip install -U apsw")
@@ -403,12 +402,6 @@ def _problems_of_bucket(bucket: dict[str, str]) -> list[str]:
     if bucket.get("listing") == "behind":
         found.append("content: the bucket does not list what was just written; such a one loses content in a gc")
     return found
-
-
-def _problems_of_server(known: dict[str, Any]) -> list[str]:
-    """The same of PostgreSQL. Where it commits without waiting for its disk, our connection says otherwise."""
-    says = "a power cut at the server may lose acknowledged steps, or all of it; switch it on"
-    return [f"{name} is off at the server: {says}" for name in ("fsync", "full_page_writes") if known[name] == "off"]
 
 
 def _stands_on(known: dict[str, Any]) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -123,10 +122,8 @@ def _show_output(call: Invocation, outlast: Outlast, handoff: Handoff, number: i
     checks = handoff.acceptance_checks
     if number > len(checks):
         raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
-    known = [
-        each for each in (*handoff.baseline, *outlast.handoff.evidence(handoff)) if each.check == checks[number - 1]
-    ]
-    ran = [each for each in known if each.runner != "self"]
+    known = (*handoff.baseline, *outlast.handoff.evidence(handoff))
+    ran = [each for each in known if each.check == checks[number - 1] and each.runner != "self"]
     if not ran:
         way = command_for(call, "verify", handoff.anchor)
         raise click.UsageError(f"check {number} of {handoff.anchor!r} was not run here yet; run it: {way}")
@@ -157,15 +154,12 @@ def _show_step(call: Invocation, given: StepHandoff) -> int:
     if call.json:
         emit(given)
         return 0
-    texts = [(name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each]
-    facts(*texts)
+    facts(*((name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each))
     for name, each in value.items():
-        if each in (None, "", (), [], {}) or (name, each) in texts:
-            continue
-        if isinstance(each, str):
+        if isinstance(each, str) and "\n" in each:
             say(f"{name}:")
             say_all(each, "  ")
-        else:
+        elif not isinstance(each, str) and each not in (None, (), [], {}):
             say(f"{name}: {as_json(each)}")
     return 0
 
@@ -197,7 +191,7 @@ def _told(event: HandoffEvent) -> str:
         return "; ".join([body["outcome"], *said])
     kept = {name: value for name, value in body.items() if name not in UNSHOWN and value not in ("", None, [])}
     if "reasons" in kept:
-        kept["reasons"] = ", ".join(_reason(each) for each in kept["reasons"])
+        kept["reasons"] = ", ".join(map(_reason, kept["reasons"]))
     return ", ".join(f"{name}: {value}" for name, value in kept.items())
 
 
@@ -260,9 +254,7 @@ def _say_diff(text: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @click.option("--force", is_flag=True, help="Put its files in place of what later commits have changed.")
 @click.option("--leave-conflicts", is_flag=True, help="Write files that do not merge, with the conflicts in them.")
-def apply(
-    call: Invocation, anchor: str, repo_root: str | None, dry_run: bool, force: bool, leave_conflicts: bool
-) -> int:
+def apply(call: Invocation, anchor: str, repo_root: str | None, **how: Any) -> int:
     """Bring the work of a handoff into this clone: its files and the uncommitted patch, all of it or nothing.
 
     What was changed here too is merged line by line. Only the folder named by --repo is written to, else the
@@ -272,8 +264,7 @@ def apply(
     with call.open() as outlast:
         name, revision = revision_of(outlast, anchor)
         place = repo_root and os.path.abspath(repo_root)
-        apply_here = partial(outlast.handoff.apply, name, revision=revision, repo_root=place)
-        done = apply_here(dry_run=dry_run, force=force, leave_conflicts=leave_conflicts)
+        done = outlast.handoff.apply(name, revision=revision, repo_root=place, **how)
     code = REFUSED if done.hindrances or done.conflicts_left else 0
     return call.tell_or_say(done, lambda: _say_applied(call, done), code=code)
 
