@@ -30,7 +30,6 @@ from outlast.doors.cli.render import (
     note,
     say,
     sized,
-    table,
 )
 from outlast.doors.cli.screen import HarmlessStream
 
@@ -143,35 +142,33 @@ def checkpoint(call: Invocation, name: str, **given: Any) -> None:
     """Pin where TASK stands now, under NAME: the state and position of its newest run, and these refs."""
     with call.open() as outlast:
         pinned = outlast.workspace.checkpoint(name, **given)
-    if call.json:
-        call.tell(pinned)
-        return
-    say(f"checkpoint {pinned.id} {'was pinned already' if pinned.replayed else 'pinned'}: {_where(pinned)}", "green")
-    if not pinned.run_id:
+    was = "was pinned already" if pinned.replayed else "pinned"
+    call.tell_line(pinned, f"checkpoint {pinned.id} {was}: {_where(pinned)}", "green")
+    if not pinned.run_id and not call.json:
         note(f"note: task {pinned.task} has no run yet, so there is no state and no position")
 
 
 @command("checkpoints", of="workspace_checkpoints", without=("cursor",))
 @click.argument("checkpoint_id", metavar="[ID]", required=False)
-def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> None:
+def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
     """List checkpoints, the newest first. With ID: all that one has, also the state."""
     refuse_if(sum(given is not None for given in (checkpoint_id, task, run)) > 1, "name ID, --task or --run, not both")
     with call.open() as outlast:
         one = outlast.workspace.get_checkpoint(checkpoint_id) if checkpoint_id is not None else None
         found = [one] if one else outlast.workspace.checkpoints(task=task, run=run, limit=limit)
-    if call.json:
-        call.tell(found)
-    elif one:
-        known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-        facts(*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary))
-        for ref in one.refs:
-            say(f"ref {ref}")
-        for key, value in one.state.items():
-            say(f"state[{key!r}] = {as_json(value)}")
-    elif found:
-        table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_checkpoint_row(each) for each in found])
-    else:
-        say("no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK")
+    if one:
+        return call.tell_or_say(found, lambda: _say_checkpoint(one))
+    instead = "no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK"
+    return call.tell_list(found, ("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), _checkpoint_row, instead)
+
+
+def _say_checkpoint(one: Checkpoint) -> None:
+    known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
+    facts(*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary))
+    for ref in one.refs:
+        say(f"ref {ref}")
+    for key, value in one.state.items():
+        say(f"state[{key!r}] = {as_json(value)}")
 
 
 @command("diff", of="workspace_diff")

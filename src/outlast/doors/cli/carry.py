@@ -93,15 +93,9 @@ def _row(one: Listed, judged: bool) -> Sequence[object]:
 @click.option("--run", "run_id", metavar="RUN", shell_complete=offer_runs, help="What a step of this run hands over.")
 @click.option("--step", metavar="STEP", shell_complete=offer_steps, help="That step.")
 @click.option("--output", type=click.IntRange(1), metavar="N", help="All that its Nth check printed the last time.")
-def show(
-    call: Invocation,
-    anchor: str | None,
-    handoff_id: str | None,
-    run_id: str | None,
-    step: str | None,
-    output: int | None,
-) -> int:
+def show(call: Invocation, anchor: str | None, handoff_id: str | None, output: int | None, **of: str | None) -> int:
     """A revision exactly as it was stored, without looking at anything; or what a step of a run hands over."""
+    run_id, step = of["run_id"], of["step"]
     refuse_if((run_id is None) != (step is None), "--run and --step go together")
     if sum(name is not None for name in (anchor, handoff_id, run_id)) != 1:
         raise click.UsageError("give one of ANCHOR, --id ID, and --run RUN --step STEP")

@@ -115,11 +115,9 @@ def _fetch(call: Invocation, one: Displaced, output: str | None) -> None:
         out.write(content)
         out.flush()
         return
-    written = str(saved(one, output)) if output is not None else None
-    if call.json:
-        call.tell(one, **({"output": written} if written else {}))
-    else:
-        say(f"{one.path} as it was before it gave way: written to {written}", "green")
+    beside = {"output": str(saved(one, output))} if output is not None else {}
+    line = f"{one.path} as it was before it gave way: written to {beside.get('output')}"
+    call.tell_or_say(one, lambda: say(line, "green"), **beside)
 
 
 def say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:

@@ -288,7 +288,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
             _show_row(row[:count], widths, "", beside)
             _show_rest(heads[count:], row[count:], beside)
     else:
-        stream.writelines(line + "\n" for line in _plain_table(heads, cells))
+        widths = widest(heads, cells, width)
+        stream.writelines("  ".join(map(_padded, row, widths)).rstrip() + "\n" for row in chain([heads], cells))
 
 
 def facts(*pairs: tuple[str, object]) -> None:
@@ -298,11 +299,6 @@ def facts(*pairs: tuple[str, object]) -> None:
     for name, value in shown:
         indent = " " * min(longest + 2, 2 + MOST_INDENT)
         say(f"{_padded(name, longest)}  {value}", STYLES.get(str(value), ""), then=indent)
-
-
-def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
-    widths = widest(heads, cells, width)
-    return ("  ".join(map(_padded, row, widths)).rstrip() for row in chain([heads], cells))
 
 
 def _padded(cell: str, wanted: int) -> str:

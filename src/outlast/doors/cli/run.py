@@ -49,16 +49,7 @@ until_done_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Only say what would run: of a new run, or of the one to continue.")
 @until_done_option
 @raw_option
-def run(
-    call: Invocation,
-    flow: str,
-    inputs: Sequence[str],
-    effects: str,
-    meta: str | None,
-    dry_run: bool,
-    until_done: bool,
-    **asked: Any,
-) -> int:
+def run(call: Invocation, flow: str, inputs: Sequence[str], dry_run: bool, until_done: bool, **asked: Any) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
     With --task it happens once: after its success the same command gives the outcome.
@@ -77,11 +68,13 @@ def run(
     except late.named_flows.SeveralFlows as error:
         return _say_flows(call, flow, error)
     given = late.named_flows.inputs_of(found, inputs)
-    beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
+    if asked["meta"] is not None:
+        asked["meta"] = parsed(content(asked["meta"], "--meta"), "--meta is not JSON")
+    asked["effects"] = names_in(asked["effects"])
     times = {name: float(text) if (text := asked[name]).isdigit() else text for name in ("delay", "queue_timeout")}
     asked |= late.shared.check_options({"priority": asked["priority"], **times})
     begins_here = asked["queue"] is None and asked["engine"] in (None, "outlast")  # else it is left to a worker
-    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=begins_here, **asked)
+    options = late.shared.Options(returns=begins_here, **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:

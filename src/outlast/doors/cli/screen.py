@@ -85,7 +85,8 @@ class NamedLines:
         """Whole lines, harmless; all at once where nothing in them goes on, since very many may be printed."""
         if not self._colours and _is_closed(data):
             front = self._front.encode()
-            return _as_text(front + data.replace(b"\n", b"\n" + front))
+            named = front + data.replace(b"\n", b"\n" + front)
+            return named if named.isascii() else named.decode("utf-8", "replace").encode()  # a sign for what is no text
         return "\n".join(map(self.line, data.decode("utf-8", "replace").split("\n"))).encode()
 
     def line(self, text: str) -> str:
@@ -124,16 +125,6 @@ def _is_closed(data: bytes) -> bool:
     if others.strip(b"\x1b") and not others.translate(None, b"\x1b").decode("utf-8", "replace").isprintable():
         return False
     return b"\x1b" not in others or _IN_PAIRS.fullmatch(data) is not None or _OPEN_CODE.search(data) is None
-
-
-def _as_text(data: bytes) -> bytes:
-    """The data where it is text, as it is; else with a sign for what is none."""
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return data.decode("utf-8", "replace").encode()
-    return data
 
 
 def _takes_room(char: str) -> bool:

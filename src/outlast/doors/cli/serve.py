@@ -332,41 +332,32 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
 @actor_option
 @flows_option
 @approve_option
-def install(
-    call: Invocation,
-    client: str,
-    url: str | None,
-    only_print: bool,
-    actor: str | None,
-    flows: tuple[str, ...],
-    allow_approve: bool,
-) -> int:
+def install(call: Invocation, client: str, url: str | None, only_print: bool, **acting: Any) -> int:
     """Print what connects a client to Outlast: the command to run, or what to write into its file.
 
     Nothing is written. The home, tenant, scope and actor that are given here are part of what is printed. With --url
     the key is taken from OUTLAST_API_KEY when the client starts; it is never printed.
     """
     if url is not None:
-        _refuse_for_url(call, actor, url, flows, allow_approve)
-    command = _command(call, actor, flows, allow_approve)
-    found = over_stdio(client, command) if url is None else over_http(client, url)
+        _refuse_for_url(call, url, **acting)
+    found = over_stdio(client, _command(call, **acting)) if url is None else over_http(client, url)
     told = found._asdict() | {"files": [each._asdict() for each in found.files]}
     return call.tell_or_say(told, lambda: _say_configuration(found))
 
 
-def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
+def _refuse_for_url(call: Invocation, url: str, actor: str | None, flows: Sequence[str], allow_approve: bool) -> None:
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise click.UsageError(
             "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8787/mcp"
         )
     given = {"--home": call.home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
     given["--flows"] = flows[0] if flows else None
-    given["--allow-approve"] = "" if approves else None
+    given["--allow-approve"] = "" if allow_approve else None
     if told := [name for name, value in given.items() if value is not None]:
         raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
 
 
-def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> list[str]:
+def _command(call: Invocation, actor: str | None, flows: Sequence[str], allow_approve: bool) -> list[str]:
     """The command that serves: by its name if the shell finds it, else by this interpreter."""
     begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
     home = os.path.abspath(call.home) if call.home and "://" not in call.home else call.home
@@ -374,7 +365,7 @@ def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approv
     said = [(name, value) for name, value in given.items() if value is not None]
     said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
     words = [word for pair in said for word in pair]
-    return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
+    return [*begin, "mcp", *words, *(["--allow-approve"] if allow_approve else [])]
 
 
 class Snippet(NamedTuple):

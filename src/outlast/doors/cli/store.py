@@ -126,10 +126,8 @@ def store(call: Invocation, again: bool, **given: Any) -> None:
     a JSON object is taken as the object form: '{"run": "make", "cwd": "ui"}', '{"file": "a.py", "contains": "x"}'.
     """
     fields = fields_of(given)
-    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")} | {
-        "scope": call.scope,
-        "actor": call.actor,
-    }
+    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")}
+    said |= {"scope": call.scope, "actor": call.actor}
     fields |= {name: value for name, value in said.items() if value is not None}
     options = {name: given[name] for name in HOW}
     fields = fields if again else _whole(fields)
@@ -157,13 +155,17 @@ def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> d
 def _whole(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, if those are there that every handoff has."""
     refuse_if("anchor" not in fields, "ANCHOR is missing: the name that the handoff is recovered by")
-    refuse_if("summary" not in fields, "-m TEXT is missing: what this is about, in a sentence")
-    if "handoff_text" not in fields:
-        ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
-        raise click.UsageError(f"nothing says how to go on: {ways}")
+    refuse_silence(fields, "what this is about")
     for name in ("operation_id", "tenant_id"):
         refuse_if(not isinstance(fields.get(name), str | None), f"--from: {name} is no text")
     return fields
+
+
+def refuse_silence(fields: Mapping[str, Any], about: str) -> None:
+    """Raise UsageError where the fields say nothing of the work, which is what it is `about`, or of how to go on."""
+    refuse_if("summary" not in fields, f"-m TEXT is missing: {about}, in a sentence")
+    ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
+    refuse_if("handoff_text" not in fields, f"nothing says how to go on: {ways}")
 
 
 def _say_stored(call: Invocation, outlast: Outlast, stored: Handoff) -> None:

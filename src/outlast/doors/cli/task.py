@@ -9,9 +9,9 @@ import click
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.handoff import bound_to, checks_shown, outcome_of, say_contract, say_entry, say_lint, shown_claim
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, refuse_if, task_argument
+from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, task_argument
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, facts, say, table
-from outlast.doors.cli.store import HOW, document_option, fields_of, files_of
+from outlast.doors.cli.store import HOW, document_option, fields_of, files_of, refuse_silence
 
 if TYPE_CHECKING:
     from outlast import Outlast, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
@@ -137,10 +137,7 @@ def pause(call: Invocation, task_id: str, operation_id: str | None, **given: Any
 def _fields(task_id: str, given: dict[str, Any]) -> dict[str, Any]:
     fields = fields_of(given | {"anchor": f"task:{task_id}"})
     del fields["anchor"]
-    refuse_if("summary" not in fields, "-m TEXT is missing: where the work stopped, in a sentence")
-    if "handoff_text" not in fields:
-        ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
-        raise click.UsageError(f"nothing says how to go on: {ways}")
+    refuse_silence(fields, "where the work stopped")
     if given["expected_revision"] is not None:
         fields["expected_revision"] = given["expected_revision"]
     return fields

@@ -138,11 +138,8 @@ def record(call: Invocation, kind: str, text: str, **given: Any) -> None:
     words = _said(text, "TEXT")
     with call.open(make=True) as outlast:
         made = outlast.workspace.record(kind, words, **given)
-    if call.json:
-        call.tell(made)
-        return
-    say(f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
-    if made.masked:
+    call.tell_line(made, f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
+    if made.masked and not call.json:
         note(f"note: masked as secret: {', '.join(made.masked)}")
 
 
@@ -154,19 +151,15 @@ def _said(word: str, name: str) -> str:
 @command("records", of="workspace_records", without=("cursor",))
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--before", metavar="REF", help="Only those older than this record.")
-def records(call: Invocation, ref: str | None, **wanted: Any) -> None:
+def records(call: Invocation, ref: str | None, **wanted: Any) -> int:
     """List records, the newest first. With REF of a record: all that it says; of something else: those about it."""
     with call.open() as outlast:
         whole = [outlast.workspace.get_record(ref)] if ref is not None and ref.startswith("record:") else []
         found = whole or outlast.workspace.records(ref=ref, **wanted)
-    if call.json:
-        call.tell(found)
-    elif whole:
-        _say_record(whole[0])
-    elif found:
-        table(("REF", "KIND", "TASK", "BY", "AGE", "TEXT"), [_row(one) for one in found])
-    else:
-        say("no records here; make one: outlast workspace record KIND TEXT")
+    if whole:
+        return call.tell_or_say(whole, lambda: _say_record(whole[0]))
+    instead = "no records here; make one: outlast workspace record KIND TEXT"
+    return call.tell_list(found, ("REF", "KIND", "TASK", "BY", "AGE", "TEXT"), _row, instead)
 
 
 def _say_record(one: Record) -> None:
@@ -219,12 +212,9 @@ def link(call: Invocation, source: str, relation: str, target: str, **given: Any
     """
     with call.open() as outlast:
         made = outlast.workspace.link(source, relation, target, **given)
-    if call.json:
-        call.tell(made)
-        return
     was = " (was linked already)" if made.replayed else ""
-    say(f"{made.source} {made.relation} {made.target}{was}", "green")
-    if made.replayed and given["note"] and given["note"] != made.note:
+    call.tell_line(made, f"{made.source} {made.relation} {made.target}{was}", "green")
+    if made.replayed and given["note"] and given["note"] != made.note and not call.json:
         note("note: its note stays as it was first made")
 
 
