@@ -138,11 +138,8 @@ def signal(call: Invocation, name: str, body: str, resume: bool, **to: str | Non
         run = top_of(outlast, outlast.get(sent.run_id)) if sent.interrupt else None
         if resume and run is not None and not run.finished and not run.engine:
             return decided(call, outlast, run, "", resume)
-    if call.json:
-        call.tell(sent)
-        return 0
-    say(_sent(sent))
-    if run is not None and not run.finished:
+    call.tell_line(sent, _sent(sent))
+    if run is not None and not run.finished and not call.json:
         say(how_it_goes_on(call, run))
     return 0
 
@@ -382,11 +379,8 @@ def decided(call: Invocation, outlast: Outlast, run: RunRecord, what: str, resum
     top = top_of(outlast, run) if resume and not run.finished else None
     if top is not None and not top.engine:
         return go_on_now(call, outlast, top.id)
-    if call.json:
-        call.tell(run)
-        return 0
-    say(f"run {run.id}: {what}")
-    if not run.finished:
+    call.tell_line(run, f"run {run.id}: {what}")
+    if not run.finished and not call.json:
         say(how_it_goes_on(call, top_of(outlast, run)))
     return 0
 

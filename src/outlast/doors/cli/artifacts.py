@@ -50,14 +50,12 @@ def save(call: Invocation, name: str, file: str, **given: Any) -> None:
     with call.open(make=True) as outlast:
         of_step = _saved_in_step(outlast, name, content, {**given, "actor": call.actor})
         saved = of_step or outlast.workspace.save(name, content, **given)
-    if call.json:
-        call.tell(saved)
-        return
-    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({sized(saved.size)})", "green")
+    was = "was saved already" if saved.replayed else "saved"
+    call.tell_line(saved, f"{saved.ref} {was} ({sized(saved.size)})", "green")
     kept = {"summary": saved.summary, "tags": saved.tags}
     asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
     for field in kept:
-        if asked[field] and asked[field] != kept[field]:
+        if asked[field] and asked[field] != kept[field] and not call.json:
             note(f"note: its {field} stays as it was first saved")
 
 
@@ -81,14 +79,12 @@ def get(call: Invocation, ref: str, output: str | None) -> None:
     """
     with call.open() as outlast:
         found = outlast.workspace.get(ref)
-        if output is not None:
-            written = saved(found, output)
-        elif not call.json:
+        if output is None and not call.json:
             _print(found)
-    if call.json:
-        call.tell(found, **({"output": str(written)} if output is not None else {}))
-    elif output is not None:
-        say(f"{found.ref} written to {written} ({sized(found.size)})", "green")
+            return
+        beside: dict[str, Any] = {"output": str(saved(found, output))} if output is not None else {}
+    line = f"{found.ref} written to {beside.get('output')} ({sized(found.size)})"
+    call.tell_or_say(found, lambda: say(line, "green"), **beside)
 
 
 def _print(found: Artifact) -> None:

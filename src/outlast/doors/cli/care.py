@@ -439,13 +439,11 @@ def _say_facts(known: dict[str, Any]) -> None:
 
 def _content(bucket: dict[str, str]) -> list[tuple[str, str]]:
     """Where content is; of a bucket also what it does with writes on condition."""
-    if len(bucket) < 2:
-        return [("content", bucket["place"])] if bucket else []
-    said = [("content", f"{bucket['place']}, of {bucket['owner']}" if "owner" in bucket else bucket["place"])]
+    place = bucket.get("place", "") + (f", of {bucket['owner']}" if "owner" in bucket else "")
     if "create_only" not in bucket:
-        return said
+        return [("content", place)]
     conditions = f"create-only {bucket['create_only']}, if-match {bucket['if_match']}; listing {bucket['listing']}"
-    return [*said, ("conditions", conditions)]
+    return [("content", place), ("conditions", conditions)]
 
 
 def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -115,7 +115,7 @@ def _fetch(call: Invocation, one: Displaced, output: str | None) -> None:
         out.write(content)
         out.flush()
         return
-    beside = {"output": str(saved(one, output))} if output is not None else {}
+    beside: dict[str, Any] = {"output": str(saved(one, output))} if output is not None else {}
     line = f"{one.path} as it was before it gave way: written to {beside.get('output')}"
     call.tell_or_say(one, lambda: say(line, "green"), **beside)
 

@@ -230,17 +230,11 @@ def emit(value: Any, **more: Any) -> None:
     text = json.dumps(_told(value, more), separators=COMPACT)
     sys.stdout.write(text[:-1] if streams else text)
     for number, (name, part) in enumerate(streams.items()):
-        sys.stdout.write("," * (len(text) > 2 or number > 0) + f"{json.dumps(name)}:")
-        _emit_list(part)
+        sys.stdout.write("," * (len(text) > 2 or number > 0) + f"{json.dumps(name)}:[")
+        for place, item in enumerate(part):
+            sys.stdout.write("," * (place > 0) + json.dumps(late.shown.shown(item), separators=COMPACT))
+        sys.stdout.write("]")
     sys.stdout.write("}\n" if streams else "\n")
-
-
-def _emit_list(items: Iterator[Any]) -> None:
-    sys.stdout.write("[")
-    for number, item in enumerate(items):
-        told = json.dumps(late.shown.shown(item), separators=COMPACT)
-        sys.stdout.write("," * (number > 0) + told)
-    sys.stdout.write("]")
 
 
 def emit_exactly(value: Any, **more: Any) -> None:

@@ -181,10 +181,7 @@ class Screen:
         said, self._later = map(clean, self._later), []
         self._wipe()
         self._end_line()
-        lines = [part for text in said for part in self._wrapped(text)]
-        with suppress(OSError, ValueError):
-            self._beside.write("".join(f"{line}\n" for line in lines))
-            self._beside.flush()
+        self._write_beside("".join(f"{line}\n" for text in said for line in self._wrapped(text)))
         self._draw()
 
     def _wrapped(self, text: str) -> list[str]:
@@ -320,16 +317,17 @@ class Screen:
     def _wipe(self) -> None:
         if self._drawn:
             self._drawn = False
-            with suppress(OSError, ValueError):
-                self._beside.write(_CLEAR)
-                self._beside.flush()
+            self._write_beside(_CLEAR)
+
+    def _write_beside(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._beside.write(text)
+            self._beside.flush()
 
     def _draw(self) -> None:
         if self.moves and self._status and not (self._open or self._typing):
             self._drawn = True
-            with suppress(OSError, ValueError):
-                self._beside.write(fit(clean(self._status), terminal_columns() - 1))
-                self._beside.flush()
+            self._write_beside(fit(clean(self._status), terminal_columns() - 1))
 
 
 def _bytes_of(stream: TextIO) -> BinaryIO | None:

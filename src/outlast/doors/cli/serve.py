@@ -237,10 +237,8 @@ def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _say_ready(call: Invocation, address: str, home: FoundHome) -> None:
-    if call.json:
-        emit({"address": address, "home": home.name})
-    else:
-        say(f"serving {home.name} at {address}; stop with Ctrl-C")
+    told = {"address": address, "home": home.name}
+    call.tell_line(told, f"serving {home.name} at {address}; stop with Ctrl-C")
     sys.stdout.flush()
 
 
@@ -291,15 +289,12 @@ def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_
         return 0
     if ctx.obj.get("as_json"):
         raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
-    return _serve_mcp(invocation_of({**given, "as_json": False}), actor, flows, allow_approve)
-
-
-def _serve_mcp(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> int:
+    call = invocation_of({**given, "as_json": False})
     require()
     opened = _opening(call, actor, flows)
     if sys.stdin.isatty():
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
-    return late.stdio.serve(opened, approves=approves)
+    return late.stdio.serve(opened, approves=allow_approve)
 
 
 def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Callable[[bool], Outlast]:
@@ -341,8 +336,7 @@ def install(call: Invocation, client: str, url: str | None, only_print: bool, **
     if url is not None:
         _refuse_for_url(call, url, **acting)
     found = over_stdio(client, _command(call, **acting)) if url is None else over_http(client, url)
-    told = found._asdict() | {"files": [each._asdict() for each in found.files]}
-    return call.tell_or_say(told, lambda: _say_configuration(found))
+    return call.tell_or_say(found._asdict(), lambda: _say_configuration(found))
 
 
 def _refuse_for_url(call: Invocation, url: str, actor: str | None, flows: Sequence[str], allow_approve: bool) -> None:
@@ -368,20 +362,13 @@ def _command(call: Invocation, actor: str | None, flows: Sequence[str], allow_ap
     return [*begin, "mcp", *words, *(["--allow-approve"] if allow_approve else [])]
 
 
-class Snippet(NamedTuple):
-    """What stands in a file."""
-
-    path: str
-    content: str
-
-
 class Configuration(NamedTuple):
     """How to connect a client: the commands that do it, or the same as files; and what else to know."""
 
     client: str
     transport: str  # stdio, http
     commands: tuple[str, ...]
-    files: tuple[Snippet, ...]
+    files: tuple[dict[str, str], ...]  # each with its path and its content
     notes: tuple[str, ...]
 
 
@@ -417,7 +404,7 @@ def _configured(
     servers = json.dumps({"mcpServers": {NAME: told}}, indent=2, ensure_ascii=False)
     content = _toml(told) if client == "codex" else f"{servers}\n"
     commands = (adds[client],) if client in adds else ()
-    return Configuration(client, transport, commands, (Snippet(CLIENTS[client], content),), notes)
+    return Configuration(client, transport, commands, ({"path": CLIENTS[client], "content": content},), notes)
 
 
 def _toml(told: dict[str, Any]) -> str:
@@ -431,7 +418,7 @@ def _say_configuration(found: Configuration) -> None:
         say("run:")
         say(f"  {line}")
     for each in found.files:
-        say(f"{'or write' if found.commands else 'write'} into {each.path}:")
-        say_all(each.content.rstrip("\n"), "  ")
+        say(f"{'or write' if found.commands else 'write'} into {each['path']}:")
+        say_all(each["content"].rstrip("\n"), "  ")
     for text in found.notes:
         say(f"note: {text}")
