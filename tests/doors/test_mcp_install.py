@@ -64,7 +64,7 @@ def test_every_name_survives_the_quoting_of_files_and_shells(client: str) -> Non
     found = over_stdio(client, ["outlast", "mcp", "--actor", NASTY])
     (file,) = found.files
     read = tomllib.loads if client == "codex" else json.loads
-    table = read(file.content)["mcp_servers" if client == "codex" else "mcpServers"]
+    table = read(file["content"])["mcp_servers" if client == "codex" else "mcpServers"]
     assert table["outlast"]["args"][-1] == NASTY
     assert [shlex.split(command)[-1] for command in found.commands] == [NASTY] * len(found.commands)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.ask import ask_about, can_ask, may_repeat
+from outlast.doors.cli.ask import ask_about, can_ask, repeating
 from outlast.doors.cli.entry import REFUSED, WAITING
 from outlast.doors.cli.invocation import Invocation, command
 from outlast.doors.cli.options import (
@@ -23,6 +23,7 @@ from outlast.doors.cli.options import (
     effects_option,
     names_in,
     pairs_of,
+    refuse_if,
     resume_option,
     run_argument,
     step_argument,
@@ -32,7 +33,7 @@ from outlast.doors.cli.outcomes import say_kept
 from outlast.doors.cli.render import ago, as_json, brief, clean, counted, say
 from outlast.doors.cli.run import go_on_now
 from outlast.doors.cli.waits import Way, asks, say_shown, say_ways, top_of, until_when, ways, with_children
-from outlast.errors import AlreadyAnswered, AnswerInvalid, RepeatsEffects
+from outlast.errors import AlreadyAnswered, AnswerInvalid
 from outlast.values.text import meant
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def answer(
 
     The answer is JSON: as it is, from @FILE, or from standard input (-). Without it, on a terminal, it is asked for.
     """
-    if cancel is not None and given is not None:
-        raise click.UsageError("--cancel ends the wait without an answer; give one of them")
+    refuse_if(cancel is not None and given is not None, "--cancel ends the wait without an answer; give one of them")
     parsed = document("JSON", given) if given is not None else None
     with call.open() as outlast:
         if cancel is not None:
@@ -131,19 +131,15 @@ def signal(call: Invocation, name: str, body: str, resume: bool, **to: str | Non
 
     One that nobody waits for is kept until a run does. It is taken once.
     """
-    if (to["task"] is None) == (to["run_id"] is None):
-        raise click.UsageError("say to whom: --task TASK or --run RUN")
+    refuse_if((to["task"] is None) == (to["run_id"] is None), "say to whom: --task TASK or --run RUN")
     parsed = document("the body", body)
     with call.open() as outlast:
         sent = outlast.signal(name, parsed, **to)
         run = top_of(outlast, outlast.get(sent.run_id)) if sent.interrupt else None
         if resume and run is not None and not run.finished and not run.engine:
             return decided(call, outlast, run, "", resume)
-    if call.json:
-        call.tell(sent)
-        return 0
-    say(_sent(sent))
-    if run is not None and not run.finished:
+    call.tell_line(sent, _sent(sent))
+    if run is not None and not run.finished and not call.json:
         say(how_it_goes_on(call, run))
     return 0
 
@@ -299,8 +295,7 @@ def approve(call: Invocation, interrupt_id: str, comment: str, operation_id: str
 @resume_option
 def decline(call: Invocation, interrupt_id: str, why: str, operation_id: str | None, resume: bool) -> int:
     """Say no to the approval ID. The run ends, aborted, unless its flow says how it goes on."""
-    if not why.strip():
-        raise click.UsageError("-m needs a reason; it is on the record")
+    refuse_if(not why.strip(), "-m needs a reason; it is on the record")
     with call.open() as outlast:
         said = {"approved": False, "comment": why}
         wait = answered(call, outlast, _approval(call, outlast, interrupt_id), said, resume, operation_id)
@@ -384,11 +379,8 @@ def decided(call: Invocation, outlast: Outlast, run: RunRecord, what: str, resum
     top = top_of(outlast, run) if resume and not run.finished else None
     if top is not None and not top.engine:
         return go_on_now(call, outlast, top.id)
-    if call.json:
-        call.tell(run)
-        return 0
-    say(f"run {run.id}: {what}")
-    if not run.finished:
+    call.tell_line(run, f"run {run.id}: {what}")
+    if not run.finished and not call.json:
         say(how_it_goes_on(call, top_of(outlast, run)))
     return 0
 
@@ -418,30 +410,18 @@ def fork(call: Invocation, run_id: str, from_step: str, effects: str, resume: bo
     \b
       outlast fork RUN --from draft tone=stern --resume
     """
-    named = names_in(effects)
     with call.open() as outlast:
         known = outlast.get(run_id)
         inputs, state = pairs_of("NAME=VALUE", given["inputs"]), pairs_of("--state", given["state"])
         given["inputs"] = {name: _value(value, known.inputs.get(name)) for name, value in inputs.items()}
         given["state"] = {name: _value(value) for name, value in state.items()}
-        made = _forked(call, outlast, known.id, from_step, given, named)
+
+        def make(effects: Sequence[str], yes: bool) -> RunRecord:
+            return outlast.fork(known.id, from_step, **given | {"effects": effects, "yes": yes})
+
+        made = repeating(call, make, names_in(effects), given["yes"])
         what = f"forked as run {made.id} (task {made.task}) from {from_step}"
         return decided(call, outlast, made, f"{what} of run {known.id}", resume)
-
-
-def _forked(
-    call: Invocation, outlast: Outlast, run_id: str, step: str, given: Mapping[str, Any], named: Sequence[str]
-) -> RunRecord:
-    """On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
-    given, effects = dict(given), list(named)
-    while True:
-        try:
-            return outlast.fork(run_id, step, effects=effects, **given)
-        except RepeatsEffects as error:
-            if not can_ask(call) or not may_repeat(error):
-                raise
-            found = [effect["step"] for effect in error.effects]
-            effects, given["yes"] = [*effects, *found], not all(found)
 
 
 def _value(text: str, before: Any = None) -> Any:

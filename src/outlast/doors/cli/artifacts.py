@@ -17,7 +17,7 @@ import click
 
 from outlast.doors.cli import late
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import output_option, raw_option, saved
+from outlast.doors.cli.options import output_option, raw_option, refuse_if, saved
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -30,7 +30,6 @@ from outlast.doors.cli.render import (
     note,
     say,
     sized,
-    table,
 )
 from outlast.doors.cli.screen import HarmlessStream
 
@@ -51,14 +50,12 @@ def save(call: Invocation, name: str, file: str, **given: Any) -> None:
     with call.open(make=True) as outlast:
         of_step = _saved_in_step(outlast, name, content, {**given, "actor": call.actor})
         saved = of_step or outlast.workspace.save(name, content, **given)
-    if call.json:
-        call.tell(saved)
-        return
-    say(f"{saved.ref} {'was saved already' if saved.replayed else 'saved'} ({sized(saved.size)})", "green")
+    was = "was saved already" if saved.replayed else "saved"
+    call.tell_line(saved, f"{saved.ref} {was} ({sized(saved.size)})", "green")
     kept = {"summary": saved.summary, "tags": saved.tags}
     asked = {"summary": given["summary"], "tags": tuple(sorted(set(given["tags"])))}
     for field in kept:
-        if asked[field] and asked[field] != kept[field]:
+        if asked[field] and asked[field] != kept[field] and not call.json:
             note(f"note: its {field} stays as it was first saved")
 
 
@@ -82,14 +79,12 @@ def get(call: Invocation, ref: str, output: str | None) -> None:
     """
     with call.open() as outlast:
         found = outlast.workspace.get(ref)
-        if output is not None:
-            written = saved(found, output)
-        elif not call.json:
+        if output is None and not call.json:
             _print(found)
-    if call.json:
-        call.tell(found, **({"output": str(written)} if output is not None else {}))
-    elif output is not None:
-        say(f"{found.ref} written to {written} ({sized(found.size)})", "green")
+            return
+        beside: dict[str, Any] = {"output": str(saved(found, output))} if output is not None else {}
+    line = f"{found.ref} written to {beside.get('output')} ({sized(found.size)})"
+    call.tell_or_say(found, lambda: say(line, "green"), **beside)
 
 
 def _print(found: Artifact) -> None:
@@ -143,36 +138,33 @@ def checkpoint(call: Invocation, name: str, **given: Any) -> None:
     """Pin where TASK stands now, under NAME: the state and position of its newest run, and these refs."""
     with call.open() as outlast:
         pinned = outlast.workspace.checkpoint(name, **given)
-    if call.json:
-        call.tell(pinned)
-        return
-    say(f"checkpoint {pinned.id} {'was pinned already' if pinned.replayed else 'pinned'}: {_where(pinned)}", "green")
-    if not pinned.run_id:
+    was = "was pinned already" if pinned.replayed else "pinned"
+    call.tell_line(pinned, f"checkpoint {pinned.id} {was}: {_where(pinned)}", "green")
+    if not pinned.run_id and not call.json:
         note(f"note: task {pinned.task} has no run yet, so there is no state and no position")
 
 
 @command("checkpoints", of="workspace_checkpoints", without=("cursor",))
 @click.argument("checkpoint_id", metavar="[ID]", required=False)
-def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> None:
+def checkpoints(call: Invocation, checkpoint_id: str | None, task: str | None, run: str | None, limit: int) -> int:
     """List checkpoints, the newest first. With ID: all that one has, also the state."""
-    if sum(given is not None for given in (checkpoint_id, task, run)) > 1:
-        raise click.UsageError("name ID, --task or --run, not both")
+    refuse_if(sum(given is not None for given in (checkpoint_id, task, run)) > 1, "name ID, --task or --run, not both")
     with call.open() as outlast:
         one = outlast.workspace.get_checkpoint(checkpoint_id) if checkpoint_id is not None else None
         found = [one] if one else outlast.workspace.checkpoints(task=task, run=run, limit=limit)
-    if call.json:
-        call.tell(found)
-    elif one:
-        known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
-        facts([*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary)])
-        for ref in one.refs:
-            say(f"ref {ref}")
-        for key, value in one.state.items():
-            say(f"state[{key!r}] = {as_json(value)}")
-    elif found:
-        table(("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), [_checkpoint_row(each) for each in found])
-    else:
-        say("no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK")
+    if one:
+        return call.tell_or_say(found, lambda: _say_checkpoint(one))
+    instead = "no checkpoints here; pin one: outlast workspace checkpoint NAME --task TASK"
+    return call.tell_list(found, ("ID", "TASK", "NAME", "AT", "REFS", "AGE", "SUMMARY"), _checkpoint_row, instead)
+
+
+def _say_checkpoint(one: Checkpoint) -> None:
+    known = [("id", one.id), ("name", one.name), ("task", one.task), ("scope", one.scope), ("by", one.actor)]
+    facts(*known, ("at", at(one.at)), ("run", _at(one)), ("phase", one.phase), ("summary", one.summary))
+    for ref in one.refs:
+        say(f"ref {ref}")
+    for key, value in one.state.items():
+        say(f"state[{key!r}] = {as_json(value)}")
 
 
 @command("diff", of="workspace_diff")

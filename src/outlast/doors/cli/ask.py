@@ -9,23 +9,23 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from outlast.doors.cli import late
 from outlast.doors.cli.render import as_json, clean, counted, note, paragraph, table, terminal_columns, wrapped
 from outlast.doors.cli.runs import RUN_HEADS, run_row
 from outlast.doors.cli.waits import Schema, asks, died_in, hints, kinds_of, shown, until_when, with_children
-from outlast.errors import AlreadyAnswered
+from outlast.errors import AlreadyAnswered, RepeatsEffects
 
 if TYPE_CHECKING:
     from outlast import Interrupt, Outcome, Outlast, RunRecord
     from outlast.doors.cli.invocation import Invocation
-    from outlast.errors import RepeatsEffects
 
 
+T = TypeVar("T")
 LINES = 20
 COLUMNS = 200
 BYTES = 64 * 1024  # of a file, which may be one endless line
@@ -96,7 +96,22 @@ def pick(found: Sequence[RunRecord]) -> str:
     return ""
 
 
-def may_repeat(error: RepeatsEffects) -> bool:
+def repeating(call: Invocation, work: Callable[[Sequence[str], bool], T], effects: Sequence[str], yes: bool) -> T:
+    """What `work` comes to with these effects agreed to, and at a terminal with others, for as long as there are some.
+
+    What a removed run did has no name: then all of it is agreed to.
+    """
+    while True:
+        try:
+            return work(effects, yes)
+        except RepeatsEffects as error:
+            if not can_ask(call) or not _may_repeat(error):
+                raise
+            names = [effect["step"] for effect in error.effects]
+            effects, yes = [*effects, *names], not all(names)
+
+
+def _may_repeat(error: RepeatsEffects) -> bool:
     """Whether a person says that effects which were done may happen again; each of them is shown."""
     note("")
     how = f"a fork of task {error.task!r}" if error.how == "fork" else f"--{error.how} on task {error.task!r}"
@@ -175,17 +190,13 @@ def _ask_told(outlast: Outlast, wait: Interrupt) -> Interrupt | None:
     """What the flow asks for: the answer itself, or field by field; or the end of the question, with a reason."""
     _show(wait)
     while (word := _line(f"  {TOLD}: ")) not in ("", "l", "leave") or is_answer(word, wait.schema):
-        given = None
-        if is_answer(word, wait.schema):
-            given = read_answer(word, wait.schema)
-        elif word in ("e", "enter"):
-            given = ask_answer(wait.schema)
-        elif word in ("c", "cancel"):
+        command = "" if is_answer(word, wait.schema) else word
+        if command in ("c", "cancel"):
             if why := _line("  why? it is on the record: "):
                 return outlast.cancel(wait.id, why)
             note("  it needs a reason")
-        else:
-            given = read_answer(word, wait.schema)
+            continue
+        given = ask_answer(wait.schema) if command in ("e", "enter") else read_answer(word, wait.schema)
         if given is not None:
             note(f"  answer: {as_json(given.value)}")
             return outlast.answer(wait.id, given.value, shown=wait.digest)

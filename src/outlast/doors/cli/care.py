@@ -21,7 +21,7 @@ from outlast.clock import moment
 from outlast.doors.cli import late
 from outlast.doors.cli.entry import FAILED, SUCCEEDED, exit_code, told
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import file_argument, run_argument
+from outlast.doors.cli.options import file_argument, refuse_if, run_argument
 from outlast.doors.cli.outputs import standing
 from outlast.doors.cli.render import ago, brief, counted, emit, facts, note, say, sized, table
 from outlast.errors import EmbeddedOnly, HomeNotFound, OutlastError
@@ -72,7 +72,7 @@ def gc(call: Invocation, older_than: str | None, max_size: str | None, yes: bool
     size = bytes_of(max_size) if max_size is not None else None
     with call.open() as outlast:
         limits: dict[str, Any] = {"older_than": seconds, "max_bytes": size, "scope": call.scope}
-        swept = outlast.gc(**limits, **asked, dry_run=not yes, progress=_progress)
+        swept = outlast.gc(**limits, **asked, dry_run=not yes, progress=_gc_progress)
     if call.json:
         emit(swept)
     else:
@@ -90,7 +90,7 @@ def _draw(text: str, *, is_over: bool = False) -> None:
         sys.stderr.flush()
 
 
-def _progress(done: int, total: int) -> None:
+def _gc_progress(done: int, total: int) -> None:
     _draw(f"{done:,} of {counted(total, 'run')} removed", is_over=done == total)
 
 
@@ -182,8 +182,7 @@ def move(call: Invocation, to: str) -> None:
     Runs, handoffs, workspace, content, keys and settings are copied beside their new name, compared and verified;
     then this home is sealed (it can be read, and nobody can write to it), and only then the new one is there.
     """
-    if call.blobs:
-        raise click.UsageError("content in a bucket stays where it is when a home is moved: leave --blobs out")
+    refuse_if(call.blobs, "content in a bucket stays where it is when a home is moved: leave --blobs out")
     done = late.backups.move(call.home, to, progress=_move_progress)
     if call.json:
         emit(done)
@@ -211,8 +210,7 @@ def restore(call: Invocation, backup: str | None, from_mirror: str | None, anew:
     """
     if sum((backup is not None, from_mirror is not None, anew)) != 1:
         raise click.UsageError("name one: BACKUP, --from-mirror DIR, or --anew --why WHY")
-    if anew and not why.strip():
-        raise click.UsageError("--anew needs --why: say why the database is given up; it is on the record")
+    refuse_if(anew and not why.strip(), "--anew needs --why: say why the database is given up; it is on the record")
     tenant = call.tenant or "default"
     if anew:
         gone = late.backups.begin_anew(call.home, tenant, why)
@@ -263,7 +261,7 @@ SAFE_SQLITE = (3, 51, 3)  # the first without the WAL-reset bug that several pro
 
 
 @command("verify", of="home_verify")
-@run_argument("[RUN]", required=False)
+@run_argument(metavar="[RUN]", required=False)
 def verify(call: Invocation, run_id: str | None) -> int:
     """Check that every record is what was stored; names the broken one and exits 1."""
     with call.open() as outlast:
@@ -304,8 +302,8 @@ def doctor(call: Invocation, quick: bool) -> int:
     try:
         with call.open() as outlast:
             known |= home_facts(outlast)
-            around = _around(outlast)
-            known |= _blobs(outlast)
+            bucket, around = _beside(outlast)
+            known |= bucket
     except HomeNotFound as error:
         return _without_home(call, known, error)
     known |= {"verified": not quick} | about_home(call, known)
@@ -326,7 +324,7 @@ def about_home(call: Invocation, known: dict[str, Any]) -> dict[str, Any]:
         return {"tenants": [known["tenant"]], "restored": None, "set_aside": []}
     home = known["home"]
     came = late.backups.restoration_of(home)
-    restored = came and {name: getattr(came, name) for name in came.__struct_fields__}
+    restored = came and late.structs.asdict(came)
     found = late.project.look_up(call.home, tell=note)
     return {
         "tenants": late.project.tenants_of(found) if found.database else late.backups.tenants_of(home),
@@ -366,27 +364,26 @@ def home_facts(outlast: Outlast) -> dict[str, Any]:
     return {**known, "waits": len(outlast.interrupts())}
 
 
-def _blobs(outlast: Outlast) -> dict[str, Any]:
-    """Where content is kept, and what the bucket does that it is in; a server's is looked at where it is."""
-    try:
-        return {"blobs": late.backups.blobs_of(outlast)}
-    except EmbeddedOnly:
-        return {}
+def _beside(outlast: Outlast) -> tuple[dict[str, Any], list[str]]:
+    """Where content is kept, with what the bucket does that it is in, and what is not sound around the home.
 
-
-def _around(outlast: Outlast) -> list[str]:
-    """What is not sound around the home; a server's is looked at where it is."""
+    A server's is looked at where it is.
+    """
     try:
-        return late.backups.problems_around(outlast.home)
+        around = late.backups.problems_around(outlast.home)
+        return {"blobs": late.backups.blobs_of(outlast)}, around
     except EmbeddedOnly:
-        return []
+        return {}, []
 
 
 def problems_of(known: dict[str, Any]) -> list[str]:
     """What is not sound, and what to do about it."""
-    if "postgresql" in known:
-        return _problems_of_server(known) + _problems_of_bucket(known.get("blobs", {}))
     problems = _problems_of_bucket(known.get("blobs", {}))
+    if "postgresql" in known:
+        # where it commits without waiting for its disk, our connection says otherwise
+        says = "a power cut at the server may lose acknowledged steps, or all of it; switch it on"
+        off = [name for name in ("fsync", "full_page_writes") if known[name] == "off"]
+        return [f"{name} is off at the server: {says}" for name in off] + problems
     if tuple(map(int, known["sqlite"].split("."))) < SAFE_SQLITE:
         wanted = ".".join(map(str, SAFE_SQLITE))
         problems.append(f"SQLite {known['sqlite']} can corrupt a shared WAL; {wanted} is needed: pip install -U apsw")
@@ -407,12 +404,6 @@ def _problems_of_bucket(bucket: dict[str, str]) -> list[str]:
     return found
 
 
-def _problems_of_server(known: dict[str, Any]) -> list[str]:
-    """The same of PostgreSQL. Where it commits without waiting for its disk, our connection says otherwise."""
-    says = "a power cut at the server may lose acknowledged steps, or all of it; switch it on"
-    return [f"{name} is off at the server: {says}" for name in ("fsync", "full_page_writes") if known[name] == "off"]
-
-
 def _stands_on(known: dict[str, Any]) -> list[tuple[str, str]]:
     """The database, and what is under it."""
     database = ("database", f"{known['database']}, {known['size_bytes'] / 1024:,.0f} KiB, schema {known['schema']}")
@@ -431,38 +422,34 @@ def _say_facts(known: dict[str, Any]) -> None:
     counted = ", ".join(f"{number} {status}" for status, number in known["runs"].items()) or "none yet"
     saved = f"{known['artifacts']['saved']} artifacts, {known['checkpoints']} checkpoints"
     facts(
-        [
-            ("outlast", known["outlast"]),
-            ("python", known["python"]),
-            ("apsw", known["apsw"]),
-            ("home", known["home"]),
-            *_stands_on(known),
-            *([("read-only", known["read_only"])] if known.get("read_only") else []),
-            *_content(known.get("blobs", {})),
-            ("tenants", ", ".join(known["tenants"])),
-            ("runs", counted),
-            ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
-            ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
-            ("open waits", str(known["waits"])),
-        ]
+        ("outlast", known["outlast"]),
+        ("python", known["python"]),
+        ("apsw", known["apsw"]),
+        ("home", known["home"]),
+        *_stands_on(known),
+        *([("read-only", known["read_only"])] if known.get("read_only") else []),
+        *_content(known.get("blobs", {})),
+        ("tenants", ", ".join(known["tenants"])),
+        ("runs", counted),
+        ("handoffs", f"{known['handoffs']['open']} open, {known['handoffs']['finished']} finished"),
+        ("workspace", f"{saved}, {known['records']} records, {known['links']} links"),
+        ("open waits", str(known["waits"])),
     )
 
 
 def _content(bucket: dict[str, str]) -> list[tuple[str, str]]:
     """Where content is; of a bucket also what it does with writes on condition."""
-    if len(bucket) < 2:
-        return [("content", bucket["place"])] if bucket else []
-    said = [("content", f"{bucket['place']}, of {bucket['owner']}" if "owner" in bucket else bucket["place"])]
+    place = bucket.get("place", "") + (f", of {bucket['owner']}" if "owner" in bucket else "")
     if "create_only" not in bucket:
-        return said
+        return [("content", place)]
     conditions = f"create-only {bucket['create_only']}, if-match {bucket['if_match']}; listing {bucket['listing']}"
-    return [*said, ("conditions", conditions)]
+    return [("content", place), ("conditions", conditions)]
 
 
 def _without_home(call: Invocation, known: dict[str, Any], error: Any) -> int:
     if call.json:
         emit({"ok": False, **known, "error": error.to_dict()})
     else:
-        facts(known.items())
+        facts(*known.items())
         note(f"error: {told(error)} [{error.code}]")
     return exit_code(error)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +14,15 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
 from outlast.doors.cli.handoff import command_for, say_contract, say_entry, say_findings, say_record
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import anchor_argument, file_argument, offer_runs, offer_steps, repo_option, revision_of
+from outlast.doors.cli.options import (
+    anchor_argument,
+    file_argument,
+    offer_runs,
+    offer_steps,
+    refuse_if,
+    repo_option,
+    revision_of,
+)
 from outlast.doors.cli.render import (
     ago,
     as_json,
@@ -81,26 +88,18 @@ def _row(one: Listed, judged: bool) -> Sequence[object]:
 
 
 @command("show")
-@anchor_argument("[ANCHOR[@N]]", required=False)
+@anchor_argument(metavar="[ANCHOR[@N]]", required=False)
 @click.option("--id", "handoff_id", metavar="ID", help="The handoff of this id, instead of ANCHOR.")
 @click.option("--run", "run_id", metavar="RUN", shell_complete=offer_runs, help="What a step of this run hands over.")
 @click.option("--step", metavar="STEP", shell_complete=offer_steps, help="That step.")
 @click.option("--output", type=click.IntRange(1), metavar="N", help="All that its Nth check printed the last time.")
-def show(
-    call: Invocation,
-    anchor: str | None,
-    handoff_id: str | None,
-    run_id: str | None,
-    step: str | None,
-    output: int | None,
-) -> int:
+def show(call: Invocation, anchor: str | None, handoff_id: str | None, output: int | None, **of: str | None) -> int:
     """A revision exactly as it was stored, without looking at anything; or what a step of a run hands over."""
-    if (run_id is None) != (step is None):
-        raise click.UsageError("--run and --step go together")
+    run_id, step = of["run_id"], of["step"]
+    refuse_if((run_id is None) != (step is None), "--run and --step go together")
     if sum(name is not None for name in (anchor, handoff_id, run_id)) != 1:
         raise click.UsageError("give one of ANCHOR, --id ID, and --run RUN --step STEP")
-    if output is not None and run_id is not None:
-        raise click.UsageError("--output is of a handoff's check; give ANCHOR or --id ID")
+    refuse_if(output is not None and run_id is not None, "--output is of a handoff's check; give ANCHOR or --id ID")
     with call.open() as outlast:
         if run_id is not None and step is not None:
             return _show_step(call, outlast.handoff.step(run_id, step))
@@ -117,10 +116,8 @@ def _show_output(call: Invocation, outlast: Outlast, handoff: Handoff, number: i
     checks = handoff.acceptance_checks
     if number > len(checks):
         raise click.UsageError(f"{handoff.anchor!r} has {counted(len(checks), 'check')}; --output names one of them")
-    known = [
-        each for each in (*handoff.baseline, *outlast.handoff.evidence(handoff)) if each.check == checks[number - 1]
-    ]
-    ran = [each for each in known if each.runner != "self"]
+    known = (*handoff.baseline, *outlast.handoff.evidence(handoff))
+    ran = [each for each in known if each.check == checks[number - 1] and each.runner != "self"]
     if not ran:
         way = command_for(call, "verify", handoff.anchor)
         raise click.UsageError(f"check {number} of {handoff.anchor!r} was not run here yet; run it: {way}")
@@ -151,15 +148,12 @@ def _show_step(call: Invocation, given: StepHandoff) -> int:
     if call.json:
         emit(given)
         return 0
-    texts = [(name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each]
-    facts(texts)
+    facts(*((name, each) for name, each in value.items() if isinstance(each, str) and "\n" not in each))
     for name, each in value.items():
-        if each in (None, "", (), [], {}) or (name, each) in texts:
-            continue
-        if isinstance(each, str):
+        if isinstance(each, str) and "\n" in each:
             say(f"{name}:")
             say_all(each, "  ")
-        else:
+        elif not isinstance(each, str) and each not in (None, (), [], {}):
             say(f"{name}: {as_json(each)}")
     return 0
 
@@ -191,7 +185,7 @@ def _told(event: HandoffEvent) -> str:
         return "; ".join([body["outcome"], *said])
     kept = {name: value for name, value in body.items() if name not in UNSHOWN and value not in ("", None, [])}
     if "reasons" in kept:
-        kept["reasons"] = ", ".join(_reason(each) for each in kept["reasons"])
+        kept["reasons"] = ", ".join(map(_reason, kept["reasons"]))
     return ", ".join(f"{name}: {value}" for name, value in kept.items())
 
 
@@ -232,8 +226,7 @@ def diff(call: Invocation, anchor: str, revisions: tuple[int, ...], repo_root: s
 
 
 def _pair(outlast: Outlast, anchor: str, revisions: tuple[int, ...]) -> tuple[int, int] | None:
-    if len(revisions) > 2:
-        raise click.UsageError("a diff is between two revisions at most")
+    refuse_if(len(revisions) > 2, "a diff is between two revisions at most")
     if not revisions:
         return None
     newest = revisions[1] if len(revisions) == 2 else outlast.handoff.get(anchor=anchor).revision
@@ -250,14 +243,12 @@ def _say_diff(text: str) -> None:
 
 
 @command("apply")
-@anchor_argument("ANCHOR[@N]")
+@anchor_argument(metavar="ANCHOR[@N]")
 @repo_option
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
 @click.option("--force", is_flag=True, help="Put its files in place of what later commits have changed.")
 @click.option("--leave-conflicts", is_flag=True, help="Write files that do not merge, with the conflicts in them.")
-def apply(
-    call: Invocation, anchor: str, repo_root: str | None, dry_run: bool, force: bool, leave_conflicts: bool
-) -> int:
+def apply(call: Invocation, anchor: str, repo_root: str | None, **how: Any) -> int:
     """Bring the work of a handoff into this clone: its files and the uncommitted patch, all of it or nothing.
 
     What was changed here too is merged line by line. Only the folder named by --repo is written to, else the
@@ -267,8 +258,7 @@ def apply(
     with call.open() as outlast:
         name, revision = revision_of(outlast, anchor)
         place = repo_root and os.path.abspath(repo_root)
-        apply_here = partial(outlast.handoff.apply, name, revision=revision, repo_root=place)
-        done = apply_here(dry_run=dry_run, force=force, leave_conflicts=leave_conflicts)
+        done = outlast.handoff.apply(name, revision=revision, repo_root=place, **how)
     code = REFUSED if done.hindrances or done.conflicts_left else 0
     return call.tell_or_say(done, lambda: _say_applied(call, done), code=code)
 

@@ -154,8 +154,8 @@ class DemoFolder:
     def run_and_kill(self, *words: str, when: str) -> None:
         """Run a command and kill it as soon as the diary has the line `when`."""
         child = self._begin(words)
-        before, until = self._count(when), time.monotonic() + PATIENCE_SECONDS
-        while self._count(when) == before:
+        before, until = self.ran.get(when), time.monotonic() + PATIENCE_SECONDS
+        while self.ran.get(when) == before:
             if child.poll() is not None or time.monotonic() > until:
                 child.kill()
                 self._wrong(f"`outlast {shlex.join(words)}` never came to {when}", child.communicate()[0])
@@ -190,9 +190,6 @@ class DemoFolder:
         self.code(output)
         raise Unexpected(why)
 
-    def _count(self, line: str) -> int:
-        return self.ran.get(line, 0)
-
     @property
     def ran(self) -> dict[str, int]:
         """How often each function really ran, from the diary that they write themselves."""
@@ -212,8 +209,7 @@ class DemoFolder:
 def tell(story: DemoFolder) -> None:
     """Four acts: a step killed, an effect killed that can be asked about, one that cannot, and the proof."""
     _open(story)
-    _killed_step(story)
-    _killed_effect(story)
+    _killed_and_continued(story)
     _killed_in_doubt(story)
     _proof(story)
 
@@ -232,12 +228,9 @@ def _open(story: DemoFolder) -> None:
     )
 
 
-def _killed_step(story: DemoFolder) -> None:
+def _killed_and_continued(story: DemoFolder) -> None:
     story.head("1. Killed in the middle of a step")
     story.run_and_kill("run", FLOW, "topic=ai", when="write_draft")
-
-
-def _killed_effect(story: DemoFolder) -> None:
     story.head("2. The same command again: finished steps are not repeated")
     story.say(
         "find_sources has a receipt and is not run again; write_draft is. Then we kill it in publish, after the "

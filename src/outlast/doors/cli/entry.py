@@ -144,12 +144,10 @@ def _forget_output() -> None:
 
 
 def stay_in_front() -> None:
-    """Return in the process that is to be the command: this one, or if this is process 1, a child of it.
+    """Return in a child of this process, which is process 1: the child is to be the command.
 
     Process 1 passes signals on, buries the dead, and exits with the child's code: then the kernel ends what is left.
     """
-    if os.getpid() != 1:
-        return
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     child = os.fork()
     if child == 0:

@@ -21,7 +21,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED, TERMINATED
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
-from outlast.doors.cli.options import absolute, agree_option, anchor_argument, objects, revision_of
+from outlast.doors.cli.options import absolute, agree_option, anchor_argument, objects, refuse_if, revision_of
 from outlast.doors.cli.outcomes import say_verdict, say_word
 from outlast.doors.cli.render import ago, at, brief, clean, counted, facts, fit, say, say_all, span
 from outlast.doors.cli.screen import Screen
@@ -80,7 +80,7 @@ def handoff() -> None:
 
 
 @command("recover", of="handoff_recover", without=("revision",))
-@anchor_argument("[ANCHOR]", required=False)
+@anchor_argument(metavar="[ANCHOR]", required=False)
 @agree_option
 @click.option("--explain", is_flag=True, help="The reasons as a table.")
 @click.option("--prompt", is_flag=True, help="As a text for an agent.")
@@ -109,16 +109,12 @@ def _refuse_together(
 ) -> None:
     named = {"ANCHOR": anchor, "--id": given["handoff_id"], "--file": given["file_path"], "--branch": given["branch"]}
     several = [name for name, value in named.items() if value is not None]
-    if len(several) > 1:
-        raise click.UsageError(f"{' and '.join(several)} each name a handoff; give one of them")
-    if tokens is not None and not prompt:
-        raise click.UsageError("--tokens is of --prompt; give that too")
-    if prompt and explain:
-        raise click.UsageError("--prompt and --explain are two ways to show it; give one of them")
+    refuse_if(len(several) > 1, f"{' and '.join(several)} each name a handoff; give one of them")
+    refuse_if(tokens is not None and not prompt, "--tokens is of --prompt; give that too")
+    refuse_if(prompt and explain, "--prompt and --explain are two ways to show it; give one of them")
     if given["agree"] is not None and not given["run_checks"]:
         raise click.UsageError("--agree is for checks that run; give --run-checks too")
-    if given["take"] and not given["claim"]:
-        raise click.UsageError("--take takes the claim; give --claim too")
+    refuse_if(given["take"] and not given["claim"], "--take takes the claim; give --claim too")
 
 
 def _say(call: Invocation, got: Recovered, results: Results, *, explain: bool) -> None:
@@ -300,7 +296,7 @@ def say_entry(handoff: Handoff, got: Recovered | None = None, call: Invocation |
         way = "look at it" if got.run.status == "running" else "continue"
         told = call.pasted(got.run.command, shown_claim(got.claim)) if call else got.run.command
         pairs.append(("run", f"{got.run.run_id} ({got.run.status}); {way}: {told}"))
-    facts(pairs)
+    facts(*pairs)
 
 
 def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequence[Evidence] = ()) -> None:
@@ -319,13 +315,11 @@ def say_contract(handoff: Contract, now: Sequence[Evidence] = (), recorded: Sequ
         _say_list(title, late.reading.labels_of(handoff, name))
     _say_list("evidence", handoff.refs)
     facts(
-        [
-            ("risk", handoff.risk),
-            ("environment", ", ".join(handoff.environment)),
-            ("tags", ", ".join(handoff.tags)),
-            ("kind", handoff.handoff_kind if handoff.handoff_kind != "task_handoff" else ""),
-            ("supersedes", handoff.supersedes),
-        ]
+        ("risk", handoff.risk),
+        ("environment", ", ".join(handoff.environment)),
+        ("tags", ", ".join(handoff.tags)),
+        ("kind", handoff.handoff_kind if handoff.handoff_kind != "task_handoff" else ""),
+        ("supersedes", handoff.supersedes),
     )
     for name in ("execution_state_v1", "execution_packet_v1"):
         raw = getattr(handoff, name)
@@ -364,14 +358,12 @@ def say_record(handoff: Handoff) -> None:
     source = f", composed from a {handoff.source}" if handoff.source else ""
     say()
     facts(
-        [
-            ("expires", at(handoff.expires_at) if handoff.revision else ""),
-            ("stored", f"{at(handoff.stored_at)} ({ago(handoff.stored_at)}) by {handoff.actor}{source}"),
-            ("id", handoff.id),
-            ("score", f"{handoff.lint.score} of 100{', weak' if handoff.lint.weak else ''}"),
-            ("bound to", bound_to(handoff.binding) if handoff.revision else ""),
-            ("masked", ", ".join(handoff.masked)),
-        ]
+        ("expires", at(handoff.expires_at) if handoff.revision else ""),
+        ("stored", f"{at(handoff.stored_at)} ({ago(handoff.stored_at)}) by {handoff.actor}{source}"),
+        ("id", handoff.id),
+        ("score", f"{handoff.lint.score} of 100{', weak' if handoff.lint.weak else ''}"),
+        ("bound to", bound_to(handoff.binding) if handoff.revision else ""),
+        ("masked", ", ".join(handoff.masked)),
     )
 
 

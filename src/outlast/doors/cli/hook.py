@@ -69,7 +69,8 @@ def install(call: Invocation, client: Client, user: bool, only_print: bool) -> i
     if not only_print and not user:
         _make_home(place.home)
     if call.json:
-        return _emit(found, home=place.name)
+        emit(_told(found), home=place.name)
+        return SUCCEEDED
     if only_print:
         return _say_settings(found)
     say(f"{'added to' if found.changed else 'already in'} {found.file}: {', '.join(found.events)}")
@@ -97,15 +98,11 @@ def uninstall(call: Invocation, client: Client, user: bool) -> int:
     stays, and so does everything that was stored.
     """
     found = take_out_hooks(client, Path(_here().top), user=user)
-    if call.json:
-        return _emit(found)
-    say(f"{'taken out of' if found.changed else 'nothing of ours is in'} {found.file}")
-    return SUCCEEDED
+    return call.tell_line(_told(found), f"{'taken out of' if found.changed else 'nothing of ours is in'} {found.file}")
 
 
-def _emit(found: Installed, **more: Any) -> int:
-    emit({**found._asdict(), "file": str(found.file), **more})
-    return SUCCEEDED
+def _told(found: Installed) -> dict[str, Any]:
+    return {**found._asdict(), "file": str(found.file)}
 
 
 @command("status")
@@ -117,7 +114,10 @@ def status(call: Invocation) -> int:
     told = {
         "home": place.name if place.exists else "",
         "clients": [_listed(client, place, user) for client in CLIENTS for user in (False, True)],
-        "sessions": _sessions(place),
+        "sessions": [
+            {"client": each.event.client, "session": each.event.session, "anchor": each.anchor, "folder": each.top}
+            for each in spool.all_sessions(place.home)
+        ],
         "waiting": len(spool.waiting(place.home)),
         "anchor": _anchor(place),
         "revisions": _revisions(place),
@@ -151,13 +151,6 @@ def _listed(client: Client, place: WorkTree, user: bool) -> dict[str, Any]:
     except (SettingsInvalid, OSError) as broken:
         error = str(broken)
     return {"client": client, "file": str(file), "user": user, "events": events, "error": error}
-
-
-def _sessions(place: WorkTree) -> list[dict[str, Any]]:
-    return [
-        {"client": each.event.client, "session": each.event.session, "anchor": each.anchor, "folder": each.top}
-        for each in spool.all_sessions(place.home)
-    ]
 
 
 def _anchor(place: WorkTree) -> str:

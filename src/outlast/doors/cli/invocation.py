@@ -40,11 +40,6 @@ def _table() -> dict[str, dict[str, Any]]:
     return found
 
 
-def items_of(operation: str) -> str:
-    """What an operation calls the list that it answers."""
-    return str(_table()[operation]["items"])
-
-
 def options_of(operation: str, without: Collection[str] = (), *, as_given: bool = False) -> list[click.Option]:
     """The options of an operation, but for those of its fields that a command takes in another way, or not at all.
 
@@ -212,7 +207,7 @@ class Invocation:
 
         A list is called as the operation says. What may be beside it: `BESIDE` in operations/options.py.
         """
-        told = {items_of(self.of): answer} if isinstance(answer, list | tuple | Iterator) else answer
+        told = {_table()[self.of]["items"]: answer} if isinstance(answer, list | tuple | Iterator) else answer
         (emit_exactly if self.of.partition("_")[0] in EXACT else emit)(told, **beside)
 
     def tell_list(

@@ -140,7 +140,7 @@ STATUSES = {"crashed": "did not end"}
 
 @command("logs", of="run_logs")
 @run_argument()
-@step_argument("[STEP]", required=False)
+@step_argument(metavar="[STEP]", required=False)
 @follow_option
 @raw_option
 def logs(call: Invocation, run_id: str, step: str | None, follow: bool, attempt: int | None) -> int:
@@ -362,11 +362,9 @@ def _say_audit(found: Audit) -> None:
             say(f"   {mark} {finding.subject}: {finding.found}", "red" if finding.fails else "yellow")
             say(f"     {finding.advice} [{finding.code}]")
     failed = ", ".join(map(str, found.failed))
+    came, style = ("all six pass", "green") if found.passed else (f"fails {failed}", "red")
     say()
-    if found.passed:
-        say(f"{found.kind} {found.subject}: all six pass", "green")
-    else:
-        say(f"{found.kind} {found.subject}: fails {failed}", "red")
+    say(f"{found.kind} {found.subject}: {came}", style)
 
 
 @command("replay")

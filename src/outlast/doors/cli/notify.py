@@ -66,12 +66,10 @@ def add(call: Invocation, name: str, secret_env: str, on: tuple[str, ...], **giv
         with late.door.noting_target(outlast, name, before.recorded() if before else None, made.recorded()):
             targets.add(made)
         late.notify.Notifier(outlast, home, made.tenant).begin(made)
-    if call.json:
-        emit(made.shown() | ({"secret": made.secret} if not secret else {}))
-    else:
-        say(f"{made.name} is told of {', '.join(made.on)} from now on")
-        if made.kind == "webhook" and not secret:
-            note(f"its secret, not shown again: {made.secret}")
+    told = made.shown() | ({"secret": made.secret} if not secret else {})
+    call.tell_line(told, f"{made.name} is told of {', '.join(made.on)} from now on")
+    if made.kind == "webhook" and not secret and not call.json:
+        note(f"its secret, not shown again: {made.secret}")
 
 
 @command("list")

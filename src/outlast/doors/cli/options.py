@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -97,50 +98,46 @@ def _silence() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _runs(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
+@_quietly
+def offer_runs(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
     return [(run.id, f"{run.status}, {run.task}") for run in outlast.runs(limit=OFFERED)]
 
 
-def _steps(outlast: Outlast, context: click.Context) -> Iterable[tuple[str, str]]:
+@_quietly
+def offer_steps(outlast: Outlast, context: click.Context) -> Iterable[tuple[str, str]]:
     attempts = outlast._attempts(str(context.params.get("run_id") or ""))
     return {each.label: (each.label, each.status) for each in attempts.heard}.values()
 
 
-def _anchors(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
+@_quietly
+def offer_anchors(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
     found = outlast.handoff.list(limit=OFFERED)
     return [(each.anchor, f"{each.standing}, {each.next_action or each.summary}") for each in found]
 
 
-def _tasks(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
+@_quietly
+def offer_tasks(outlast: Outlast, _: click.Context) -> Iterable[tuple[str, str]]:
     return [(each.task, each.state) for each in outlast.tasks.list(limit=OFFERED)]
-
-
-offer_runs, offer_steps, offer_anchors = _quietly(_runs), _quietly(_steps), _quietly(_anchors)
-offer_tasks = _quietly(_tasks)
 
 
 # -- arguments -----------------------------------------------------------------------------------------
 
 
-def run_argument(metavar: str = "RUN", **settings: Any) -> Callable[[F], F]:
-    """RUN as every command takes it: an id, or the beginning of one."""
-    return click.argument("run_id", metavar=metavar, shell_complete=offer_runs, **settings)
-
-
-def step_argument(metavar: str = "STEP", **settings: Any) -> Callable[[F], F]:
-    """STEP as every command takes it: a label of the RUN before it."""
-    return click.argument("step", metavar=metavar, shell_complete=offer_steps, **settings)
-
-
-def anchor_argument(metavar: str = "ANCHOR", **settings: Any) -> Callable[[F], F]:
-    """ANCHOR as every handoff command takes it: the name that a handoff was stored under, whole."""
-    return click.argument("anchor", metavar=metavar, shell_complete=offer_anchors, **settings)
-
-
+# As every command takes them. RUN: an id, or the beginning of one; STEP: a label of the RUN before it; ANCHOR: the name
+# that a handoff was stored under, whole.
+run_argument = partial(click.argument, "run_id", metavar="RUN", shell_complete=offer_runs)
+step_argument = partial(click.argument, "step", metavar="STEP", shell_complete=offer_steps)
+anchor_argument = partial(click.argument, "anchor", metavar="ANCHOR", shell_complete=offer_anchors)
 task_argument = click.argument("task_id", metavar="TASK", shell_complete=offer_tasks)  # its id, whole
 session_argument = click.argument("session_id", metavar="SESSION")
 wait_argument = click.argument("interrupt_id", metavar="ID")
 file_argument = click.argument("file", metavar="[FILE]", default=".")
+
+
+def refuse_if(is_wrong: object, why: str) -> None:
+    """Raise UsageError where the words that were given do not go together."""
+    if is_wrong:
+        raise click.UsageError(why)
 
 
 def revision_of(outlast: Outlast, word: str) -> tuple[str, int | None]:
@@ -222,8 +219,7 @@ def content(word: str, name: str, *, stdin: bool = False, files: bool = True, mo
 def text_of(word: str, name: str, *, files: bool = True, longest: int = -1, instead: str = "") -> str:
     """The same as text, also from standard input. One with more than `longest` bytes is refused, with what to do."""
     raw = content(word, name, stdin=True, files=files, most=longest + 1 if longest >= 0 else -1)
-    if len(raw) > longest >= 0:
-        raise click.UsageError(f"{name}: it has more than {longest:,} bytes; {instead}")
+    refuse_if(len(raw) > longest >= 0, f"{name}: it has more than {longest:,} bytes; {instead}")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -292,9 +288,7 @@ def pairs_of(what: str, words: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"{what}: {word!r} is not name=value")
-        if name in found:
-            raise click.UsageError(f"{what}: {name} is given twice")
+        refuse_if(not sign or not name, f"{what}: {word!r} is not name=value")
+        refuse_if(name in found, f"{what}: {name} is given twice")
         found[name] = value
     return found

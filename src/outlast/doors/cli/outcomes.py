@@ -153,9 +153,8 @@ def _commands(outcome: Outcome[Any]) -> list[str]:
     """The steps whose commands made the run fail."""
     error = outcome.exception
     failures = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
-    kinds = (
-        CommandFailed if own_place(error) else (CommandFailed, StepTimedOut)
-    )  # without code of the user: of commands
+    # without code of the user: of commands
+    kinds = CommandFailed if own_place(error) else (CommandFailed, StepTimedOut)
     return [str(each.step) for each in failures if isinstance(each, kinds)] or failed_command(outcome.error or {})
 
 
@@ -295,9 +294,8 @@ def say_dry_run(
     try:
         opened = call.open()
     except HomeNotFound:  # nothing was ever run here
-        return _say_start(
-            call, flow.steps(), late.named_flows.DryRun(late.named_flows.START, options.task or ""), words
-        )
+        begun = late.named_flows.DryRun(late.named_flows.START, options.task or "")
+        return _say_start(call, flow.steps(), begun, words)
     with opened as outlast:
         found = outlast._dry_run(flow, (), given, options)
         if found.action == late.named_flows.CONTINUE:
@@ -309,8 +307,7 @@ def say_dry_run(
 
 def _say_start(call: Invocation, steps: FlowSteps, found: DryRun, words: Sequence[str]) -> int:
     if call.json:
-        _tell(found, steps.steps, steps.complete)
-        return 0
+        return _tell(found, steps.steps, steps.complete)
     task = f" of task {found.task}" if found.task else ""
     instead = f", in place of run {found.instead_of}" if found.instead_of else ""
     say(f"a new run of {steps.flow}{task} would begin{instead}:")
@@ -324,8 +321,7 @@ def _say_continue(call: Invocation, outlast: Outlast, steps: FlowSteps, found: D
     run, plan, waits = outlast.get(found.run_id), outlast.plan(found.run_id), outlast.interrupts(found.run_id)
     ahead = _ahead(steps, plan, _met_by_children(outlast, run.id))
     if call.json:
-        _tell(found, ahead, steps.complete, late.shown.ShownPlan(plan, waits))
-        return 0
+        return _tell(found, ahead, steps.complete, late.shown.ShownPlan(plan, waits))
     code = say_plan(call, run, plan, waits)
     if ahead:
         say("steps without a receipt yet:")
@@ -359,16 +355,16 @@ def _met_by_children(outlast: Outlast, run_id: str) -> set[str]:
 def _say_given(call: Invocation, outlast: Outlast, found: DryRun) -> int:
     run = outlast.get(found.run_id)
     if call.json:
-        _tell(found, (), True)
-        return 0
+        return _tell(found, (), True)
     say(f"nothing would run: run {run.id} of task {run.task} has {run.status}, and its outcome would be given")
     say(f"look at it: {call.command('show', run.id)}")
     return 0
 
 
-def _tell(found: DryRun, steps: Sequence[FlowStep], complete: bool, plan: Any = None) -> None:
+def _tell(found: DryRun, steps: Sequence[FlowStep], complete: bool, plan: Any = None) -> int:
     told = {"action": found.action, "task": found.task, "run": found.run_id, "instead_of": found.instead_of}
     emit(told, steps=steps, complete=complete, plan=plan)
+    return 0
 
 
 def say_kept(outlast: Outlast, run: RunRecord) -> None:

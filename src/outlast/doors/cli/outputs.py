@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from outlast.doors.cli.entry import FAILED, SUCCEEDED
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import file_argument, output_option, run_argument, saved
+from outlast.doors.cli.options import file_argument, output_option, refuse_if, run_argument, saved
 from outlast.doors.cli.render import ago, content_out, counted, note, say, table
 from outlast.errors import StoreReadOnly
 
@@ -37,8 +37,7 @@ def outputs(call: Invocation, run_id: str, paths: tuple[str, ...], step: str | N
     --restore puts missing files back. A file that was changed is put back only if it is named; what gives way is
     kept: `outlast displaced RUN`.
     """
-    if paths and not restore:
-        raise click.UsageError("PATH goes with --restore")
+    refuse_if(paths and not restore, "PATH goes with --restore")
     with call.open() as outlast:
         run = outlast.get(run_id)
         if restore:
@@ -88,8 +87,7 @@ def _say_restored(call: Invocation, done: RestoredOutputs) -> None:
 @output_option
 def displaced(call: Invocation, run_id: str, path: str | None, seq: int | None, output: str | None) -> None:
     """What gave way when files were put back; with PATH its content, on standard output or in FILE."""
-    if path is None and (seq is not None or output is not None):
-        raise click.UsageError("--seq and --output go with PATH")
+    refuse_if(path is None and (seq is not None or output is not None), "--seq and --output go with PATH")
     with call.open() as outlast:
         run = outlast.get(run_id)
         found = outlast.displaced(run.id, path=path, seq=seq)
@@ -117,11 +115,9 @@ def _fetch(call: Invocation, one: Displaced, output: str | None) -> None:
         out.write(content)
         out.flush()
         return
-    written = str(saved(one, output)) if output is not None else None
-    if call.json:
-        call.tell(one, **({"output": written} if written else {}))
-    else:
-        say(f"{one.path} as it was before it gave way: written to {written}", "green")
+    beside: dict[str, Any] = {"output": str(saved(one, output))} if output is not None else {}
+    line = f"{one.path} as it was before it gave way: written to {beside.get('output')}"
+    call.tell_or_say(one, lambda: say(line, "green"), **beside)
 
 
 def say_displaced(call: Invocation, run_id: str, found: Sequence[Displaced]) -> None:
@@ -153,8 +149,7 @@ def export(call: Invocation, run_id: str, file: str, move: bool, force: bool, mi
 
 
 def _mirror(call: Invocation, run_id: str, *, alone: bool) -> int:
-    if not alone:
-        raise click.UsageError("--mirror writes into the home; it takes no FILE, --move or --force")
+    refuse_if(not alone, "--mirror writes into the home; it takes no FILE, --move or --force")
     with call.open() as outlast:
         run = outlast.get(run_id)
         try:

@@ -58,9 +58,8 @@ def queue_list(call: Invocation) -> int:
     with call.open() as outlast:
         found = outlast.queues()
     columns = ("QUEUE", "ENGINE", "READY", "SINCE", "DELAYED", "RUNNING", "IDLE", "PAUSED")
-    return call.tell_list(
-        found, columns, _queue_row, "no queues; a run waits in one by `outlast run FLOW --queue NAME`"
-    )
+    instead = "no queues; a run waits in one by `outlast run FLOW --queue NAME`"
+    return call.tell_list(found, columns, _queue_row, instead)
 
 
 @command("pause", of="queue_pause")
@@ -219,8 +218,7 @@ def schedule_list(call: Invocation) -> None:
     columns = ("SCHEDULE", "FLOW", "TIMES", "ZONE", "MISSED", "QUEUE", "NEXT")
     instead = "no schedules; make one: outlast schedule add NAME FLOW --cron TIMES"
     call.tell_list(found, columns, _schedule_row, instead)
-    if not call.json:
-        _say_unserved(call, found)
+    _say_unserved(call, found)
 
 
 @command("pause", of="schedule_pause")
@@ -257,18 +255,16 @@ def schedule_trigger(call: Invocation, name: str, **given: str | None) -> int:
 
 
 def _say_schedule(call: Invocation, found: Schedule) -> int:
-    if call.json:
-        call.tell(found)
-    else:
-        say(f"schedule {found.name} is paused" if found.next_at is None else f"{found.name} fires {at(found.next_at)}")
-        _say_unserved(call, [found])
+    fires = f"{found.name} fires {at(found.next_at)}" if found.next_at else f"schedule {found.name} is paused"
+    call.tell_line(found, fires)
+    _say_unserved(call, [found])
     return 0
 
 
 def _say_unserved(call: Invocation, found: Sequence[Schedule]) -> None:
-    """That some do not fire, because nobody works on their flows."""
+    """To people: that some do not fire, because nobody works on their flows."""
     flows = list(dict.fromkeys(each.flow for each in found if each.held_up == "no_worker"))
-    if flows:
+    if flows and not call.json:
         say(f"no worker has {', '.join(flows)} (no_worker); start one: {call.command('work', *flows)}", "yellow")
 
 

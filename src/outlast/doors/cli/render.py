@@ -43,6 +43,7 @@ STYLES = {
     **{"running": "cyan", "aborted": "dim"},
 }
 COMPACT = (",", ":")
+clean = visible  # one line that only prints: control and direction characters become visible escapes
 RAW = "outlast.raw"  # where the context of a command remembers that --raw was given
 CLOSED: set[str] = set()  # the standard streams that the caller closed: what stands there now leads nowhere
 GAP = 2  # blanks between the columns of a table
@@ -164,11 +165,6 @@ class _Lines:
         return [*self._done, self._line.rstrip()] if not self._empty or not self._done else self._done
 
 
-def clean(text: object) -> str:
-    """One line that only prints: control and direction characters become visible escapes."""
-    return visible(text)
-
-
 def say(text: str = "", style: str = "", *, then: str | None = None) -> None:
     """A line of output. On a terminal it is broken between words, its next lines begin with `then`."""
     if not sys.stdout.isatty():
@@ -234,17 +230,11 @@ def emit(value: Any, **more: Any) -> None:
     text = json.dumps(_told(value, more), separators=COMPACT)
     sys.stdout.write(text[:-1] if streams else text)
     for number, (name, part) in enumerate(streams.items()):
-        sys.stdout.write("," * (len(text) > 2 or number > 0) + f"{json.dumps(name)}:")
-        _emit_list(part)
+        sys.stdout.write("," * (len(text) > 2 or number > 0) + f"{json.dumps(name)}:[")
+        for place, item in enumerate(part):
+            sys.stdout.write("," * (place > 0) + json.dumps(late.shown.shown(item), separators=COMPACT))
+        sys.stdout.write("]")
     sys.stdout.write("}\n" if streams else "\n")
-
-
-def _emit_list(items: Iterator[Any]) -> None:
-    sys.stdout.write("[")
-    for number, item in enumerate(items):
-        told = json.dumps(late.shown.shown(item), separators=COMPACT)
-        sys.stdout.write("," * (number > 0) + told)
-    sys.stdout.write("]")
 
 
 def emit_exactly(value: Any, **more: Any) -> None:
@@ -292,21 +282,17 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, beside: boo
             _show_row(row[:count], widths, "", beside)
             _show_rest(heads[count:], row[count:], beside)
     else:
-        stream.writelines(line + "\n" for line in _plain_table(heads, cells))
+        widths = widest(heads, cells, width)
+        stream.writelines("  ".join(map(_padded, row, widths)).rstrip() + "\n" for row in chain([heads], cells))
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> None:
+def facts(*pairs: tuple[str, object]) -> None:
     """Names and values, one pair a line; empty values are left out."""
     shown = [(name, value) for name, value in pairs if value not in ("", None)]
     longest = max((width(name) for name, _ in shown), default=0)
     for name, value in shown:
         indent = " " * min(longest + 2, 2 + MOST_INDENT)
         say(f"{_padded(name, longest)}  {value}", STYLES.get(str(value), ""), then=indent)
-
-
-def _plain_table(heads: Sequence[str], cells: Cells) -> Iterator[str]:
-    widths = widest(heads, cells, width)
-    return ("  ".join(map(_padded, row, widths)).rstrip() for row in chain([heads], cells))
 
 
 def _padded(cell: str, wanted: int) -> str:

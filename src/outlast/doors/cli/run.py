@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from outlast.doors.cli import late
-from outlast.doors.cli.ask import can_ask, decide, decide_crashed, may_repeat, pick
+from outlast.doors.cli.ask import can_ask, decide, decide_crashed, pick, repeating
 from outlast.doors.cli.entry import REFUSED, USAGE, WAITING, is_declined
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, run_argument
+from outlast.doors.cli.options import content, effects_option, names_in, parsed, raw_option, refuse_if, run_argument
 from outlast.doors.cli.outcomes import say_dry_run, say_kept, say_next, say_outcome, say_plan
 from outlast.doors.cli.progress import until_done as wait_here
 from outlast.doors.cli.progress import watched
 from outlast.doors.cli.render import at, emit, note, say, turned_away
 from outlast.doors.cli.runs import say_runs
 from outlast.doors.cli.waits import interrupted, mirror
-from outlast.errors import OutlastError, RepeatsEffects, RunFinished, RunHeld
+from outlast.errors import OutlastError, RunFinished, RunHeld
 
 if TYPE_CHECKING:
     from outlast import Outcome, Outlast, RunRecord
     from outlast.doors.cli.progress import Ended
-    from outlast.python.shared import Options
 
 
 until_done_option = click.option(
@@ -50,16 +49,7 @@ until_done_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Only say what would run: of a new run, or of the one to continue.")
 @until_done_option
 @raw_option
-def run(
-    call: Invocation,
-    flow: str,
-    inputs: Sequence[str],
-    effects: str,
-    meta: str | None,
-    dry_run: bool,
-    until_done: bool,
-    **asked: Any,
-) -> int:
+def run(call: Invocation, flow: str, inputs: Sequence[str], dry_run: bool, until_done: bool, **asked: Any) -> int:
     """Run a flow; the same command after a crash continues the same run.
 
     With --task it happens once: after its success the same command gives the outcome.
@@ -78,11 +68,13 @@ def run(
     except late.named_flows.SeveralFlows as error:
         return _say_flows(call, flow, error)
     given = late.named_flows.inputs_of(found, inputs)
-    beside = parsed(content(meta, "--meta"), "--meta is not JSON") if meta is not None else None
+    if asked["meta"] is not None:
+        asked["meta"] = parsed(content(asked["meta"], "--meta"), "--meta is not JSON")
+    asked["effects"] = names_in(asked["effects"])
     times = {name: float(text) if (text := asked[name]).isdigit() else text for name in ("delay", "queue_timeout")}
     asked |= late.shared.check_options({"priority": asked["priority"], **times})
     begins_here = asked["queue"] is None and asked["engine"] in (None, "outlast")  # else it is left to a worker
-    options = late.shared.Options(effects=names_in(effects), meta=beside, returns=begins_here, **asked)
+    options = late.shared.Options(returns=begins_here, **asked)
     if dry_run:
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
@@ -91,7 +83,12 @@ def run(
             if outlast.get(started.run_id).status == "queued":
                 return _queue(call, outlast.get(started.run_id))
             return _go(call, outlast, started.outcome, until_done)
-        return _start(call, outlast, found, given, options, until_done)
+
+        def begin(effects: Sequence[str], yes: bool) -> int:
+            agreed = late.structs.replace(options, effects=tuple(effects), yes=yes)
+            return _go(call, outlast, partial(outlast._run, agreed, found, (), given), until_done)
+
+        return repeating(call, begin, options.effects, options.yes)
 
 
 def _queue(call: Invocation, run: RunRecord) -> int:
@@ -119,58 +116,25 @@ def _say_flows(call: Invocation, place: str, error: OutlastError) -> int:
     return USAGE
 
 
-def _start(
-    call: Invocation, outlast: Outlast, flow: Any, given: dict[str, Any], options: Options, until_done: bool
-) -> int:
-    """Run it. On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
-    while True:
-        try:
-            return _go(call, outlast, partial(outlast._run, options, flow, (), given), until_done)
-        except RepeatsEffects as error:
-            if not can_ask(call) or not may_repeat(error):
-                raise
-            options = agreed(options, error)
-
-
-def agreed(options: Options, error: RepeatsEffects) -> Options:
-    """The same, with what was shown agreed to. What a removed run did has no name."""
-    names = tuple(effect["step"] for effect in error.effects)
-    return late.structs.replace(options, effects=(*options.effects, *names), yes=not all(names))
-
-
 @command("resume", of="run_resume", without=("wait",))
-@run_argument("[RUN]", required=False)
+@run_argument(metavar="[RUN]", required=False)
 @click.option("--from", "start", metavar="STEP", help="Do STEP and all after it again: rewind to it, then go on.")
 @click.option("--dry-run", is_flag=True, help="Only say what resuming would do, and how far to trust what is there.")
 @until_done_option
 @raw_option
-def resume(
-    call: Invocation,
-    run_id: str | None,
-    start: str | None,
-    partial: str | None,
-    accept: Sequence[str],
-    take: bool,
-    why: str,
-    flow: str | None,
-    dry_run: bool,
-    until_done: bool,
-) -> int:
+def resume(call: Invocation, run_id: str | None, start: str | None, dry_run: bool, until_done: bool, **how: Any) -> int:
     """Continue a run that was stopped, crashed, failed or waits.
 
     Without RUN: the one that can go on, or a list to choose from (exit 2). On a terminal it asks what to do where
     only a person can choose; in a script it prints the commands.
     """
-    if accept and not why.strip():
-        raise click.UsageError("--accept needs --why: say why you accept it; it is on the record")
-    if take and not why.strip():
-        raise click.UsageError("--take needs --why: say why you take it from who holds it; it is on the record")
-    if take and not run_id:
-        raise click.UsageError("--take needs a RUN: name the one that you take")
-    if take and dry_run:
-        raise click.UsageError("--take changes the run, --dry-run must not; give one of them")
-    if flow is not None and dry_run:
-        raise click.UsageError("--flow goes on with the run, --dry-run must not; give one of them")
+    accept, partial, take, why = how["accept"], how["partial"], how["take"], how["why"]
+    is_silent = not why.strip()
+    refuse_if(accept and is_silent, "--accept needs --why: say why you accept it; it is on the record")
+    refuse_if(take and is_silent, "--take needs --why: say why you take it from who holds it; it is on the record")
+    refuse_if(take and not run_id, "--take needs a RUN: name the one that you take")
+    refuse_if(take and dry_run, "--take changes the run, --dry-run must not; give one of them")
+    refuse_if(how["flow"] is not None and dry_run, "--flow goes on with the run, --dry-run must not; give one of them")
     with call.open() as outlast:
         chosen = outlast.get(run_id, state=False).id if run_id else _choose(call, outlast)
         if not chosen:
@@ -182,12 +146,11 @@ def resume(
             plan = outlast.plan(chosen, from_step=start, accept=accept, partial=partial)
             asked = _words(start, accept, partial, why)
             return say_plan(call, outlast.get(chosen), plan, outlast.interrupts(chosen), asked)
-        given = _flow_given(call, outlast, chosen, flow)
+        how["flow"] = _flow_given(call, outlast, chosen, how["flow"])
         if start is not None:
             say_kept(outlast, outlast.rewind(chosen, start, why=why or f"resume --from {start}"))
         elif partial is None and not take and (code := _asked_first(call, outlast, chosen)) is not None:
             return code
-        how = {"accept": accept, "why": why, "partial": partial, "flow": given, "take": take}
         return resume_now(call, outlast, chosen, until_done, **how)
 
 

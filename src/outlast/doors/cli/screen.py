@@ -85,7 +85,8 @@ class NamedLines:
         """Whole lines, harmless; all at once where nothing in them goes on, since very many may be printed."""
         if not self._colours and _is_closed(data):
             front = self._front.encode()
-            return _as_text(front + data.replace(b"\n", b"\n" + front))
+            named = front + data.replace(b"\n", b"\n" + front)
+            return named if named.isascii() else named.decode("utf-8", "replace").encode()  # a sign for what is no text
         return "\n".join(map(self.line, data.decode("utf-8", "replace").split("\n"))).encode()
 
     def line(self, text: str) -> str:
@@ -124,16 +125,6 @@ def _is_closed(data: bytes) -> bool:
     if others.strip(b"\x1b") and not others.translate(None, b"\x1b").decode("utf-8", "replace").isprintable():
         return False
     return b"\x1b" not in others or _IN_PAIRS.fullmatch(data) is not None or _OPEN_CODE.search(data) is None
-
-
-def _as_text(data: bytes) -> bytes:
-    """The data where it is text, as it is; else with a sign for what is none."""
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return data.decode("utf-8", "replace").encode()
-    return data
 
 
 def _takes_room(char: str) -> bool:
@@ -190,10 +181,7 @@ class Screen:
         said, self._later = map(clean, self._later), []
         self._wipe()
         self._end_line()
-        lines = [part for text in said for part in self._wrapped(text)]
-        with suppress(OSError, ValueError):
-            self._beside.write("".join(f"{line}\n" for line in lines))
-            self._beside.flush()
+        self._write_beside("".join(f"{line}\n" for text in said for line in self._wrapped(text)))
         self._draw()
 
     def _wrapped(self, text: str) -> list[str]:
@@ -329,16 +317,17 @@ class Screen:
     def _wipe(self) -> None:
         if self._drawn:
             self._drawn = False
-            with suppress(OSError, ValueError):
-                self._beside.write(_CLEAR)
-                self._beside.flush()
+            self._write_beside(_CLEAR)
+
+    def _write_beside(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._beside.write(text)
+            self._beside.flush()
 
     def _draw(self) -> None:
         if self.moves and self._status and not (self._open or self._typing):
             self._drawn = True
-            with suppress(OSError, ValueError):
-                self._beside.write(fit(clean(self._status), terminal_columns() - 1))
-                self._beside.flush()
+            self._write_beside(fit(clean(self._status), terminal_columns() - 1))
 
 
 def _bytes_of(stream: TextIO) -> BinaryIO | None:

@@ -237,10 +237,8 @@ def limits_of(given: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _say_ready(call: Invocation, address: str, home: FoundHome) -> None:
-    if call.json:
-        emit({"address": address, "home": home.name})
-    else:
-        say(f"serving {home.name} at {address}; stop with Ctrl-C")
+    told = {"address": address, "home": home.name}
+    call.tell_line(told, f"serving {home.name} at {address}; stop with Ctrl-C")
     sys.stdout.flush()
 
 
@@ -291,15 +289,12 @@ def mcp(ctx: click.Context, /, actor: str | None, flows: tuple[str, ...], allow_
         return 0
     if ctx.obj.get("as_json"):
         raise click.UsageError("--json: there is only the protocol on stdout; `outlast mcp install` takes it")
-    return _serve_mcp(invocation_of({**given, "as_json": False}), actor, flows, allow_approve)
-
-
-def _serve_mcp(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> int:
+    call = invocation_of({**given, "as_json": False})
     require()
     opened = _opening(call, actor, flows)
     if sys.stdin.isatty():
         note("serving MCP on stdin and stdout, one JSON message a line; `outlast mcp install` connects a client to it")
-    return late.stdio.serve(opened, approves=approves)
+    return late.stdio.serve(opened, approves=allow_approve)
 
 
 def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Callable[[bool], Outlast]:
@@ -332,41 +327,31 @@ def _opening(call: Invocation, actor: str | None, places: tuple[str, ...]) -> Ca
 @actor_option
 @flows_option
 @approve_option
-def install(
-    call: Invocation,
-    client: str,
-    url: str | None,
-    only_print: bool,
-    actor: str | None,
-    flows: tuple[str, ...],
-    allow_approve: bool,
-) -> int:
+def install(call: Invocation, client: str, url: str | None, only_print: bool, **acting: Any) -> int:
     """Print what connects a client to Outlast: the command to run, or what to write into its file.
 
     Nothing is written. The home, tenant, scope and actor that are given here are part of what is printed. With --url
     the key is taken from OUTLAST_API_KEY when the client starts; it is never printed.
     """
     if url is not None:
-        _refuse_for_url(call, actor, url, flows, allow_approve)
-    command = _command(call, actor, flows, allow_approve)
-    found = over_stdio(client, command) if url is None else over_http(client, url)
-    told = found._asdict() | {"files": [each._asdict() for each in found.files]}
-    return call.tell_or_say(told, lambda: _say_configuration(found))
+        _refuse_for_url(call, url, **acting)
+    found = over_stdio(client, _command(call, **acting)) if url is None else over_http(client, url)
+    return call.tell_or_say(found._asdict(), lambda: _say_configuration(found))
 
 
-def _refuse_for_url(call: Invocation, actor: str | None, url: str, flows: tuple[str, ...], approves: bool) -> None:
+def _refuse_for_url(call: Invocation, url: str, actor: str | None, flows: Sequence[str], allow_approve: bool) -> None:
     if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
         raise click.UsageError(
             "--url: give one that begins with http:// or https://, such as http://127.0.0.1:8787/mcp"
         )
     given = {"--home": call.home, "--tenant": call.tenant, "--scope": call.scope, "--actor": actor}
     given["--flows"] = flows[0] if flows else None
-    given["--allow-approve"] = "" if approves else None
+    given["--allow-approve"] = "" if allow_approve else None
     if told := [name for name, value in given.items() if value is not None]:
         raise click.UsageError(f"{told[0]} is of a server that the client starts; with --url the key says who acts")
 
 
-def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approves: bool) -> list[str]:
+def _command(call: Invocation, actor: str | None, flows: Sequence[str], allow_approve: bool) -> list[str]:
     """The command that serves: by its name if the shell finds it, else by this interpreter."""
     begin = ["outlast"] if shutil.which("outlast") else [sys.executable, "-m", "outlast"]
     home = os.path.abspath(call.home) if call.home and "://" not in call.home else call.home
@@ -374,14 +359,7 @@ def _command(call: Invocation, actor: str | None, flows: tuple[str, ...], approv
     said = [(name, value) for name, value in given.items() if value is not None]
     said += [("--flows", os.path.abspath(each) if os.path.isfile(each) else each) for each in flows]
     words = [word for pair in said for word in pair]
-    return [*begin, "mcp", *words, *(["--allow-approve"] if approves else [])]
-
-
-class Snippet(NamedTuple):
-    """What stands in a file."""
-
-    path: str
-    content: str
+    return [*begin, "mcp", *words, *(["--allow-approve"] if allow_approve else [])]
 
 
 class Configuration(NamedTuple):
@@ -390,7 +368,7 @@ class Configuration(NamedTuple):
     client: str
     transport: str  # stdio, http
     commands: tuple[str, ...]
-    files: tuple[Snippet, ...]
+    files: tuple[dict[str, str], ...]  # each with its path and its content
     notes: tuple[str, ...]
 
 
@@ -426,7 +404,7 @@ def _configured(
     servers = json.dumps({"mcpServers": {NAME: told}}, indent=2, ensure_ascii=False)
     content = _toml(told) if client == "codex" else f"{servers}\n"
     commands = (adds[client],) if client in adds else ()
-    return Configuration(client, transport, commands, (Snippet(CLIENTS[client], content),), notes)
+    return Configuration(client, transport, commands, ({"path": CLIENTS[client], "content": content},), notes)
 
 
 def _toml(told: dict[str, Any]) -> str:
@@ -440,7 +418,7 @@ def _say_configuration(found: Configuration) -> None:
         say("run:")
         say(f"  {line}")
     for each in found.files:
-        say(f"{'or write' if found.commands else 'write'} into {each.path}:")
-        say_all(each.content.rstrip("\n"), "  ")
+        say(f"{'or write' if found.commands else 'write'} into {each['path']}:")
+        say_all(each["content"].rstrip("\n"), "  ")
     for text in found.notes:
         say(f"note: {text}")

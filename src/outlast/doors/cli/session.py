@@ -52,15 +52,13 @@ def show(call: Invocation, session_id: str, last: int, after: int | None) -> Non
 
 def _say_session(found: Session) -> None:
     facts(
-        [
-            ("session", found.id),
-            ("scope", found.scope if found.scope != "default" else ""),
-            ("messages", found.messages),
-            ("made", f"{at(found.created_at)} by {found.actor}"),
-            ("written to", at(found.updated_at)),
-            ("meta", as_json(found.meta) if found.meta else ""),
-            ("runs", ", ".join(found.runs)),
-        ]
+        ("session", found.id),
+        ("scope", found.scope if found.scope != "default" else ""),
+        ("messages", found.messages),
+        ("made", f"{at(found.created_at)} by {found.actor}"),
+        ("written to", at(found.updated_at)),
+        ("meta", as_json(found.meta) if found.meta else ""),
+        ("runs", ", ".join(found.runs)),
     )
     say_memo(found.memo)
 

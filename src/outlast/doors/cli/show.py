@@ -81,9 +81,8 @@ def show(call: Invocation, run_id: str, timeline: bool) -> None:
         if call.json:
             beside: dict[str, Any] = {"verdict": plan.verdict if plan else None, "interrupts": waits}
             beside |= {"mirror": mirror or None, "displaced": [*gave_way]}
-            call.tell(
-                late.shown.ShownRun(run, began), **beside, steps=map(late.shown.StepNow.of, steps.made(steps.heard))
-            )
+            beside["steps"] = map(late.shown.StepNow.of, steps.made(steps.heard))
+            call.tell(late.shown.ShownRun(run, began), **beside)
             return
         _say_failed(call, run, steps, began)
         _say_run(run, mirror)
@@ -132,17 +131,10 @@ class RunSteps:
     def __init__(self, attempts: Any) -> None:
         """`attempts`: as the run's home or server has them; None when they cannot be read."""
         self._attempts = attempts
-        self.heard: list[Any] = latest(attempts) if attempts is not None else []
-
-    def __len__(self) -> int:
-        return len(self.heard)
-
-    def newest(self, most: int) -> list[Receipt]:
-        return [self._attempts.receipt(each) for each in self.heard[-most:]]
-
-    def ended(self, statuses: Sequence[str]) -> list[Any]:
-        """Those that stand like that, not made yet."""
-        return [each for each in self.heard if each.status in statuses]
+        self.heard: list[Any] = []
+        if attempts is not None:
+            met = sorted(attempts.heard, key=attrgetter("started_at"))
+            self.heard = met if attempts.once_each else list({each.label: each for each in met}.values())
 
     def made(self, heard: Iterable[Any]) -> Iterator[Receipt]:
         return map(self._attempts.receipt, heard)
@@ -178,30 +170,28 @@ def _say_failed(call: Invocation, run: RunRecord, steps: RunSteps, began: Sequen
 
 def _say_run(run: RunRecord, mirror: str) -> None:
     facts(
-        [
-            ("run", run.id),
-            ("status", standing(run)),
-            ("phase", run.phase),
-            ("queue", f"{run.queue}, priority {run.priority}" if run.priority else run.queue),
-            ("not before", at(run.not_before) if run.not_before else ""),
-            ("take by", at(run.take_by) if run.take_by else ""),
-            ("deadline", at(run.deadline_at) if run.deadline_at else ""),
-            ("schedule", run.schedule),
-            ("task", run.task),
-            ("flow", run.flow),
-            ("found at", run.source if run.source != run.flow else ""),
-            ("work tree", run.worktree),
-            ("state", as_json(run.state) if run.state else ""),
-            ("tags", ", ".join(run.tags)),
-            ("inputs", as_json(run.inputs) if run.inputs else ""),
-            ("scope", run.scope if run.scope != "default" else ""),
-            ("parent", run.parent),
-            ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
-            ("held by", run.holder),
-            ("started", f"{at(run.created_at)} by {run.actor}"),
-            ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
-            ("mirror", mirror),
-        ]
+        ("run", run.id),
+        ("status", standing(run)),
+        ("phase", run.phase),
+        ("queue", f"{run.queue}, priority {run.priority}" if run.priority else run.queue),
+        ("not before", at(run.not_before) if run.not_before else ""),
+        ("take by", at(run.take_by) if run.take_by else ""),
+        ("deadline", at(run.deadline_at) if run.deadline_at else ""),
+        ("schedule", run.schedule),
+        ("task", run.task),
+        ("flow", run.flow),
+        ("found at", run.source if run.source != run.flow else ""),
+        ("work tree", run.worktree),
+        ("state", as_json(run.state) if run.state else ""),
+        ("tags", ", ".join(run.tags)),
+        ("inputs", as_json(run.inputs) if run.inputs else ""),
+        ("scope", run.scope if run.scope != "default" else ""),
+        ("parent", run.parent),
+        ("fork of", f"{run.origin} from {run.origin_step}" if run.origin else ""),
+        ("held by", run.holder),
+        ("started", f"{at(run.created_at)} by {run.actor}"),
+        ("updated", f"{at(run.updated_at)} ({ago(run.updated_at)})"),
+        ("mirror", mirror),
     )
     if run.status == "succeeded":
         say_result(run.result)
@@ -211,7 +201,7 @@ def _say_run(run: RunRecord, mirror: str) -> None:
 
 @command("receipts", of="run_receipts", without=("limit", "cursor"))
 @run_argument()
-@step_argument("[STEP]", required=False)
+@step_argument(metavar="[STEP]", required=False)
 def receipts(call: Invocation, run_id: str, step: str | None) -> None:
     """What each attempt of each step left on record; with STEP, in full."""
     with call.open() as outlast:
@@ -277,22 +267,20 @@ def _given(kept: Mapping[str, Any]) -> str:
 def _say_receipt(receipt: Receipt) -> None:
     say(f"{receipt.label} (attempt {receipt.attempt}) {told(receipt)}", STYLES.get(receipt.status, ""))
     facts(
-        [
-            ("  kind", receipt.kind),
-            ("  agent", receipt.agent),
-            ("  settled", receipt.mark),
-            ("  started", at(receipt.started_at)),
-            ("  took", took(receipt.started_at, receipt.ended_at)),
-            ("  inputs", f"digest {receipt.input_digest[:16]}"),
-            *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
-            ("  key", receipt.key),
-            ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
-            *noted(receipt),
-            ("  done", receipt.envelope.done),
-            ("  next", receipt.envelope.next),
-            ("  artifacts", ", ".join(receipt.envelope.artifacts)),
-            ("  hash", receipt.hash),
-        ]
+        ("  kind", receipt.kind),
+        ("  agent", receipt.agent),
+        ("  settled", receipt.mark),
+        ("  started", at(receipt.started_at)),
+        ("  took", took(receipt.started_at, receipt.ended_at)),
+        ("  inputs", f"digest {receipt.input_digest[:16]}"),
+        *((f"    {name}", _given(given)) for name, given in receipt.inputs.items()),
+        ("  key", receipt.key),
+        ("  code", f"digest {receipt.code_digest[:16]}" if receipt.code_digest else ""),
+        *noted(receipt),
+        ("  done", receipt.envelope.done),
+        ("  next", receipt.envelope.next),
+        ("  artifacts", ", ".join(receipt.envelope.artifacts)),
+        ("  hash", receipt.hash),
     )
     if receipt.error:
         say_error(receipt.error)
@@ -350,21 +338,15 @@ def _timeline_words(item: TimelineItem) -> str:
     return clean(f"{named}{again}{status}{note}{where}")
 
 
-def latest(attempts: Any) -> list[Any]:
-    """The last attempt of each step, in the order in which the run first met them."""
-    met = sorted(attempts.heard, key=attrgetter("started_at"))
-    return met if attempts.once_each else list({each.label: each for each in met}.values())
-
-
 def say_step_rows(run: RunRecord, steps: RunSteps) -> None:
     """A row for each step, the newest ones if there are many, and what needs a line of its own."""
     say()
-    if not len(steps):
+    if not steps.heard:
         say("no step to show")
         return
-    if len(steps) > SHOWN_STEPS:
-        say(f"… {len(steps) - SHOWN_STEPS:,} earlier steps, see `outlast receipts {run.id}`")
-    shown = steps.newest(SHOWN_STEPS)
+    if len(steps.heard) > SHOWN_STEPS:
+        say(f"… {len(steps.heard) - SHOWN_STEPS:,} earlier steps, see `outlast receipts {run.id}`")
+    shown = list(steps.made(steps.heard[-SHOWN_STEPS:]))
     heads: tuple[str, ...] = ("STEP", "KIND", "STATUS", "ATTEMPTS", "TOOK")
     rows: list[tuple[object, ...]] = [
         (s.label, s.kind, status_of(run, s), s.attempt, took(s.started_at, s.ended_at)) for s in shown
@@ -391,11 +373,9 @@ def exit_of(receipt: Receipt) -> str:
 
 def status_of(run: RunRecord, step: Receipt) -> str:
     """A started attempt of a run that nobody holds did not end; a condition says yes or no."""
-    if step.kind == "testimony":
+    if step.kind == "testimony" or step.status != "started":
         return told(step)
-    if step.status == "started":
-        return "running" if run.status == "running" else "did not end"
-    return told(step)
+    return "running" if run.status == "running" else "did not end"
 
 
 def told(receipt: Receipt) -> str:
@@ -473,7 +453,9 @@ def _note(step: Receipt) -> str:
 
 def say_bad_steps(call: Invocation, run: RunRecord, steps: RunSteps) -> bool:
     """The steps that ended badly or not at all, each with what it died of; and where to read what it printed."""
-    bad = [] if run.finished or run.holder else steps.ended((*BAD, "started"))
+    if run.finished or run.holder:
+        return False
+    bad = [each for each in steps.heard if each.status in (*BAD, "started")]
     for step in steps.made(bad[:BAD_SHOWN]):
         again = f", attempt {step.attempt}" if step.attempt > 1 else ""
         why = f": {brief(trouble(step.error), 200)}" if step.error else ""

@@ -16,7 +16,7 @@ from outlast.doors.cli import late
 from outlast.doors.cli.entry import REFUSED
 from outlast.doors.cli.handoff import bound_to, checks_shown, command_for, outcome_of, say_lint
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import anchor_argument, content, revision_of, strictly, text_of
+from outlast.doors.cli.options import anchor_argument, content, refuse_if, revision_of, strictly, text_of
 from outlast.doors.cli.render import facts, say
 from outlast.errors import HandoffInvalid, HandoffNotFound, HomeNotFound
 from outlast.values.text import nearest
@@ -97,8 +97,7 @@ def _document(word: str) -> dict[str, Any]:
     """The fields of one JSON object; packets as the bytes they have in it. Raises HandoffInvalid for an unknown one."""
     import msgspec
 
-    if word != "-" and not word.startswith("@"):
-        raise click.UsageError(f"--from takes @FILE or -, not {word!r}")
+    refuse_if(word != "-" and not word.startswith("@"), f"--from takes @FILE or -, not {word!r}")
     try:
         given = msgspec.json.decode(content(word, "--from", stdin=True), type=dict[str, msgspec.Raw])
         fields = {name: _value(name, raw) for name, raw in given.items()}
@@ -117,7 +116,7 @@ def _value(name: str, raw: bytes) -> Any:
 
 
 @command("store", of="handoff_store", as_given=True)
-@anchor_argument("[ANCHOR]", required=False)
+@anchor_argument(metavar="[ANCHOR]", required=False)
 @document_option
 @click.option("--again", is_flag=True, help="What is not given is as in the newest revision.")
 def store(call: Invocation, again: bool, **given: Any) -> None:
@@ -127,10 +126,8 @@ def store(call: Invocation, again: bool, **given: Any) -> None:
     a JSON object is taken as the object form: '{"run": "make", "cwd": "ui"}', '{"file": "a.py", "contains": "x"}'.
     """
     fields = fields_of(given)
-    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")} | {
-        "scope": call.scope,
-        "actor": call.actor,
-    }
+    said = {name: given.get(name) for name in (*GIVEN_TO_STORE, "claim_id")}
+    said |= {"scope": call.scope, "actor": call.actor}
     fields |= {name: value for name, value in said.items() if value is not None}
     options = {name: given[name] for name in HOW}
     fields = fields if again else _whole(fields)
@@ -147,8 +144,7 @@ def store(call: Invocation, again: bool, **given: Any) -> None:
 
 def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The fields, those that were not given as in the newest revision; only that one, if nobody stores meanwhile."""
-    if "anchor" not in fields:
-        raise click.UsageError("ANCHOR is missing: --again is about one that was stored")
+    refuse_if("anchor" not in fields, "ANCHOR is missing: --again is about one that was stored")
     was = outlast.handoff._get(anchor=fields["anchor"])  # nobody is shown it: that is not to have looked at it
     kept = {name: getattr(was, name) for name in late.outlast.Contract.__struct_fields__ if name != "repo_root"}
     if given["handoff_text"] is None and given["document"] is None and was.handoff_text != was.next_action:
@@ -158,17 +154,18 @@ def _again(outlast: Outlast, fields: dict[str, Any], given: dict[str, Any]) -> d
 
 def _whole(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, if those are there that every handoff has."""
-    if "anchor" not in fields:
-        raise click.UsageError("ANCHOR is missing: the name that the handoff is recovered by")
-    if "summary" not in fields:
-        raise click.UsageError("-m TEXT is missing: what this is about, in a sentence")
-    if "handoff_text" not in fields:
-        ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
-        raise click.UsageError(f"nothing says how to go on: {ways}")
+    refuse_if("anchor" not in fields, "ANCHOR is missing: the name that the handoff is recovered by")
+    refuse_silence(fields, "what this is about")
     for name in ("operation_id", "tenant_id"):
-        if not isinstance(fields.get(name), str | None):
-            raise click.UsageError(f"--from: {name} is no text")
+        refuse_if(not isinstance(fields.get(name), str | None), f"--from: {name} is no text")
     return fields
+
+
+def refuse_silence(fields: Mapping[str, Any], about: str) -> None:
+    """Raise UsageError where the fields say nothing of the work, which is what it is `about`, or of how to go on."""
+    refuse_if("summary" not in fields, f"-m TEXT is missing: {about}, in a sentence")
+    ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
+    refuse_if("handoff_text" not in fields, f"nothing says how to go on: {ways}")
 
 
 def _say_stored(call: Invocation, outlast: Outlast, stored: Handoff) -> None:
@@ -177,7 +174,7 @@ def _say_stored(call: Invocation, outlast: Outlast, stored: Handoff) -> None:
     say_lint(stored.lint)
     bound = [("bound to", bound_to(stored.binding)), ("not kept", outlast.handoff.not_kept(stored))]
     stays = ("stays behind", stored.binding.stays_behind if stored.binding else "")
-    facts([("id", stored.id), *bound, stays, ("masked", ", ".join(stored.masked))])
+    facts(("id", stored.id), *bound, stays, ("masked", ", ".join(stored.masked)))
     for each in stored.baseline:
         say(f"check {each.label}: {outcome_of(each)}")
     for rival in outlast.handoff.rivals(stored):
@@ -188,7 +185,7 @@ def _say_stored(call: Invocation, outlast: Outlast, stored: Handoff) -> None:
 
 
 @command("lint", of="handoff_lint", as_given=True)
-@anchor_argument("[ANCHOR]", required=False)
+@anchor_argument(metavar="[ANCHOR]", required=False)
 @document_option
 def lint(call: Invocation, **given: Any) -> int:
     """What would make a handoff better, with better wordings. Nothing is stored.

@@ -11,7 +11,7 @@ from outlast.doors.cli.handoff import bound_to, checks_shown, outcome_of, say_co
 from outlast.doors.cli.invocation import CLAIM, Invocation, command
 from outlast.doors.cli.options import absolute, agree_option, content, objects, parsed, task_argument
 from outlast.doors.cli.render import STYLES, ago, as_json, at, brief, facts, say, table
-from outlast.doors.cli.store import HOW, document_option, fields_of, files_of
+from outlast.doors.cli.store import HOW, document_option, fields_of, files_of, refuse_silence
 
 if TYPE_CHECKING:
     from outlast import Outlast, Task, TaskCompleted, TaskContext, TaskEvent, TaskPaused, TaskResumed
@@ -35,15 +35,13 @@ def inspect(call: Invocation, task_id: str, history: int, **given: Any) -> None:
 
 def _say_context(call: Invocation, found: TaskContext) -> None:
     facts(
-        [
-            ("task", found.task),
-            ("scope", found.scope if found.scope != "default" else ""),
-            ("state", found.state),
-            ("opened", at(found.opened_at) if found.opened_at else "never; it only has runs or a handoff"),
-            ("moved by", found.actor),
-            ("session", found.session),
-            ("meta", as_json(found.meta) if found.meta else ""),
-        ]
+        ("task", found.task),
+        ("scope", found.scope if found.scope != "default" else ""),
+        ("state", found.state),
+        ("opened", at(found.opened_at) if found.opened_at else "never; it only has runs or a handoff"),
+        ("moved by", found.actor),
+        ("session", found.session),
+        ("meta", as_json(found.meta) if found.meta else ""),
     )
     _say_handoff(call, found)
     for run in found.runs:
@@ -139,11 +137,7 @@ def pause(call: Invocation, task_id: str, operation_id: str | None, **given: Any
 def _fields(task_id: str, given: dict[str, Any]) -> dict[str, Any]:
     fields = fields_of(given | {"anchor": f"task:{task_id}"})
     del fields["anchor"]
-    if "summary" not in fields:
-        raise click.UsageError("-m TEXT is missing: where the work stopped, in a sentence")
-    if "handoff_text" not in fields:
-        ways = "--next TEXT, --text TEXT, --text @FILE, or --text - for standard input"
-        raise click.UsageError(f"nothing says how to go on: {ways}")
+    refuse_silence(fields, "where the work stopped")
     if given["expected_revision"] is not None:
         fields["expected_revision"] = given["expected_revision"]
     return fields

@@ -119,7 +119,8 @@ def _say_rest(call: Invocation, woken: int, old: int) -> None:
 def why_due(outlast: Outlast, run_id: str, reason: str) -> str:
     """Why a run can go on, in words: of a child that is over, what became of it."""
     if reason == "answered":
-        return LATE if _by_deadline(outlast, run_id) else REASONS[reason]
+        found = _answers(outlast, run_id)
+        return LATE if found and all(wait.is_answered_by_deadline for wait in found) else REASONS[reason]
     if reason != "over":
         return REASONS[reason]
     waits = outlast.interrupts(run_id)
@@ -147,11 +148,6 @@ def _answers(outlast: Outlast, run_id: str) -> list[Interrupt]:
     """What was answered, and has not been used since."""
     ids = [item.interrupt for item in outlast.timeline(run_id) if item.interrupt and item.ended_at is None]
     return [wait for wait in map(outlast.interrupt, ids) if wait.status in ("answered", "cancelled")]
-
-
-def _by_deadline(outlast: Outlast, run_id: str) -> bool:
-    found = _answers(outlast, run_id)
-    return bool(found) and all(wait.is_answered_by_deadline for wait in found)
 
 
 def _say(call: Invocation, outlast: Outlast, one: Woken, why: str) -> None:
@@ -281,14 +277,13 @@ class RunWaker:
 
     def _hangs(self) -> bool:
         """Whether nothing is left but probes that take too long, or what does not heed that it was to stop."""
-        if self.signal and time.monotonic() - self._stopped_at > self._patience():
-            return True
+        if self.signal:
+            # those of a server go on there, and are not waited for
+            executing = late.door.is_executing(self._outlast)
+            patience = late.door.seconds_to_stop(self._outlast) if executing else SOON_SECONDS
+            if time.monotonic() - self._stopped_at > patience:
+                return True
         return not self._left and self._under_way.keys() <= self._slow_probes().keys()
-
-    def _patience(self) -> float:
-        """How long runs may take to stop; those of a server go on there, and are not waited for."""
-        executing = late.door.is_executing(self._outlast)
-        return late.door.seconds_to_stop(self._outlast) if executing else SOON_SECONDS
 
     def _give_up(self) -> Iterator[Woken]:
         """Stop what can be stopped, and leave the rest behind: all of it goes on at another time."""

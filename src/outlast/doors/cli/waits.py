@@ -127,7 +127,7 @@ def _give_up(call: Invocation, run: str) -> Way:
 
 
 def say_ways(found: Iterable[Way]) -> None:
-    facts((f"  {words}:", command) for words, command in found)
+    facts(*((f"  {words}:", command) for words, command in found))
 
 
 def say_shown(call: Invocation, wait: Interrupt) -> None:

@@ -13,7 +13,7 @@ import click
 
 from outlast.doors.cli.group import CommandGroup, Sections
 from outlast.doors.cli.invocation import Invocation, command
-from outlast.doors.cli.options import text_of
+from outlast.doors.cli.options import refuse_if, text_of
 from outlast.doors.cli.render import ago, at, brief, content_in, counted, facts, note, say, say_all, table
 from outlast.errors import OutlastError
 
@@ -103,8 +103,7 @@ def _text(file: str) -> str:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise click.UsageError(f"FILE: cannot read {file!r}: {why}") from error
-    if len(raw) > MOST:
-        raise click.UsageError(f"FILE: it has more than {MOST:,} bytes; record it in parts")
+    refuse_if(len(raw) > MOST, f"FILE: it has more than {MOST:,} bytes; record it in parts")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -139,11 +138,8 @@ def record(call: Invocation, kind: str, text: str, **given: Any) -> None:
     words = _said(text, "TEXT")
     with call.open(make=True) as outlast:
         made = outlast.workspace.record(kind, words, **given)
-    if call.json:
-        call.tell(made)
-        return
-    say(f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
-    if made.masked:
+    call.tell_line(made, f"{made.ref} {'was recorded already' if made.replayed else 'recorded'}", "green")
+    if made.masked and not call.json:
         note(f"note: masked as secret: {', '.join(made.masked)}")
 
 
@@ -155,19 +151,15 @@ def _said(word: str, name: str) -> str:
 @command("records", of="workspace_records", without=("cursor",))
 @click.argument("ref", metavar="[REF]", required=False)
 @click.option("--before", metavar="REF", help="Only those older than this record.")
-def records(call: Invocation, ref: str | None, **wanted: Any) -> None:
+def records(call: Invocation, ref: str | None, **wanted: Any) -> int:
     """List records, the newest first. With REF of a record: all that it says; of something else: those about it."""
     with call.open() as outlast:
         whole = [outlast.workspace.get_record(ref)] if ref is not None and ref.startswith("record:") else []
         found = whole or outlast.workspace.records(ref=ref, **wanted)
-    if call.json:
-        call.tell(found)
-    elif whole:
-        _say_record(whole[0])
-    elif found:
-        table(("REF", "KIND", "TASK", "BY", "AGE", "TEXT"), [_row(one) for one in found])
-    else:
-        say("no records here; make one: outlast workspace record KIND TEXT")
+    if whole:
+        return call.tell_or_say(whole, lambda: _say_record(whole[0]))
+    instead = "no records here; make one: outlast workspace record KIND TEXT"
+    return call.tell_list(found, ("REF", "KIND", "TASK", "BY", "AGE", "TEXT"), _row, instead)
 
 
 def _say_record(one: Record) -> None:
@@ -176,7 +168,7 @@ def _say_record(one: Record) -> None:
     known = [("ref", one.ref), ("kind", one.kind), ("task", one.task), ("by", _by(one)), ("from", one.source.origin)]
     known += [("at", at(one.at)), ("tags", ", ".join(one.tags))]
     pin = f"by {one.pinned_by}" if one.pinned else ""
-    facts([*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs))])
+    facts(*known, ("pinned", pin), ("masked", ", ".join(one.masked)), ("about", ", ".join(one.refs)))
 
 
 def _row(one: Record) -> tuple[object, ...]:
@@ -220,12 +212,9 @@ def link(call: Invocation, source: str, relation: str, target: str, **given: Any
     """
     with call.open() as outlast:
         made = outlast.workspace.link(source, relation, target, **given)
-    if call.json:
-        call.tell(made)
-        return
     was = " (was linked already)" if made.replayed else ""
-    say(f"{made.source} {made.relation} {made.target}{was}", "green")
-    if made.replayed and given["note"] and given["note"] != made.note:
+    call.tell_line(made, f"{made.source} {made.relation} {made.target}{was}", "green")
+    if made.replayed and given["note"] and given["note"] != made.note and not call.json:
         note("note: its note stays as it was first made")
 
 
@@ -276,8 +265,7 @@ def recall(call: Invocation, goal: str, tokenizer: str | None, explain: bool, pr
 
     `-` reads the goal from standard input, @FILE from a file. Pinned records are always there.
     """
-    if explain and prompt:
-        raise click.UsageError("--explain and --prompt do not go together")
+    refuse_if(explain and prompt, "--explain and --prompt do not go together")
     words = _said(goal, "GOAL")
     with call.open() as outlast:
         asked["kinds"] = asked["kinds"] or None
