@@ -295,7 +295,7 @@ class Handoffs:
         self,
         handoff_id: str | None = None,
         *,
-        anchor: str | None = None,
+        anchor: str | None,
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:

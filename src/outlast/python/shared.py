@@ -385,22 +385,12 @@ class Shared:
         fewer acts than `limit`, or none: while its `next` is not None, that is the `cursor` of those before. Raises
         ValueRefused, NameInvalid.
         """
-        return self._acts(by, kind, since, limit, cursor, scope)
+        return self._acts(limit, cursor, by=by, kind=kind, since=since, scope=scope)
 
-    def _acts(
-        self,
-        by: str | None,
-        kind: str | None,
-        since: Time | None,
-        limit: int,
-        cursor: str,
-        scope: str | None,
-        *,
-        is_admin: bool = True,
-    ) -> Acts:
+    def _acts(self, limit: int, cursor: str, *, is_admin: bool = True, **asked: Any) -> Acts:
         """The same; who is no admin is told nothing of keys and targets."""
-        asked = rooms.acts.act_query(self._home.clock.now(), scope, by, kind, since, is_admin=is_admin)
-        return rooms.acts.read(self._home, asked, limit, cursor)
+        wanted = rooms.acts.act_query(self._home.clock.now(), **asked, is_admin=is_admin)
+        return rooms.acts.read(self._home, wanted, limit, cursor)
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""

@@ -163,7 +163,10 @@ class TaskSession:
         self._run_claim = claim.id if claim is not None and of_run else ""
         self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
         if claim is not None:
-            self._outlast.tokens.add(claim.id)  # `outlast.resume` continues the run that was claimed
+            self._hold(claim.id)
+
+    def _hold(self, claim_id: str) -> None:
+        self._outlast.tokens.add(claim_id)  # `outlast.resume` continues the run that was claimed
 
 
 class Tasks:

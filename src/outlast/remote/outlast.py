@@ -324,25 +324,14 @@ class AsyncRemoteOutlast(AsyncOutlast):
     open = embedded_only(AsyncOutlast.open, ON_SERVER)
     follow_logs = embedded_only(AsyncOutlast.follow_logs, FOLLOW)
 
-    def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
-        return client_events.follow_async(client_events.of_run(self.blocking._line, run_id, after))
+    @like(AsyncOutlast.follow_events)
+    def follow_events(self, given: Given) -> AsyncIterator[Event]:
+        return client_events.follow_async(client_events.of_run(self.blocking._line, given["run_id"], given["after"]))
 
-    def follow_all_events(
-        self,
-        *,
-        after: int | None = None,
-        scope: str | None = None,
-        flow: str | None = None,
-        task: str | None = None,
-        tag: str | None = None,
-        name: str | None = None,
-        inbox: bool = False,
-    ) -> AsyncIterator[HomeEvent]:
-        """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
-        asked = {"scope": scope, "flow": flow, "task": task, "tag": tag, "name": name, "inbox": inbox}
-        number = self.blocking._number({"after": after})
-        return client_events.follow_async(client_events.of_all(self.blocking._line, number, asked))
+    @like(AsyncOutlast.follow_all_events)
+    def follow_all_events(self, given: Given) -> AsyncIterator[HomeEvent]:
+        line, number = self.blocking._line, self.blocking._number(given)
+        return client_events.follow_async(client_events.of_all(line, number, given))
 
     async def close(self) -> None:
         """Let go of the line. Runs of the server go on."""

@@ -167,10 +167,7 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 
 def decode(raw: bytes, kind: Any) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
-    try:
-        said = codec.read_strict(raw or b"{}", MAX_DEPTH)
-    except codec.NotStrict as error:
-        raise RequestMalformed(str(error)) from error
+    said = read_json(raw or b"{}")
     if isinstance(said, dict):
         said = _with_packets(_in_our_spelling(said, kind), raw, kind)
     try:
@@ -206,10 +203,10 @@ def _packets(kind: type[Any]) -> tuple[str, ...]:
     return tuple(name for name, parts in found if any(msgspec.Raw in get_args(part) for part in parts))
 
 
-def check_json(raw: bytes) -> None:
-    """Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
+def read_json(raw: bytes) -> Any:
+    """What is said. Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
     try:
-        codec.read_strict(raw, MAX_DEPTH)
+        return codec.read_strict(raw, MAX_DEPTH)
     except codec.NotStrict as error:
         raise RequestMalformed(str(error)) from error
 

@@ -281,7 +281,7 @@ SOON = 2.0  # a start that is refused is refused within this time, or told by th
 async def _start(exchange: Exchange) -> None:
     query, wait = _wait_of(exchange, START)
     work = partial(_begun, exchange, query, await exchange.body(START))
-    outlast, begun, replayed = await exchange.state.threads.starts(work, exchange.who)
+    outlast, begun, replayed = await exchange.state.threads.starting.do(work, exchange.who)
     if isinstance(begun, Outcome):
         await _told_of_another(exchange, outlast, begun, wait)
     else:
@@ -329,7 +329,9 @@ async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[
         await _while_running(exchange, outlast, found.run_id, wait)
         found = await exchange.in_thread(lambda: outlast._outcome(found.run_id))
     if found.status == "crashed":
-        started = await exchange.state.threads.starts(partial(_taken_up, exchange, outlast, found.run_id), exchange.who)
+        started = await exchange.state.threads.starting.do(
+            partial(_taken_up, exchange, outlast, found.run_id), exchange.who
+        )
         if started is not None:
             await _told(exchange, outlast, started, False, wait)
             return
@@ -357,7 +359,7 @@ async def _answer_with(exchange: Exchange, found: Outcome[Any]) -> None:
 async def _resume(exchange: Exchange) -> None:
     query, wait = _wait_of(exchange, RESUME)
     work = partial(_resumed, exchange, query, await exchange.body(RESUME))
-    begun = await exchange.state.threads.starts(work, exchange.who)
+    begun = await exchange.state.threads.starting.do(work, exchange.who)
     await _told(exchange, *begun, wait)
 
 

@@ -263,20 +263,12 @@ class Limits:
 
     def begin_request(self, identity: Identity, *, stream: bool = False) -> Callable[[], None]:
         """Count a request or a stream; what it gives ends it, and may be called again. Raises TooManyRequests."""
-        if identity.key is None:
-            return _nothing
         counts, most = (self._streams, self._most_streams) if stream else (self._requests, self._most_requests)
-        if not self._take(counts, identity.key.id, most):
-            raise TooManyRequests(identity.key.id, most)
-        return self._ending(counts, identity.key.id)
+        return self._begun(identity, counts, most, TooManyRequests)
 
     def begin_run(self, identity: Identity) -> Callable[[], None]:
         """Count a run that is to execute; what it gives ends it, and may be called again. Raises TooManyRuns."""
-        if identity.key is None:
-            return _nothing
-        if not self._take(self._runs, identity.key.id, self._most_runs):
-            raise TooManyRuns(identity.key.id, self._most_runs)
-        return self._ending(self._runs, identity.key.id)
+        return self._begun(identity, self._runs, self._most_runs, TooManyRuns)
 
     @contextmanager
     def counting(self, identity: Identity) -> Iterator[Callable[[Started[Any]], None]]:
@@ -291,15 +283,16 @@ class Limits:
             end()
             raise
 
-    def _take(self, counts: Counter[str], key: str, most: int) -> bool:
+    def _begun(
+        self, identity: Identity, counts: Counter[str], most: int, refused: type[TooManyRequests | TooManyRuns]
+    ) -> Callable[[], None]:
+        if identity.key is None:
+            return _nothing
+        key, left = identity.key.id, [identity.key.id]
         with self._lock:
             if counts[key] >= most:
-                return False
+                raise refused(key, most)
             counts[key] += 1
-            return True
-
-    def _ending(self, counts: Counter[str], key: str) -> Callable[[], None]:
-        left = [key]
 
         def end() -> None:
             with self._lock:
@@ -325,33 +318,15 @@ class Threads:
     """Pools by what is done in them. `who` is the key it is done for; work of the server itself has none."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._reading = Pool(settings.reading_threads, "reads")
-        self._writing = Pool(settings.writing_threads, "writes")
-        self._starting = Pool(settings.starting_threads, "starts")
-        self._pieces = Pool(PIECES, "pieces")
-        self._keeping = Pool(settings.keeping_threads, "keeps")
-        beside = self._reading if settings.reading_threads > settings.long_threads else None
+        self.reading = Pool(settings.reading_threads, "reads")
+        self.writing = Pool(settings.writing_threads, "writes")
+        self.starting = Pool(settings.starting_threads, "starts")  # of runs: many keep no other write waiting
+        self.pieces = Pool(PIECES, "pieces")  # of what arrives: not durable yet, so that each is a moment
+        self.keeping = Pool(settings.keeping_threads, "keeps")  # packs and syncs what has arrived
+        beside = self.reading if settings.reading_threads > settings.long_threads else None
         self._looking = Pool(settings.long_threads, "looks", beside)
         self._most, self._of_a_key = settings.long_threads + settings.long_waiting, settings.long_of_a_key
         self._looks: Counter[str] = Counter()  # under way or waiting, by key
-
-    async def reads(self, work: Callable[[], T], who: str = "") -> T:
-        return await self._reading.do(work, who)
-
-    async def writes(self, work: Callable[[], T], who: str = "") -> T:
-        return await self._writing.do(work, who)
-
-    async def starts(self, work: Callable[[], T], who: str) -> T:
-        """Begin a run, or go on with one: many at once keep no other write waiting."""
-        return await self._starting.do(work, who)
-
-    async def writes_piece(self, work: Callable[[], T], who: str) -> T:
-        """Write a piece of what arrives: not durable yet, so that it is a moment."""
-        return await self._pieces.do(work, who)
-
-    async def keeps(self, work: Callable[[], T], who: str) -> T:
-        """Pack and sync what has arrived."""
-        return await self._keeping.do(work, who)
 
     async def looks(self, work: Callable[[], T], who: str) -> T:
         """Take a long look. Raises ServerBusy when too many wait already, of this key or of all."""
@@ -365,12 +340,8 @@ class Threads:
             self._looks[who] -= 1
             self._looks += Counter()  # forgets those that have none
 
-    def submit(self, work: Callable[[], object]) -> None:
-        """Have something written that nobody waits for."""
-        self._writing.submit(work)
-
     def close(self) -> None:
-        for pool in (self._reading, self._writing, self._starting, self._pieces, self._keeping, self._looking):
+        for pool in (self.reading, self.writing, self.starting, self.pieces, self.keeping, self._looking):
             pool.close()
 
 

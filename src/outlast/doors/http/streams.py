@@ -283,24 +283,23 @@ class SentStream:
 
     async def all(self, follow: str) -> None:
         """Send what there is and what comes, until there is a reason to end; the reason too. Raises Left."""
-        settings, state = self._exchange.state.settings, self._exchange.state
         while True:
             self._follower.wake.clear()  # first: what comes from here on wakes again
             await self._send_known()
-            if self._watch.error is not None:
-                await self._end(b"problem", problem_of(self._watch.error))
+            if (last := self._last_word(follow)) is not None:
+                await self._send(b"event: %s\ndata: %s\n\n" % last)
+                await self._exchange.send({"type": "http.response.body", "body": b""})
                 return
-            if self._exchange.ended is not None:
-                await self._end(b"problem", problem_of(self._exchange.ended))
-                return
-            if state.ending.is_set():
-                await self._end(b"end", {"why": "shutdown", "status": self._watch.status})
-                return
-            if self._is_over(follow):
-                await self._end(b"end", {"why": "run", "status": self._watch.status})
-                return
-            if self._watch.head <= self._after and not await self._woken(settings.heartbeat_seconds):
+            if self._watch.head <= self._after and not await self._woken():
                 await self._send(self._heartbeat())
+
+    def _last_word(self, follow: str) -> tuple[bytes, bytes] | None:
+        """What ends the stream, and all that is told of it; None while it goes on."""
+        error = self._watch.error or self._exchange.ended
+        if error is not None:
+            return b"problem", encode(problem_of(error))
+        why = "shutdown" if self._exchange.state.ending.is_set() else "run" if self._is_over(follow) else ""
+        return (b"end", encode({"why": why, "status": self._watch.status})) if why else None
 
     def _heartbeat(self) -> bytes:
         return HEARTBEAT
@@ -334,10 +333,10 @@ class SentStream:
     def _read(self) -> list[EventFrame]:
         return [frame_of(event) for event in self._outlast.events(self._run_id, after=self._after, limit=PAGE)]
 
-    async def _woken(self, seconds: float) -> bool:
-        """Whether something happened within that time."""
+    async def _woken(self) -> bool:
+        """Whether something happened before it is time to say that somebody is there."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._exchange.state.settings.heartbeat_seconds):
                 await self._follower.wake.wait()
                 if self._follower.gone:
                     raise Left
@@ -350,10 +349,6 @@ class SentStream:
                 await self._exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
         except TimeoutError:
             raise Left from None
-
-    async def _end(self, name: bytes, data: Any) -> None:
-        await self._send(b"event: %s\ndata: %s\n\n" % (name, encode(data)))
-        await self._exchange.send({"type": "http.response.body", "body": b""})
 
 
 # -- all runs ------------------------------------------------------------------------------------------
