@@ -87,7 +87,7 @@ def run(
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
         if not options.returns:
-            started = outlast._start(options, found, (), given)
+            started = outlast._start(late.shared.FlowCall(found, (), given, options))
             if outlast.get(started.run_id).status == "queued":
                 return _queue(call, outlast.get(started.run_id))
             return _go(call, outlast, started.outcome, until_done)
@@ -125,7 +125,8 @@ def _start(
     """Run it. On a terminal a person is asked about effects that would be repeated, for as long as there are others."""
     while True:
         try:
-            return _go(call, outlast, partial(outlast._run, options, flow, (), given), until_done)
+            asked = late.shared.FlowCall(flow, (), given, options)
+            return _go(call, outlast, partial(outlast._run, asked), until_done)
         except RepeatsEffects as error:
             if not can_ask(call) or not may_repeat(error):
                 raise

@@ -66,7 +66,7 @@ async def _small(exchange: Exchange, query: Any, limit: int) -> Artifact:
 
     def work() -> Artifact:
         outlast, asked = exchange.opened(UPLOAD, query)
-        exchange.state.quota.room(exchange.identity, outlast).refuse_over(len(content))
+        exchange.state.quota.room(exchange.identity, outlast)(len(content))
         return _save(outlast, asked, content)
 
     return await exchange.state.threads.keeping.do(work, exchange.who)
@@ -91,12 +91,12 @@ async def received(
     What is said of it is checked first. No thread waits for the client.
     Raises BodyTooSlow, BodyTooLarge, Quota, Gone.
     """
-    threads, room = exchange.state.threads, await room_for(exchange, outlast)
+    threads, refuse_over = exchange.state.threads, await room_for(exchange, outlast)
     arrived = await threads.pieces.do(partial(outlast.workspace._receive, **(said or {})), exchange.who)
     try:
         async for piece in _arriving(exchange, limit):
             await threads.pieces.do(partial(arrived.write, piece), exchange.who)
-            room.refuse_over(arrived.size)
+            refuse_over(arrived.size)
         yield arrived
     finally:
         arrived.close()

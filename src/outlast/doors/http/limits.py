@@ -28,8 +28,8 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from contextvars import Context
 from heapq import heappop, heappush
 from itertools import count
@@ -175,6 +175,7 @@ COUNTED = frozenset(  # calls whose bodies are kept
 REFUSED = COUNTED | {"workspace_save", "run_start", "run_fork"}  # content is counted where it is saved
 NOTED_BYTES = 1 << 20  # of bodies that were counted and not yet written down
 LOOK_SECONDS = 5.0  # between two looks at what a key has stored
+RefuseOver = Callable[[int], None]
 
 
 class StoredBytes:
@@ -186,13 +187,18 @@ class StoredBytes:
         self._used: dict[str, tuple[int, float]] = {}  # bytes, and when that was looked up
         self._bodies: Counter[str] = Counter()
 
-    def room(self, identity: Identity | None, outlast: Outlast) -> KeyRoom:
-        """What there is room for. Raises Quota when there is none."""
+    def room(self, identity: Identity | None, outlast: Outlast) -> RefuseOver:
+        """What refuses so many bytes more than there is room for. Raises Quota when there is none."""
         if identity is None or identity.key is None:
-            return KeyRoom("", 0, 0)
-        room = KeyRoom(identity.key.id, self._known(identity.key.id, outlast), self._limit)
-        room.refuse_over(1)
-        return room
+            return lambda size: None
+        key, used = identity.key.id, self._known(identity.key.id, outlast)
+
+        def refuse_over(size: int) -> None:
+            if used + size > self._limit:
+                raise Quota(key, used, self._limit)
+
+        refuse_over(1)
+        return refuse_over
 
     def _known(self, key: str, outlast: Outlast) -> int:
         used, at = self._used.get(key, (0, 0.0))
@@ -206,7 +212,7 @@ class StoredBytes:
         """Count the body of a call that keeps it. Raises Quota for what would be too much."""
         if identity is None or identity.key is None or call not in REFUSED:
             return
-        self.room(identity, outlast).refuse_over(size)
+        self.room(identity, outlast)(size)
         if call in COUNTED:
             self._add(identity.key.id, outlast, size)
 
@@ -232,23 +238,11 @@ class StoredBytes:
             self._used.pop(identity.key.id, None)
 
 
-class KeyRoom:
-    """What a key has stored, and may."""
-
-    def __init__(self, key: str, used: int, limit: int) -> None:
-        self._key, self._used, self._limit = key, used, limit
-
-    def refuse_over(self, size: int) -> None:
-        """Raises Quota for so many bytes more."""
-        if self._key and self._used + size > self._limit:
-            raise Quota(self._key, self._used, self._limit)
-
-
-async def room_for(exchange: Exchange, outlast: Outlast) -> KeyRoom:
+async def room_for(exchange: Exchange, outlast: Outlast) -> RefuseOver:
     """The room for a body of the size that the request says. Raises Quota before any of it is read."""
-    room = await exchange.in_thread(exchange.state.quota.room, exchange.identity, outlast)
-    room.refuse_over(exchange.length or 0)
-    return room
+    refuse_over = await exchange.in_thread(exchange.state.quota.room, exchange.identity, outlast)
+    refuse_over(exchange.length or 0)
+    return refuse_over
 
 
 class Limits:
@@ -270,18 +264,16 @@ class Limits:
         """Count a run that is to execute; what it gives ends it, and may be called again. Raises TooManyRuns."""
         return self._begun(identity, self._runs, self._most_runs, TooManyRuns)
 
-    @contextmanager
-    def counting(self, identity: Identity) -> Iterator[Callable[[Started[Any]], None]]:
-        """Count a run for as long as it executes; what it gives is told of the run once that is begun.
-
-        Raises TooManyRuns.
-        """
+    def counted(self, identity: Identity, begin: Callable[[], Started[Any]]) -> Started[Any]:
+        """A run that is begun so, counted for as long as it executes. Raises TooManyRuns."""
         end = self.begin_run(identity)
         try:
-            yield lambda started: started.when_done(end)
+            started = begin()
         except BaseException:
             end()
             raise
+        started.when_done(end)
+        return started
 
     def _begun(
         self, identity: Identity, counts: Counter[str], most: int, refused: type[TooManyRequests | TooManyRuns]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from outlast.doors.http.state import ServerState
     from outlast.doors.mcp.gates import Stands
     from outlast.python.awaited import Started
+    from outlast.python.outlast import FlowCall
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]
@@ -112,11 +113,8 @@ class McpDoor:
 
         begin = outlast._acting()._start  # a run of the server looks at the server's own files
 
-        def counted(*asked: Any) -> Started[Any]:
-            with self._state.limits.counting(identity) as count:
-                started = begin(*asked)
-                count(started)
-            return started
+        def counted(call: FlowCall) -> Started[Any]:
+            return self._state.limits.counted(identity, lambda: begin(call))
 
         fork = outlast.fork
 
@@ -127,7 +125,7 @@ class McpDoor:
 
         outlast.fork = refused_or_forked  # type: ignore[method-assign]
         outlast.resume = refused_or_resumed  # type: ignore[method-assign]
-        outlast._start = counted  # type: ignore[assignment, method-assign]
+        outlast._start = counted  # type: ignore[method-assign]
         outlast._flows = self._state.flows
         return outlast
 

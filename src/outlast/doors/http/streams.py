@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.doors.http.calls import CallRequest, done, limit_asked, page_asked, page_of, told
+from outlast.doors.http.calls import CallRequest, Does, done, limit_asked, page_asked, page_of, told
 from outlast.doors.http.exchange import problem_of
 from outlast.errors import OutlastError, RequestInvalid, StoreFailed
 from outlast.operations.operation import cursor_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from outlast import Event, HomeEvents, Outlast
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
+    from outlast.operations.operation import Operation
 
 
 PAGE = 1000
@@ -200,14 +201,26 @@ class Left(Exception):
 
 
 async def events(exchange: Exchange) -> None:
-    """A page, or a stream for who accepts one."""
-    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: Any = exchange.enter(EVENTS)
-    outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
+    """A page, or a stream for who accepts one: every event once, in order, then a last one that says why it ends."""
+    outlast, asked = await _entered(exchange, EVENTS, _page)
     if not exchange.is_stream:
-        await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
         return
-    await _stream(exchange, outlast, asked, begins_after(exchange, query) or 0)
+    after = begins_after(exchange, asked.request) or 0
+    run = await exchange.in_thread(outlast.get, asked.request.run_id)
+
+    async def sends(watch: WatchedRun, follower: Follower) -> None:
+        await SentStream(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
+
+    await followed(exchange, outlast, run.id, sends)
+
+
+async def _entered(exchange: Exchange, call: Operation, page: Does) -> tuple[Outlast, CallRequest]:
+    """The home for who asks, and what is asked; who accepts no stream has been answered with a page."""
+    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
+    outlast, asked = await exchange.in_thread(exchange.opened, call, exchange.enter(call))
+    if not exchange.is_stream:
+        await exchange.answer(200, await exchange.in_thread(done, page, outlast, asked))
+    return outlast, asked
 
 
 def _page(outlast: Outlast, asked: CallRequest) -> bytes:
@@ -227,16 +240,6 @@ def begins_after(exchange: Exchange, query: Any) -> int | None:
     if not last.isdigit() or len(last) > 18:
         raise RequestInvalid("Last-Event-ID", "it is no number that this stream gave")
     return int(last)
-
-
-async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, after: int) -> None:
-    """Every event once, in order, then a last one that says why the stream ends."""
-    run = await exchange.in_thread(outlast.get, asked.request.run_id)
-
-    async def sends(watch: WatchedRun, follower: Follower) -> None:
-        await SentStream(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
-
-    await followed(exchange, outlast, run.id, sends)
 
 
 Sends = Callable[[WatchedRun, Follower], Awaitable[None]]
@@ -356,13 +359,10 @@ class SentStream:
 
 async def home_events(exchange: Exchange) -> None:
     """The events of all runs: a page, or a stream for who accepts one."""
-    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: Any = exchange.enter(HOME_EVENTS)
-    outlast, asked = await exchange.in_thread(exchange.opened, HOME_EVENTS, query)
+    outlast, asked = await _entered(exchange, HOME_EVENTS, _home_page)
     if not exchange.is_stream:
-        await exchange.answer(200, await exchange.in_thread(_home_page, outlast, asked))
         return
-    after = begins_after(exchange, query)
+    after = begins_after(exchange, asked.request)
     first = await exchange.in_thread(partial(outlast.all_events, **_wanted(asked), after=after, limit=1))
 
     async def sends(watch: WatchedRun, follower: Follower) -> None:
