@@ -18,6 +18,7 @@ from outlast.errors import (
     TaskAborted,
     TaskDeclined,
 )
+from outlast.python.shared import FlowCall
 from outlast.runs.run import Options
 
 from ..kit.place import KNOBS, Place, ran
@@ -89,7 +90,7 @@ def test_after_gc_again_asks_since_nobody_knows_what_was_done(place: Place) -> N
     swept(place)
     for named in ((), ("charge",)):  # a name cannot stand for what is not known
         with pytest.raises(RepeatsEffects, match=f"whatever run {first.run_id} did"):
-            place.outlast._run(Options("bill-7", again=True, effects=named), pay, (), {})
+            place.outlast._run(FlowCall(pay, (), {}, Options("bill-7", again=True, effects=named)))
     assert place.again(pay, task="bill-7").result == "kelp"
     assert place.run(pay, task="bill-7").result == "kelp"
 

@@ -8,6 +8,7 @@ import pytest
 
 from outlast import AsyncOutlast, Outlast
 from outlast.errors import Finished, InputsConflict, RepeatsEffects, TaskAborted
+from outlast.python.shared import FlowCall
 from outlast.runs.run import Options
 
 from . import http_flows
@@ -101,9 +102,10 @@ def test_a_client_is_given_the_outcome_and_raises_what_the_server_refused(bill: 
         with pytest.raises(Finished):
             outlast.run(http_flows.paying, path, task=bill.task, fresh=True)
         with pytest.raises(RepeatsEffects) as caught:
-            outlast._run(Options(bill.task, again=True), http_flows.paying, (path,), {})
+            outlast._run(FlowCall(http_flows.paying, (path,), {}, Options(bill.task, again=True)))
         assert [effect["step"] for effect in caught.value.effects] == ["pay"]
-        third = outlast._run(Options(bill.task, again=True, effects=("pay",)), http_flows.paying, (path,), {})
+        again = Options(bill.task, again=True, effects=("pay",))
+        third = outlast._run(FlowCall(http_flows.paying, (path,), {}, again))
         assert (third.replayed, bill.paid) == (False, 2)
 
 

@@ -88,10 +88,10 @@ def test_a_long_look_is_one_read_less_and_never_all_of_them(tmp_path: Path) -> N
 
         look = asyncio.ensure_future(threads.looks(lasts, "mallory"))
         await settled()
-        await threads.reads(lambda: order.append("beside the look"), "ann")
-        read = asyncio.ensure_future(threads.reads(lasts, "mallory"))
+        await threads.reading.do(lambda: order.append("beside the look"), "ann")
+        read = asyncio.ensure_future(threads.reading.do(lasts, "mallory"))
         await settled()
-        waits = asyncio.ensure_future(threads.reads(lambda: order.append("behind both"), "ann"))
+        waits = asyncio.ensure_future(threads.reading.do(lambda: order.append("behind both"), "ann"))
         await settled()
         assert order == ["beside the look"]
         may_end.set()
@@ -173,9 +173,11 @@ def test_a_read_of_another_key_is_next_although_a_hundred_of_one_key_wait(tmp_pa
         def first() -> None:
             go.wait(30)
 
-        asked = [asyncio.ensure_future(threads.reads(first, "mallory"))]
-        asked += [asyncio.ensure_future(threads.reads(lambda: order.append("mallory"), "mallory")) for _ in range(100)]
-        asked.append(asyncio.ensure_future(threads.reads(lambda: order.append("ann"), "ann")))
+        asked = [asyncio.ensure_future(threads.reading.do(first, "mallory"))]
+        asked += [
+            asyncio.ensure_future(threads.reading.do(lambda: order.append("mallory"), "mallory")) for _ in range(100)
+        ]
+        asked.append(asyncio.ensure_future(threads.reading.do(lambda: order.append("ann"), "ann")))
         await settled()
         go.set()
         await asyncio.gather(*asked)
@@ -225,7 +227,7 @@ def test_what_only_looks_never_waits_for_those_who_write(tmp_path: Path) -> None
         ours = world(server, "one")
         try:
             threads = server.server.state.threads
-            for pool in (threads._writing, threads._starting, threads._keeping):
+            for pool in (threads.writing, threads.starting, threads.keeping):
                 _take(pool, done)
             told = {call.name: ours.ask(call, ours.owner) for call in LOOKS}
             assert {name: reply.raw for name, reply in told.items() if reply.status != 200} == {}

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from outlast import Outlast
-from outlast.doors.http.mcp import LOOPBACK, mount
+from outlast.doors.http.mcp import LOOPBACK, Mounted
 from outlast.doors.mcp.tools import TOOLS as TABLE
 from outlast.errors import Forbidden
 from outlast.python.project import Flows
@@ -32,7 +32,7 @@ class Server:
         self.outlast = outlast
         self.asked: list[tuple[str, str]] = []
         self.refused: set[str] = set()
-        self.door = mount(self._hold_of, self._allow, LOOPBACK)
+        self.door = Mounted(self._hold_of, self._allow, LOOPBACK)
         app = Starlette(routes=[Route("/mcp", self.door)], lifespan=self._lifespan)
         self.uvicorn = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
 
@@ -202,7 +202,7 @@ def test_only_post_is_served_and_a_large_body_is_refused(url: str) -> None:
 
 
 def test_before_and_after_its_lifespan_nothing_is_served() -> None:
-    door = mount(lambda scope: None)  # type: ignore[arg-type, return-value]
+    door = Mounted(lambda scope: None)  # type: ignore[arg-type, return-value]
 
     class Asked:
         def __init__(self) -> None:

@@ -18,7 +18,7 @@ from tests.kit.commands import wait_until
 
 from outlast import Outlast
 from outlast.doors.cli.group import cli as command_line
-from outlast.doors.http.mcp import mount
+from outlast.doors.http.mcp import Mounted
 from outlast.errors import ExtraMissing, NameInvalid
 
 from ..ready import by_name
@@ -478,7 +478,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     assert isinstance(result.exception, ExtraMissing)
     assert "pip install 'outlast[mcp]'" in str(result.exception)
     with pytest.raises(ExtraMissing):
-        mount(lambda scope: Outlast())
+        Mounted(lambda scope: Outlast())
 
 
 def test_a_line_that_says_two_things_or_is_too_deep_is_refused(cli: "Cli") -> None:

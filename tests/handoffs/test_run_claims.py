@@ -19,6 +19,7 @@ from outlast.home.caller import Caller
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.ledger.lease import Beat
+from outlast.python.shared import FlowCall
 from outlast.runs.run import Options
 from outlast.runs.start import claim_run
 
@@ -197,7 +198,7 @@ def test_who_acts_for_the_same_claimer_goes_on_without_the_token(place: Place, c
 
 def test_a_run_that_executes_is_not_ours_because_its_process_is(place: Place) -> None:
     with Outlast(place.home, clock=place.clock) as other:
-        held = other._begin(works, (), {}, Options())[1]
+        held = other._begin(FlowCall(works, (), {}, Options()))[1]
         assert not hasattr(held, "interrupts")
         place.outlast._executor.caller.claimer = other._executor.home.process  # this very process
         with pytest.raises(RunHeld):

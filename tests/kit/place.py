@@ -16,6 +16,7 @@ from typing import Any
 from outlast import Outcome, Outlast, Receipt
 from outlast.clock import ManualClock
 from outlast.home.settings import Settings
+from outlast.python.shared import FlowCall
 from outlast.runs.receipt import Event
 from outlast.runs.run import Options
 
@@ -89,11 +90,11 @@ class Place:
 
     def again(self, flow: Any, *args: Any, **options: Any) -> Outcome[Any]:
         """The same task once more, whatever effects that repeats."""
-        return self.outlast._run(Options(again=True, yes=True, **options), flow, args, {})
+        return self.outlast._run(FlowCall(flow, args, {}, Options(again=True, yes=True, **options)))
 
     def fresh(self, flow: Any, *args: Any, **options: Any) -> Outcome[Any]:
         """The unfinished run given up and a new one started, whatever effects that repeats."""
-        return self.outlast._run(Options(fresh=True, yes=True, **options), flow, args, {})
+        return self.outlast._run(FlowCall(flow, args, {}, Options(fresh=True, yes=True, **options)))
 
     def crash(self, flow: Any, *args: Any, at: str, **kwargs: Any) -> None:
         """Run a flow in a process that is killed when it reaches `at`."""

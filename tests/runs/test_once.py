@@ -22,6 +22,7 @@ from outlast.errors import (
 )
 from outlast.flows.loading import load
 from outlast.flows.spec import source_of
+from outlast.python.shared import FlowCall
 from outlast.runs.run import Options
 
 from ..kit import ledgers
@@ -75,7 +76,7 @@ def facts_of(place: Place, outcome: Outcome[Any], name: str) -> list[Any]:
 
 
 def call(outlast: Outlast, what: Any, *args: Any, **options: Any) -> Outcome[Any]:
-    return outlast._run(Options(**options), what, args, {})
+    return outlast._run(FlowCall(what, args, {}, Options(**options)))
 
 
 # -- after success -----------------------------------------------------------------------------------

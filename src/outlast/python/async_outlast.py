@@ -15,7 +15,7 @@ from outlast.flows.spec import FlowSpec
 from outlast.python import rooms
 from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, passed_on, signed_like, to_its_end
 from outlast.python.outlast import JsonMap, Outlast, acceptance_of, leave, on_record, remote_surface, taken_because
-from outlast.python.shared import Shared, make_run
+from outlast.python.shared import FlowCall, Shared, make_run
 from outlast.runs.run import Options, Outcome, unseen
 from outlast.values.late import late
 
@@ -126,15 +126,13 @@ class AsyncOutlast:
     ) -> Outcome[Any]:
         """Run a flow; a plain one runs in a thread. See Outlast.run."""
         options = self.blocking._asked(task, fresh, session, trace_id, meta, returns=True)
-        return await self._run(options, flow, args, kwargs)
+        return await self._run(FlowCall(flow, args, kwargs, options))
 
-    async def _run(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome[T]:
+    async def _run(self, call: FlowCall) -> Outcome[Any]:
         try:
-            spec, begun = await self.blocking._begin_async(flow, args, kwargs, options)
+            spec, begun = await self.blocking._begin_async(call)
         except RunHeld as held:
-            spec, begun = flow.spec, await self._wait_for(held, flow.spec, options)
+            spec, begun = call.flow.spec, await self._wait_for(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
             begun = await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, begun.run_id, None, spec))
         return await self._received(begun, spec)
@@ -190,21 +188,20 @@ class AsyncOutlast:
         **kwargs: Any,
     ) -> AsyncStarted[Any]:
         """Like run, in a background task. The run is durable before this returns."""
-        return await self._start(self.blocking._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        options = self.blocking._asked(task, fresh, session, trace_id, meta)
+        return await self._start(FlowCall(flow, args, kwargs, options))
 
-    async def _start(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> AsyncStarted[T]:
+    async def _start(self, call: FlowCall) -> AsyncStarted[Any]:
         try:
-            spec, begun = await self.blocking._begin_async(flow, args, kwargs, options)
+            spec, begun = await self.blocking._begin_async(call)
         except RunHeld as held:
-            if options.wait is False:
+            if call.options.wait is False:
                 raise
-            return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, flow.spec, options)))
+            return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, call.flow.spec, call.options)))
         if isinstance(begun, Outcome) and begun.status == "queued":
             return AsyncStarted(begun.run_id, AwaitedRun(self._caller, begun.run_id, spec))
         if isinstance(begun, Outcome):
-            done: asyncio.Future[Outcome[T]] = asyncio.get_running_loop().create_future()
+            done: asyncio.Future[Outcome[Any]] = asyncio.get_running_loop().create_future()
             done.set_result(begun)
             return AsyncStarted(begun.run_id, done)
         going = asyncio.ensure_future(rooms.start.go_on_async(self._executor, begun, spec))

@@ -19,7 +19,6 @@ from outlast.ledger.verdict import Reason, judge
 from outlast.python.work_tree import BUSY_SECONDS, opened
 
 if TYPE_CHECKING:
-    from outlast.handoffs.anchor import FoundHandoff
     from outlast.handoffs.handoff import Handoff, Recovered
     from outlast.runs.live import Executor
 
@@ -39,10 +38,6 @@ class NewestRevision(NamedTuple):
     settled_at: int  # microseconds: when something last happened to it
     holder: str  # who else holds the claim; "" when nobody does
 
-    @property
-    def revision(self) -> int:
-        return self.handoff.revision
-
 
 class AutomaticHandoffs:
     """A home, opened for what hooks do."""
@@ -60,22 +55,19 @@ class AutomaticHandoffs:
         return self._executor.home.store.read(lambda look: self._newest(look, anchor))
 
     def _newest(self, look: Any, anchor: str) -> NewestRevision | None:
-        from outlast.handoffs.anchor import find
-
         row = look.anchor_of(self._executor.caller.scope, anchor)
         revision = look.handoff_at(row.key, row.revision) if row else None
         if not row or not revision:
             return None
+        from outlast.handoffs.anchor import find
+        from outlast.handoffs.claim import holder_of
+
         found = find(look, row, revision)
         settled_at = max((one.at for one in found.since), default=found.handoff.stored_us)
         is_broken, is_finished = found.broken is not None, row.status == "finished"
-        return NewestRevision(found.handoff, is_broken, is_finished, settled_at, self._holder(look, found))
-
-    def _holder(self, look: Any, found: FoundHandoff) -> str:
-        from outlast.handoffs.claim import holder_of
-
         holder = holder_of(self._executor.caller, look, found)
-        return holder.who if holder is not None and not holder.mine else ""
+        who = holder.who if holder is not None and not holder.mine else ""
+        return NewestRevision(found.handoff, is_broken, is_finished, settled_at, who)
 
     def store(self, fields: Mapping[str, Any], actor: str, expected_revision: int) -> Handoff:
         """The next revision, unless somebody holds the claim by then.

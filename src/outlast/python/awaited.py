@@ -85,8 +85,17 @@ async def to_its_end(work: Callable[[], T]) -> T:
         raise
 
 
+class OnLoop(Generic[T]):
+    """A part of a home on an event loop: everything is awaited."""
+
+    def __init__(self, blocking: T) -> None:
+        self.blocking = blocking
+
+
 class Started(Generic[T]):
     """A run that goes on in the background."""
+
+    replayed = False  # whether it gives what the same operation_id did before
 
     def __init__(self, run_id: str, notes: tuple[str, ...] = ()) -> None:
         self.run_id, self.notes = run_id, notes

@@ -44,7 +44,7 @@ from outlast.handoffs.store import Storing, store
 from outlast.handoffs.verdict import rivals_of
 from outlast.home.place import check_name
 from outlast.python import rooms
-from outlast.python.awaited import awaited
+from outlast.python.awaited import OnLoop, awaited
 from outlast.runs.look import InboxItem
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class Handoffs:
         self,
         handoff_id: str | None = None,
         *,
-        anchor: str | None = None,
+        anchor: str | None,
         revision: int | None = None,
         scope: str | None = None,
     ) -> Handoff:
@@ -557,11 +557,8 @@ def inbox_of(waits: Iterable[InboxItem], handoffs: Handoffs, *asked_for: str | N
     return Inbox(waits, None if any(each is not None for each in asked_for) else handoffs)
 
 
-class AsyncHandoffs:
+class AsyncHandoffs(OnLoop[Handoffs]):
     """The same on an event loop: everything is awaited."""
-
-    def __init__(self, blocking: Handoffs) -> None:
-        self.blocking = blocking
 
     store = awaited(Handoffs.store)
     recover = awaited(Handoffs.recover)

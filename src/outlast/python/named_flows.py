@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -34,9 +34,6 @@ from outlast.runs.begin import START as START
 from outlast.runs.begin import DryRun as DryRun
 from outlast.values.codec import decoder, encode
 from outlast.values.text import meant
-
-if TYPE_CHECKING:
-    from outlast.care.audit.flow import Unit
 
 SUFFIXES = (".py", *FLOW_FILES)
 Tell = Callable[[str], None] | None
@@ -270,11 +267,8 @@ def steps_of(spec: FlowSpec) -> FlowSteps:
     seen = seen_flow(spec)
     waits = [FlowStep(name, "wait", "", does="waits") for name in seen.waits]
     shown = ", ".join(str(each) for each in spec.signature.parameters) or "none"
-    return FlowSteps(spec.name, spec.source, shown, (), (*map(_of_code, seen.units), *waits), complete=False)
-
-
-def _of_code(unit: Unit) -> FlowStep:
-    return FlowStep(unit.name, unit.kind, unit.place, writes=unit.writes, confirmed=unit.confirmed)
+    units = (FlowStep(u.name, u.kind, u.place, writes=u.writes, confirmed=u.confirmed) for u in seen.units)
+    return FlowSteps(spec.name, spec.source, shown, (), (*units, *waits), complete=False)
 
 
 def _listed(spec: FlowFileSpec, nodes: tuple[Node, ...], inside: tuple[str, ...] = ()) -> Iterator[FlowStep]:

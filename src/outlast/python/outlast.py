@@ -15,6 +15,7 @@ from outlast.errors import NameInvalid, RunHeld, RunWaiting
 from outlast.flows.spec import FlowSpec, spec_of
 from outlast.python import rooms
 from outlast.python.awaited import Queued, Started, go_on
+from outlast.python.shared import FlowCall as FlowCall
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.runs.run import Options as Options
 from outlast.runs.run import Outcome, unseen
@@ -103,17 +104,15 @@ class Outlast(Shared):
         Raises RunHeld when someone else is running it, InputsConflict when the task's unfinished run has other
         inputs, Contested when its records cannot be trusted.
         """
-        return self._run(self._asked(task, fresh, session, trace_id, meta, returns=True), flow, args, kwargs)
+        return self._run(FlowCall(flow, args, kwargs, self._asked(task, fresh, session, trace_id, meta, returns=True)))
 
-    def _run(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome[T]:
-        if spec_of(flow).is_async:
-            rooms.home.refuse_loop(f"outlast.run({flow.spec.name})")
+    def _run(self, call: FlowCall) -> Outcome[Any]:
+        if spec_of(call.flow).is_async:
+            rooms.home.refuse_loop(f"outlast.run({call.flow.spec.name})")
         try:
-            spec, begun = self._begin(flow, args, kwargs, options)
+            spec, begun = self._begin(call)
         except RunHeld as held:
-            spec, begun = flow.spec, self._wait_for(held, flow.spec, options)
+            spec, begun = call.flow.spec, self._wait_for(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
             begun = rooms.outcomes.await_end(rooms.outcomes.Awaited(self._caller, begun.run_id, None, spec))
         return self._received(begun, spec)
@@ -171,15 +170,13 @@ class Outlast(Shared):
         **kwargs: Any,
     ) -> Started[Any]:
         """Like run, in a background thread. The run is durable before this returns."""
-        return self._start(self._asked(task, fresh, session, trace_id, meta), flow, args, kwargs)
+        return self._start(FlowCall(flow, args, kwargs, self._asked(task, fresh, session, trace_id, meta)))
 
-    def _start(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Started[T]:
+    def _start(self, call: FlowCall) -> Started[Any]:
         try:
-            spec, begun = self._begin(flow, args, kwargs, options)
+            spec, begun = self._begin(call)
         except RunHeld as held:
-            return self._after(held, flow.spec, options)
+            return self._after(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
             return Queued(self._caller, begun.run_id, spec)
         return self._in_background(begun, spec)
@@ -213,12 +210,12 @@ class Outlast(Shared):
             begin(thread, f"run {begun.run.id}")
         return started
 
-    def _begin_soon(
-        self, flow: Flow[..., Any] | FlowFile, inputs: Mapping[str, Any], options: Options
-    ) -> tuple[Started[Any], bool]:
-        """Like start, once for each operation_id; whether it gives what the same one did before. Raises RunHeld."""
-        spec, begun = self._begin(flow, (), dict(inputs), options, warns=False)
-        return self._in_background(begun, spec), isinstance(begun, Outcome) and begun.replayed
+    def _begin_soon(self, flow: Flow[..., Any] | FlowFile, inputs: Mapping[str, Any], options: Options) -> Started[Any]:
+        """Like start, once for each operation_id. Raises RunHeld."""
+        spec, begun = self._begin(FlowCall(flow, (), dict(inputs), options), warns=False)
+        started = self._in_background(begun, spec)
+        started.replayed = isinstance(begun, Outcome) and begun.replayed
+        return started
 
     def _go_on(self, run_id: str) -> None:
         go_on(self, run_id, lambda run: self._wake(run.id))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from outlast.errors import ValueRefused
 from outlast.flows.spec import spec_of
 from outlast.home.home import run_row
-from outlast.python.awaited import awaited
+from outlast.python.awaited import OnLoop, awaited
 from outlast.python.named_flows import find_flow
 from outlast.runs.look import record_now
 from outlast.runs.queues import schedule
@@ -83,11 +83,8 @@ class Schedules:
         return given if given is not None else spec_of(find_flow(row.flow, str(self._executor.home.path)))
 
 
-class AsyncSchedules:
+class AsyncSchedules(OnLoop[Schedules]):
     """The same on an event loop: everything is awaited."""
-
-    def __init__(self, blocking: Schedules) -> None:
-        self.blocking = blocking
 
     add = awaited(Schedules.add)
     list = awaited(Schedules.list)

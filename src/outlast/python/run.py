@@ -260,8 +260,14 @@ class _Run:
             raise StepOutsideRun("run", threading.current_thread().name)
         return frame
 
-    def _asked(self, function: Any, items: Iterable[Any], key: Key[Any]) -> list[StepCall]:
-        """Every call of a map, identified in the order of the items before any of them runs."""
+    def _asked(
+        self, function: Any, items: Iterable[Any], key: Key[Any], concurrency: int, on_error: OnError
+    ) -> list[StepCall]:
+        """Every call of a map, identified in the order of the items before any of them runs. Raises NameInvalid."""
+        if not isinstance(concurrency, int) or concurrency < 1:
+            raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
+        if on_error not in ("stop", "collect"):
+            raise NameInvalid("on_error", str(on_error), "it is stop or collect")
         kind = function.spec.kind if isinstance(function, Step) else "step"
         execution, spec = self._execution, as_step(function, kind, {})
         frame = self._frame()
@@ -270,15 +276,6 @@ class _Run:
         number = execution.numbered(frame, f"map {spec.name}", "").occurrence
         inner = frame.within(f"{spec.name}[{number}]")
         return waiting.ask_all(execution, inner, spec, items, key)
-
-
-def _check_map(concurrency: int, on_error: OnError) -> bool:
-    """Whether failures are collected. Raises NameInvalid."""
-    if not isinstance(concurrency, int) or concurrency < 1:
-        raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
-    if on_error not in ("stop", "collect"):
-        raise NameInvalid("on_error", str(on_error), "it is stop or collect")
-    return on_error == "collect"
 
 
 class Run(_Run):
@@ -355,9 +352,8 @@ class Run(_Run):
         under way have ended. `on_error="collect"`: all items are tried, and the results are `Ok` or `Failed`.
         Raises MapKeyTaken for two items of one key.
         """
-        collect = _check_map(concurrency, on_error)
-        asked = self._asked(function, items, key)
-        return waiting.map_plain(self._execution, asked, concurrency, rooms.call_plain.drive_plain, collect=collect)
+        asked, drive = self._asked(function, items, key, concurrency, on_error), rooms.call_plain.drive_plain
+        return waiting.map_plain(self._execution, asked, concurrency, drive, collect=on_error == "collect")
 
     @overload
     def pause_for(
@@ -476,9 +472,8 @@ class AsyncRun(_Run):
         """Call a step for every item, `concurrency` at a time; results in the order of the items. See Run.map."""
 
         def waits() -> Later[list[Any]]:
-            collect, drive = _check_map(concurrency, on_error), rooms.call_async.drive_async
-            asked = self._asked(function, items, key)
-            return waiting.map_async(self._execution, asked, concurrency, drive, collect=collect)
+            asked, drive = self._asked(function, items, key, concurrency, on_error), rooms.call_async.drive_async
+            return waiting.map_async(self._execution, asked, concurrency, drive, collect=on_error == "collect")
 
         return self._noted("map", waits)
 

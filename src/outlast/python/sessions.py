@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.errors import TokenizerInvalid
 from outlast.home.place import check_name
-from outlast.python.awaited import awaited
+from outlast.python.awaited import OnLoop, awaited
 from outlast.sessions import sessions
 from outlast.sessions.session import (
     Memo,
@@ -153,11 +153,8 @@ class Sessions:
         return SessionCall(self._caller.scope_named(scope), "", self._caller.actor_named(actor))
 
 
-class AsyncSessions:
+class AsyncSessions(OnLoop[Sessions]):
     """The same on an event loop: everything is awaited."""
-
-    def __init__(self, blocking: Sessions) -> None:
-        self.blocking = blocking
 
     open = awaited(Sessions.open)
     append = awaited(Sessions.append)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast import errors
@@ -75,6 +76,15 @@ def url_of(home: str | Path | FoundHome | None) -> str:
     """The URL that a home is behind, given or by OUTLAST_HOME; "" when it is a folder."""
     named = str(home) if home else os.environ.get("OUTLAST_HOME", "")
     return named if named.startswith(("http://", "https://")) else ""
+
+
+class FlowCall(Struct, frozen=True):
+    """A flow with what it is given, and how it is to be run."""
+
+    flow: Flow[..., Any] | FlowFile
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    options: Options
 
 
 @overload
@@ -385,22 +395,12 @@ class Shared:
         fewer acts than `limit`, or none: while its `next` is not None, that is the `cursor` of those before. Raises
         ValueRefused, NameInvalid.
         """
-        return self._acts(by, kind, since, limit, cursor, scope)
+        return self._acts(limit, cursor, by=by, kind=kind, since=since, scope=scope)
 
-    def _acts(
-        self,
-        by: str | None,
-        kind: str | None,
-        since: Time | None,
-        limit: int,
-        cursor: str,
-        scope: str | None,
-        *,
-        is_admin: bool = True,
-    ) -> Acts:
+    def _acts(self, limit: int, cursor: str, *, is_admin: bool = True, **asked: Any) -> Acts:
         """The same; who is no admin is told nothing of keys and targets."""
-        asked = rooms.acts.act_query(self._home.clock.now(), scope, by, kind, since, is_admin=is_admin)
-        return rooms.acts.read(self._home, asked, limit, cursor)
+        wanted = rooms.acts.act_query(self._home.clock.now(), **asked, is_admin=is_admin)
+        return rooms.acts.read(self._home, wanted, limit, cursor)
 
     def timeline(self, run_id: str) -> list[TimelineItem]:
         """Every attempt, wait, decision, child, phase and stop of a run in order, with when it began and ended."""
@@ -720,45 +720,31 @@ class Shared:
         self._home.tell(f"run {held.run_id} is held by {held.holder}; waiting for it")
         return rooms.outcomes.Awaited(self._caller, held.run_id, None if options.wait is True else options.wait, spec)
 
-    def _begin(
-        self,
-        flow: Flow[..., Any] | FlowFile,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        options: Options,
-        *,
-        warns: bool = True,
-    ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
-        spec, new = self._new(flow, args, kwargs, options)
-        begun = rooms.begin.begin(self._executor, spec, new, options)
+    def _begin(self, call: FlowCall, *, warns: bool = True) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
+        spec, new = self._new(call)
+        begun = rooms.begin.begin(self._executor, spec, new, call.options)
         self._warn(begun if warns else None)
         return spec, begun
 
-    async def _begin_async(
-        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
-    ) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
+    async def _begin_async(self, call: FlowCall) -> tuple[FlowSpec, RunClaim | Outcome[Any]]:
         """The same on an event loop, which goes on meanwhile."""
-        spec, new = self._new(flow, args, kwargs, options)
-        begun = await rooms.begin.begin_async(self._executor, spec, new, options)
+        spec, new = self._new(call)
+        begun = await rooms.begin.begin_async(self._executor, spec, new, call.options)
         self._warn(begun)
         return spec, begun
 
-    def _new(
-        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
-    ) -> tuple[FlowSpec, NewRun]:
-        spec = spec_of(flow)
-        raw = rooms.start.pack_inputs(spec, spec.bind(args, kwargs))
-        return spec, rooms.begin.new_run(self._executor.caller, spec, raw, options)
+    def _new(self, call: FlowCall) -> tuple[FlowSpec, NewRun]:
+        spec = spec_of(call.flow)
+        raw = rooms.start.pack_inputs(spec, spec.bind(call.args, call.kwargs))
+        return spec, rooms.begin.new_run(self._executor.caller, spec, raw, call.options)
 
     def _warn(self, begun: RunClaim | Outcome[Any] | None) -> None:
         for line in () if begun is None or isinstance(begun, Outcome) else begun.notes:
             self._executor.home.warn(line)
 
-    def _dry_run(
-        self, flow: Flow[..., Any] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
-    ) -> DryRun:
+    def _dry_run(self, flow: Flow[..., Any] | FlowFile, inputs: dict[str, Any], options: Options) -> DryRun:
         """What `run` would begin with these inputs and options. Nothing is run or written. Raises what it would."""
-        spec, new = self._new(flow, args, kwargs, options)
+        spec, new = self._new(FlowCall(flow, (), inputs, options))
         return rooms.begin.dry_run(self._executor, spec, new, options)
 
     def _serve(self, flows: Iterable[Flow[..., Any] | FlowFile]) -> None:

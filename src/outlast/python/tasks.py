@@ -12,7 +12,7 @@ from outlast.handoffs.handoff import TASK as PREFIX
 from outlast.handoffs.settle import Settling
 from outlast.handoffs.task_state import STATES, State
 from outlast.home.place import check_name
-from outlast.python.awaited import awaited
+from outlast.python.awaited import OnLoop, awaited
 from outlast.sessions.session import number, read_meta
 from outlast.tasks import bridge as tasks
 from outlast.tasks.bridge import Of, complete
@@ -163,7 +163,10 @@ class TaskSession:
         self._run_claim = claim.id if claim is not None and of_run else ""
         self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
         if claim is not None:
-            self._outlast.tokens.add(claim.id)  # `outlast.resume` continues the run that was claimed
+            self._hold(claim.id)
+
+    def _hold(self, claim_id: str) -> None:
+        self._outlast.tokens.add(claim_id)  # `outlast.resume` continues the run that was claimed
 
 
 class Tasks:
@@ -254,11 +257,8 @@ class Tasks:
 # -- on an event loop --------------------------------------------------------------------------------
 
 
-class AsyncTaskSession:
+class AsyncTaskSession(OnLoop[TaskSession]):
     """The same on an event loop: what asks the store is awaited."""
-
-    def __init__(self, session: TaskSession) -> None:
-        self.blocking = session
 
     @property
     def task_id(self) -> str:
@@ -276,11 +276,8 @@ class AsyncTaskSession:
     events = awaited(TaskSession.events)
 
 
-class AsyncTasks:
+class AsyncTasks(OnLoop[Tasks]):
     """The same on an event loop: everything is awaited."""
-
-    def __init__(self, blocking: Tasks) -> None:
-        self.blocking = blocking
 
     async def open(self, task_id: str, **how: Any) -> AsyncTaskSession:
         """A session at a task, opened as `Tasks.open` does."""

@@ -11,7 +11,7 @@ from outlast.handoffs import find as handoffs
 from outlast.handoffs.handoff import label_of
 from outlast.home.home import run_row
 from outlast.home.place import check_name
-from outlast.python.awaited import awaited
+from outlast.python.awaited import OnLoop, awaited
 from outlast.runs.outputs.saves import kept_by, save_from_command, save_from_run
 from outlast.runs.outputs.workspace import link_from_run, pin, record_from_run
 from outlast.sessions.session import number
@@ -312,11 +312,8 @@ class Workspace:
         return self._caller.scope_named(scope)
 
 
-class AsyncWorkspace:
+class AsyncWorkspace(OnLoop[Workspace]):
     """The same on an event loop: everything is awaited."""
-
-    def __init__(self, blocking: Workspace) -> None:
-        self.blocking = blocking
 
     save = awaited(Workspace.save)
     get = awaited(Workspace.get)

@@ -243,8 +243,7 @@ class RemoteHandoffs(Handoffs):
 
     def _open_ones(self, scope: str | None) -> Iterator[str]:
         found = (value_of(each, Listed) for each in pages(self._line, LIST, {"scope": scope}))
-        unfinished = (one.anchor for one in found if one.standing != "finished")
-        return (anchor for anchor, _ in zip(unfinished, range(10), strict=False))
+        return islice((one.anchor for one in found if one.standing != "finished"), 10)
 
 
 def agreed(given: Given, *, runs: bool) -> str | None:

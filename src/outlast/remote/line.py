@@ -93,6 +93,7 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+_LINE_ERRORS = (httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError)
 NOT_UP = (429, 502, 503, 504)
 OF_A_PROXY = (502, 504)  # which found nobody behind it
 LASTING = {
@@ -200,7 +201,7 @@ class Line:
                     raise refused.error from None
                 trouble: errors.OutlastError | None = refused.error
                 why = f"it answered {refused.status}"
-            except _line_errors() as error:
+            except _LINE_ERRORS as error:
                 self._heard = self._heard or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 trouble, why = None, f"{type(error).__name__}: {error}"
             failed(tries)
@@ -241,7 +242,7 @@ class Line:
                 _refuse_packed(answer)
                 self._heard = True
                 yield answer
-        except _line_errors() as error:
+        except _LINE_ERRORS as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
 
     def _refuse(self, status: int, raw: bytes) -> None:
@@ -274,7 +275,7 @@ class Line:
                 _refuse_packed(answer)
                 self._heard = True
                 yield answer
-        except _line_errors() as error:
+        except _LINE_ERRORS as error:
             raise Broken(f"{type(error).__name__}: {error}") from error
 
     def _place(self, path: str, query: Mapping[str, Any] | None) -> str:
@@ -327,10 +328,6 @@ def _may_pass(status: int, raw: bytes) -> bool:
 def _timeout(seconds: float, wait: float, connecting: float) -> httpx2.Timeout:
     """How long a try may take; that somebody is there at all shows sooner."""
     return httpx2.Timeout(seconds + wait, connect=min(seconds, connecting))
-
-
-def _line_errors() -> tuple[type[Exception], ...]:
-    return httpx2.NetworkError, httpx2.TimeoutException, httpx2.RemoteProtocolError
 
 
 # -- what is read ------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class ObservedCall:
     def __init__(
         self, line: Line, executor: Executor, when: When, by: str, wanted: ObserveQuery, claims: str | None = None
     ) -> None:
-        self._line, self._executor = line, executor
+        self._line, self._executor, self._there = line, executor, ("--home", line.url)
         self._shown = {} if claims is None else {"outlast-claims": claims}  # only these, and not all of the client's
         self._when, self._by, self._wanted = when, by, wanted
         self._found: dict[str, Given] = {}  # by the handoff
@@ -149,7 +149,7 @@ class ObservedCall:
         self._wanted.refuse_other(got.handoff)
         # whose its commands are, as it is seen from here
         reasons = [each for each in got.reasons if each.code != "foreign_commands"]
-        note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there())
+        note = foreign.note_of(got.handoff, self._stranger(got.handoff), *self._there)
         ordered = judge([*reasons, *filter(None, [note])]).reasons
         got = replace(got, verdict=Verdict(got.verdict.word, ordered))  # a note changes no word
         root = self._found.get(got.handoff.id, {}).get("root")
@@ -172,9 +172,6 @@ class ObservedCall:
             return ""
         why = f"they come from {self._line.url}, which says that {handoff.actor!r:.200} stored them"
         return foreign.stands_against(handoff, foreign.Stranger(why, f"{handoff.actor}@{self._line.url}"))
-
-    def _there(self) -> tuple[str, str]:
-        return "--home", self._line.url
 
     def _named(self, given: Given) -> Given:
         """The same in every try: one write."""
@@ -225,7 +222,7 @@ class ObservedCall:
 
     def _leave(self, handoff: Handoff) -> foreign.Leave:
         """Raises ForeignCommands."""
-        return foreign.given(handoff, self._stranger(handoff), self._wanted.agree, *self._there())
+        return foreign.given(handoff, self._stranger(handoff), self._wanted.agree, *self._there)
 
     def _run(self, about: Contract, root: Path, leave: foreign.Leave) -> list[Given]:
         between = self._renewal(about) if self._line.claims else None

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from outlast.care.audit.audit import audit_flow
 from outlast.clock import moment
@@ -26,7 +26,7 @@ from outlast.python.awaited import AsyncStarted, Started, awaited, to_its_end
 from outlast.python.decorators import Flow, FlowFile
 from outlast.python.handoffs import Inbox, inbox_of
 from outlast.python.outlast import Outlast
-from outlast.python.shared import Shared, url_of
+from outlast.python.shared import FlowCall, Shared, url_of
 from outlast.remote import runs as client_events
 from outlast.remote.calls import Given, answer_of, ask, checked_json, embedded_only, from_operations, like, page_of
 from outlast.remote.handoffs import RemoteHandoffs
@@ -36,7 +36,7 @@ from outlast.remote.runs import GivenReceipts, RemoteSchedules, Runs
 from outlast.remote.tasks import RemoteSessions, RemoteTasks
 from outlast.remote.workspace import RemoteWorkspace
 from outlast.runs.find import run_query, time_of
-from outlast.runs.run import Options, Outcome, RunRecord
+from outlast.runs.run import Outcome, RunRecord
 from outlast.values.ambient import begin
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from outlast.runs.receipt import Event
     from outlast.runs.waits.interrupt import Interrupt
 
-T = TypeVar("T")
 JsonMap = Mapping[str, Any]
 AT_HOME = "do it where the home is: Outlast(PATH), or the command of the same name there"
 FOLLOW = "logs(RUN) gives what was printed so far; follow_events(RUN) tells when there is more"
@@ -239,19 +238,14 @@ class RemoteOutlast(RemoteShared, Outlast):
         """Tasks of a host."""
         return RemoteTasks(self._line, self._executor)
 
-    def _run(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome[T]:
+    def _run(self, call: FlowCall) -> Outcome[Any]:
         """At the server, which knows the flow by its name. Ctrl-C ends the waiting, not the run. Raises NoFlows."""
-        begun = self._runs.begin(flow, args, kwargs, options)
-        return self._runs.finish(begun, flow.spec.decode, options)
+        return self._runs.finish(self._runs.begin(call), call)
 
-    def _start(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Started[T]:
-        begun = self._runs.begin(flow, args, kwargs, options, look=0.0)
-        started: Started[T] = Started(begun.run_id, begun.notes)
-        wait = lambda: self._runs.finish(begun, flow.spec.decode, options)  # noqa: E731
+    def _start(self, call: FlowCall) -> Started[Any]:
+        begun = self._runs.begin(call, look=0.0)
+        started: Started[Any] = Started(begun.run_id, begun.notes)
+        wait = lambda: self._runs.finish(begun, call)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(wait,), name=f"outlast-{begun.run_id}", daemon=True)
         begin(thread, f"waiting for run {begun.run_id}")
         return started
@@ -302,19 +296,15 @@ class AsyncRemoteOutlast(AsyncOutlast):
     blocking: RemoteOutlast
     _answers_go_on = True  # at the server, in its background
 
-    async def _run(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome[T]:
+    async def _run(self, call: FlowCall) -> Outcome[Any]:
         runs = self.blocking._runs
-        begun = await to_its_end(lambda: runs.begin(flow, args, kwargs, options))
-        return await to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
+        begun = await to_its_end(lambda: runs.begin(call))
+        return await to_its_end(lambda: runs.finish(begun, call))
 
-    async def _start(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> AsyncStarted[T]:
+    async def _start(self, call: FlowCall) -> AsyncStarted[Any]:
         runs = self.blocking._runs
-        begun = await to_its_end(lambda: runs.begin(flow, args, kwargs, options, look=0.0))
-        waiting = to_its_end(lambda: runs.finish(begun, flow.spec.decode, options))
+        begun = await to_its_end(lambda: runs.begin(call, look=0.0))
+        waiting = to_its_end(lambda: runs.finish(begun, call))
         return AsyncStarted(begun.run_id, asyncio.ensure_future(waiting))
 
     resume = awaited(Outlast.resume)
@@ -324,25 +314,14 @@ class AsyncRemoteOutlast(AsyncOutlast):
     open = embedded_only(AsyncOutlast.open, ON_SERVER)
     follow_logs = embedded_only(AsyncOutlast.follow_logs, FOLLOW)
 
-    def follow_events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """The events of a run as they come: `async for event in outlast.follow_events(run)`."""
-        return client_events.follow_async(client_events.of_run(self.blocking._line, run_id, after))
+    @like(AsyncOutlast.follow_events)
+    def follow_events(self, given: Given) -> AsyncIterator[Event]:
+        return client_events.follow_async(client_events.of_run(self.blocking._line, given["run_id"], given["after"]))
 
-    def follow_all_events(
-        self,
-        *,
-        after: int | None = None,
-        scope: str | None = None,
-        flow: str | None = None,
-        task: str | None = None,
-        tag: str | None = None,
-        name: str | None = None,
-        inbox: bool = False,
-    ) -> AsyncIterator[HomeEvent]:
-        """The events of all runs as they come, without an end: from now on, or after a number. As `all_events`."""
-        asked = {"scope": scope, "flow": flow, "task": task, "tag": tag, "name": name, "inbox": inbox}
-        number = self.blocking._number({"after": after})
-        return client_events.follow_async(client_events.of_all(self.blocking._line, number, asked))
+    @like(AsyncOutlast.follow_all_events)
+    def follow_all_events(self, given: Given) -> AsyncIterator[HomeEvent]:
+        line, number = self.blocking._line, self.blocking._number(given)
+        return client_events.follow_async(client_events.of_all(line, number, given))
 
     async def close(self) -> None:
         """Let go of the line. Runs of the server go on."""

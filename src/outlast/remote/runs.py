@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
@@ -36,6 +36,7 @@ from outlast.values.codec import Decode, decode, digest
 if TYPE_CHECKING:
     from outlast.home.home import Home
     from outlast.python.decorators import Flow, FlowFile
+    from outlast.python.shared import FlowCall
     from outlast.remote.line import Line
 
 FIRST_LOOK = 1.0  # seconds: a run that is shorter is told whole at once
@@ -64,25 +65,20 @@ class Runs:
     def __init__(self, line: Line, home: Home) -> None:
         self._line, self._home = line, home
 
-    def begin(
-        self,
-        flow: Flow[..., Any] | FlowFile,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        options: Options,
-        *,
-        look: float = FIRST_LOOK,
-    ) -> Outcome[Any]:
+    def begin(self, call: FlowCall, *, look: float = FIRST_LOOK) -> Outcome[Any]:
         """How a run stands that was started, or goes on, just now. Raises RunHeld, unless the caller would wait."""
-        spec, unheard = flow.spec, list[int]()
-        inputs = decode(pack_inputs(spec, spec.bind(args, kwargs)))
+        spec, options, unheard = call.flow.spec, call.options, list[int]()
+        inputs = decode(pack_inputs(spec, spec.bind(call.args, call.kwargs)))
         body = {"flow": spec.name, "inputs": inputs, "operation_id": self._line.operation_id(), **_said(options)}
         with _goes_on(""):
             query = {"wait": look}
             reply = self._line.ask("POST", "/v1/runs", query=query, body=body, wait=look, failed=unheard.append)
         found = outcome_of(reply.raw, spec.decode)
-        if not unheard:  # else it may be our own: our first word was heard, and its answer was not
-            _refuse_held(found, options)
+        is_running = found.status == "running" and found.holder
+        if (
+            is_running and options.wait is False and not unheard
+        ):  # else it may be our own: only its answer was not heard
+            raise RunHeld(found.run_id, found.holder, 0)
         for note in found.notes if not found.replayed else ():
             self._home.warn(note)
         return found
@@ -129,8 +125,9 @@ class Runs:
                 found = self.look(found.run_id, min(seconds, WHEN_AWAITED) if STOP.get() else seconds, back)
         return replace(found, notes=(*notes, *(note for note in found.notes if note not in notes)))
 
-    def finish(self, begun: Outcome[Any], back: Decode, options: Options) -> Outcome[Any]:
+    def finish(self, begun: Outcome[Any], call: FlowCall) -> Outcome[Any]:
         """How it stands once nobody runs it. Of a run that somebody else runs the caller waits as long as he would."""
+        back, options = call.flow.spec.decode, call.options
         if not begun.holder or options.wait is False:
             return self.until_over(begun, back)
         try:
@@ -158,12 +155,6 @@ def _said(options: Options) -> dict[str, Any]:
     """What is said of a run in a request: what was given, in the same names."""
     names = [name for name in options.__struct_fields__ if name not in OF_THE_CLIENT]
     return {name: value for name in names if (value := getattr(options, name)) not in (None, False, "", ())}
-
-
-def _refuse_held(found: Outcome[Any], options: Options) -> None:
-    """Raises RunHeld for a run that somebody else runs, if the caller would not wait for it."""
-    if found.status == "running" and found.holder and options.wait is False:
-        raise RunHeld(found.run_id, found.holder, 0)
 
 
 @contextmanager

@@ -68,12 +68,8 @@ class RemoteTaskSession(TaskSession):
         wanted = ObserveQuery(self._of.asked, checks, agree)
         return ObservedCall(self._line, self._executor, when, self.actor, wanted, claims=self.claim_id or "")
 
-    def _took(self, claim: HandoffClaim | None) -> None:
-        of_run = claim is not None and claim.run_id != ""
-        self._run_claim = claim.id if claim is not None and of_run else ""
-        self._of = replace(self._of, claim_id=claim.id if claim is not None and not of_run else None)
-        if claim is not None:
-            self._line.take(claim.id)
+    def _hold(self, claim_id: str) -> None:
+        self._line.take(claim_id)
 
     @like(TaskSession.inspect_task_context)
     def inspect_task_context(self, given: Given) -> TaskContext:
@@ -101,7 +97,7 @@ class RemoteTaskSession(TaskSession):
         got = value_of(raw, _With)
         handoff = handoff_of(got.handoff)
         ObserveQuery(self._of.asked).refuse_other(handoff)
-        self._took(None)
+        self._claimed(None)
         return TaskPaused(got.task, handoff, got.stopping, got.notes)
 
     @like(TaskSession.resume_task)
@@ -115,7 +111,7 @@ class RemoteTaskSession(TaskSession):
         recovered = looking.seen(recovered_of(got.recovered))
         if got.claim is None:
             raise ReplyInvalid("a task that is resumed without a claim")
-        self._took(got.claim)
+        self._claimed(got.claim)
         return TaskResumed(got.task, recovered, got.claim, got.command)
 
     @like(TaskSession.complete_task)
@@ -127,7 +123,7 @@ class RemoteTaskSession(TaskSession):
         body = given | self._whose() | {"repo_root": self._of.repo_root}
         looking = self._looking("settle", checks=bool(given["run_checks"]), agree=agree)
         done = value_of(looking.settling(OPERATIONS["task_complete"], body), TaskCompleted)
-        self._took(None)
+        self._claimed(None)
         return done
 
     @like(TaskSession.record_event)

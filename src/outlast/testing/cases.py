@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -31,12 +31,12 @@ from outlast.flows.yaml.flow import find_flow_file
 from outlast.home.home import run_row
 from outlast.ledger.journal import Header, Payload, Row, decode_header, decode_payload, encode_header, genesis
 from outlast.python.decorators import Flow, FlowFile
-from outlast.python.outlast import Outlast
+from outlast.python.outlast import FlowCall, Outlast
 from outlast.runs.call import Call, Past, fold, labels
 from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.plan import state_of
 from outlast.runs.replay.replay import Came, Divergence, RecordedRun, come_to, compared, differences, recorded_run
-from outlast.runs.run import Options, Outcome
+from outlast.runs.run import Outcome
 from outlast.runs.waits.interrupt import Interrupt, is_told
 from outlast.store.contract import NewRun, Reading, RunRow, Writing
 from outlast.store.contract.workspace import ArtifactRow, CheckpointRow, LinkRow, RecordRow
@@ -44,7 +44,6 @@ from outlast.values.codec import decode, digest, encode
 from outlast.workspace.refs import PREFIX, parse_ref
 from outlast.workspace.refs import RECORD as RECORD
 
-T = TypeVar("T")
 Reply = Any  # Happened(result), NOT_DONE, a choice, or the whole answer
 
 
@@ -67,11 +66,9 @@ class ScriptedOutlast(Outlast):
         for step, given in answers.items():
             self._answers.setdefault(step, []).extend(given if isinstance(given, list) else [given])
 
-    def _run(
-        self, options: Options, flow: Flow[..., T] | FlowFile, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Outcome[T]:
+    def _run(self, call: FlowCall) -> Outcome[Any]:
         """Run a flow, answering its waits from the script, until it ends or waits for something else."""
-        outcome = super()._run(options, flow, args, kwargs)
+        outcome = super()._run(call)
         while outcome.status == "waiting" and self._answer(outcome):
             outcome = super().resume(outcome.run_id)
         return outcome

@@ -297,7 +297,7 @@ def say_dry_run(
         begun = late.named_flows.DryRun(late.named_flows.START, options.task or "")
         return _say_start(call, flow.steps(), begun, words)
     with opened as outlast:
-        found = outlast._dry_run(flow, (), given, options)
+        found = outlast._dry_run(flow, given, options)
         if found.action == late.named_flows.CONTINUE:
             return _say_continue(call, outlast, flow.steps(), found)
         if found.action == late.named_flows.GIVE:

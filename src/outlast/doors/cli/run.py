@@ -79,14 +79,14 @@ def run(call: Invocation, flow: str, inputs: Sequence[str], dry_run: bool, until
         return say_dry_run(call, found, given, options, [flow, *inputs])
     with call.open(make=True) as outlast:
         if not options.returns:
-            started = outlast._start(options, found, (), given)
+            started = outlast._start(late.shared.FlowCall(found, (), given, options))
             if outlast.get(started.run_id).status == "queued":
                 return _queue(call, outlast.get(started.run_id))
             return _go(call, outlast, started.outcome, until_done)
 
         def begin(effects: Sequence[str], yes: bool) -> int:
             agreed = late.structs.replace(options, effects=tuple(effects), yes=yes)
-            return _go(call, outlast, partial(outlast._run, agreed, found, (), given), until_done)
+            return _go(call, outlast, partial(outlast._run, late.shared.FlowCall(found, (), given, agreed)), until_done)
 
         return repeating(call, begin, options.effects, options.yes)
 

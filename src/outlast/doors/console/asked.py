@@ -40,28 +40,23 @@ LOOKED_AT = 1000  # runs that a page compares with what is asked for: then it sa
 KEPT = 16  # things that were made for pages lately
 
 
-class Kept:
-    """What was made for pages lately."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                found: T = self._found[key]
-                return found
-        made = make()
-        with self._lock:
-            self._found[key] = made
-            while len(self._found) > KEPT:
-                self._found.popitem(last=False)
-        return made
+_made: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_lock = threading.Lock()
 
 
-_kept = Kept()
+def _once(key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    """What was made for pages lately, or is made now."""
+    with _lock:
+        if key in _made:
+            _made.move_to_end(key)
+            found: T = _made[key]
+            return found
+    made = make()
+    with _lock:
+        _made[key] = made
+        while len(_made) > KEPT:
+            _made.popitem(last=False)
+    return made
 
 
 class PageRequest:
@@ -85,7 +80,7 @@ class PageRequest:
         identity = self.exchange.identity
         assert identity is not None
         whose = (identity.tenant, identity.actor, identity.key.id if identity.key else "")
-        return _kept.of((self.exchange.state, *whose, *what), make)
+        return _once((self.exchange.state, *whose, *what), make)
 
     @property
     def scope(self) -> str | None:

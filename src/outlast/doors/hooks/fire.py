@@ -59,7 +59,7 @@ def fire(call: Called) -> NoReturn:
                 os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
         said = _fired(call)
     except BaseException as error:  # also a signal or a SystemExit: the agent must not see it
-        _tell("", f"{call.client} {call.kind}: {words_of(error)}")
+        _tell(f"{call.client} {call.kind}: {words_of(error)}")
     _leave(said or answer(call.client, call.kind))
 
 
@@ -87,15 +87,12 @@ def _fired(call: Called) -> bytes:
         return answer(event.client, "start", UNUSED.format(why=why)) if event.kind == "start" else b""
     try:
         make_folder_of(place)
-        return _start(event, place) if event.kind == "start" else _noted(event, place.home)
+        if event.kind == "start":
+            return _start(event, place)
+        spool.add(place.home, event)
+        spool.start_storing(place.home)
     except Exception as error:
         note(place.home, f"{event.name} {event.kind}: {words_of(error)}")
-        return b""
-
-
-def _noted(event: HookEvent, home: str) -> bytes:
-    spool.add(home, event)
-    spool.start_storing(home)
     return b""
 
 
@@ -171,10 +168,10 @@ def _is_whole(said: bytes) -> bool:
         return False
 
 
-def _tell(home: str, words: str) -> None:
+def _tell(words: str) -> None:
     """Note something that went wrong before the home was known: in the home that is here, if there is one."""
     try:
-        place = work_tree_of(home or os.getcwd())
+        place = work_tree_of(os.getcwd())
         if place.exists and not why_unused(place.home):
             note(place.home, words)
     except OSError:

@@ -268,7 +268,7 @@ def _gone_on(handoffs: AutomaticHandoffs, work: SessionWork, explicit: Handoff) 
 
 def _stored(handoffs: AutomaticHandoffs, work: SessionWork, newest: NewestRevision | None) -> Handoff:
     """The next revision. A file that cannot be bound is left out, and the text says so."""
-    base, expected = (newest.handoff, newest.revision) if newest else (None, 0)
+    base, expected = (newest.handoff, newest.handoff.revision) if newest else (None, 0)
     while True:
         try:
             return handoffs.store(fields_of(work, base), work.event.client, expected)

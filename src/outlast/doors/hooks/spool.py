@@ -333,10 +333,6 @@ class HookSession(NamedTuple):
     stored: str = ""  # the signature of what was stored of it last
     began: int = 0  # microseconds
 
-    @property
-    def file(self) -> str:
-        return file_of(self.event)
-
 
 def file_of(event: HookEvent) -> str:
     """The name of a session's file: its id may be any text."""
@@ -350,7 +346,7 @@ def write_session(home: str, session: HookSession) -> None:
     """Remember it, whole or not at all. Raises OSError."""
     folder = os.path.join(home, SESSIONS)
     make_folder(folder)
-    path = os.path.join(folder, session.file)
+    path = os.path.join(folder, file_of(session.event))
     beside = f"{path}.{os.getpid()}"
     said: dict[str, Any] = {**session._asdict(), "event": session.event._asdict()}
     write_file(beside, json.dumps(said).encode())

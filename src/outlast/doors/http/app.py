@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -33,6 +34,7 @@ SERVES = blobs.SERVES | handlers.SERVES | streams.SERVES  # what takes the whole
 
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Serves = Callable[[Exchange], Awaitable[None]]
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 LEFT = 499  # nobody was there any more to be answered
 OF_ITSELF = ("/healthz", "/readyz", "/metrics", "/openapi.json")
@@ -128,23 +130,22 @@ class Gate:
 
 
 class Endpoint:
-    """A path, and the calls that it takes by method."""
+    """A path, and what serves it by method."""
 
-    def __init__(self, route: str, calls: dict[str, Operation]) -> None:
-        self._route, self._calls = route, calls
+    def __init__(self, route: str, serves: dict[str, Serves]) -> None:
+        self._route, self._serves = route, serves
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope["outlast"]
         exchange.route, exchange.path = self._route, scope.get("path_params", {})
         method = "GET" if exchange.method == "HEAD" else exchange.method
-        call = self._calls.get(method)
-        if call is None:
-            raise MethodRefused(exchange.method[:20], self._route, ", ".join(sorted(self._calls)))
-        serves = SERVES.get(call.name)
-        await (_answer(exchange, call) if serves is None else serves(exchange))
+        serves = self._serves.get(method)
+        if serves is None:
+            raise MethodRefused(exchange.method[:20], self._route, ", ".join(sorted(self._serves)))
+        await serves(exchange)
 
 
-async def _answer(exchange: Exchange, call: Operation) -> None:
+async def _answer(call: Operation, exchange: Exchange) -> None:
     query = exchange.enter(call)
     raw = await exchange.body(call)
     if call.long:
@@ -176,7 +177,8 @@ def _endpoints() -> list[OperationRoute]:
 
 
 def _endpoint(path: str) -> Endpoint:
-    return Endpoint(path, {call.method: call for call in CALLS if call.path == path})
+    of_path = (call for call in CALLS if call.path == path)
+    return Endpoint(path, {call.method: SERVES.get(call.name) or partial(_answer, call) for call in of_path})
 
 
 async def _nothing_there(scope: Message, receive: Receive, send: Send) -> None:
@@ -205,19 +207,5 @@ def _care(state: ServerState) -> list[Route]:
     async def openapi(exchange: Exchange) -> None:
         await exchange.answer(200, await exchange.in_thread(described_json))
 
-    serving = (healthz, readyz, numbers, openapi)
-    return [Route(path, _Plain(path, serves)) for path, serves in zip(OF_ITSELF, serving, strict=True)]
-
-
-class _Plain:
-    """A path that only takes GET and asks for nothing."""
-
-    def __init__(self, route: str, serves: Callable[[Exchange], Awaitable[None]]) -> None:
-        self._route, self._serves = route, serves
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope["outlast"]
-        exchange.route = self._route
-        if exchange.method not in ("GET", "HEAD"):
-            raise MethodRefused(exchange.method[:20], self._route, "GET")
-        await self._serves(exchange)
+    serving = zip(OF_ITSELF, (healthz, readyz, numbers, openapi), strict=True)
+    return [Route(path, Endpoint(path, {"GET": serves})) for path, serves in serving]

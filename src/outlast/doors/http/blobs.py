@@ -66,16 +66,16 @@ async def _small(exchange: Exchange, query: Any, limit: int) -> Artifact:
 
     def work() -> Artifact:
         outlast, asked = exchange.opened(UPLOAD, query)
-        exchange.state.quota.room(exchange.identity, outlast).refuse_over(len(content))
+        exchange.state.quota.room(exchange.identity, outlast)(len(content))
         return _save(outlast, asked, content)
 
-    return await exchange.state.threads.keeps(work, exchange.who)
+    return await exchange.state.threads.keeping.do(work, exchange.who)
 
 
 async def _large(exchange: Exchange, query: Any, limit: int) -> Artifact:
     outlast, asked = await exchange.in_thread(exchange.opened, UPLOAD, query)
     async with received(exchange, outlast, limit, asked.given("operation_id")) as arrived:
-        return await exchange.state.threads.keeps(partial(_save, outlast, asked, arrived), exchange.who)
+        return await exchange.state.threads.keeping.do(partial(_save, outlast, asked, arrived), exchange.who)
 
 
 def _save(outlast: Outlast, asked: CallRequest, content: bytes | Arrived) -> Artifact:
@@ -91,12 +91,12 @@ async def received(
     What is said of it is checked first. No thread waits for the client.
     Raises BodyTooSlow, BodyTooLarge, Quota, Gone.
     """
-    threads, room = exchange.state.threads, await room_for(exchange, outlast)
-    arrived = await threads.writes_piece(partial(outlast.workspace._receive, **(said or {})), exchange.who)
+    threads, refuse_over = exchange.state.threads, await room_for(exchange, outlast)
+    arrived = await threads.pieces.do(partial(outlast.workspace._receive, **(said or {})), exchange.who)
     try:
         async for piece in _arriving(exchange, limit):
-            await threads.writes_piece(partial(arrived.write, piece), exchange.who)
-            room.refuse_over(arrived.size)
+            await threads.pieces.do(partial(arrived.write, piece), exchange.who)
+            refuse_over(arrived.size)
         yield arrived
     finally:
         arrived.close()
@@ -218,7 +218,7 @@ async def _put(exchange: Exchange) -> None:
         await refuse_content(exchange.receive, MOST_BYTES, exchange.state.settings.body_seconds)
     outlast, _ = await exchange.in_thread(exchange.opened, PUT, query)
     async with received(exchange, outlast, MOST_BYTES) as arrived:
-        await exchange.state.threads.keeps(partial(_keep, exchange, outlast, digest, arrived), exchange.who)
+        await exchange.state.threads.keeping.do(partial(_keep, exchange, outlast, digest, arrived), exchange.who)
     await exchange.answer(200, told(Blob(digest=digest)))
 
 

@@ -95,14 +95,10 @@ class Pace:
         if message["type"] != "http.request":
             raise Gone
         piece, more = message.get("body", b""), bool(message.get("more_body"))
-        self._count(time.monotonic() - began, len(piece))
-        return piece, more
-
-    def _count(self, waited: float, came: int) -> None:
-        """A while is over when enough has come; then the next one begins."""
-        self._waited, self._came = self._waited + waited, self._came + came
-        if self._came >= self._least:
+        self._waited, self._came = self._waited + time.monotonic() - began, self._came + len(piece)
+        if self._came >= self._least:  # a while is over when enough has come; then the next one begins
             self._waited, self._came = 0.0, 0
+        return piece, more
 
 
 async def _refuse_rest(receive: Receive, limit: int, read: int) -> NoReturn:
@@ -167,16 +163,10 @@ def check_type(found: str | None, encoding: str | None, wanted: str = JSON, *, i
 
 def decode(raw: bytes, kind: Any) -> Any:
     """What the call takes. Raises RequestMalformed for what is no JSON, RequestInvalid for what is not its fields."""
-    try:
-        said = codec.read_strict(raw or b"{}", MAX_DEPTH)
-    except codec.NotStrict as error:
-        raise RequestMalformed(str(error)) from error
+    said = read_json(raw or b"{}")
     if isinstance(said, dict):
         said = _with_packets(_in_our_spelling(said, kind), raw, kind)
-    try:
-        return msgspec.convert(said, kind)
-    except msgspec.ValidationError as error:
-        raise invalid(error, kind) from error
+    return _convert(said, kind, strict=True)
 
 
 def _in_our_spelling(said: dict[str, Any], kind: Any) -> dict[str, Any]:
@@ -206,10 +196,10 @@ def _packets(kind: type[Any]) -> tuple[str, ...]:
     return tuple(name for name, parts in found if any(msgspec.Raw in get_args(part) for part in parts))
 
 
-def check_json(raw: bytes) -> None:
-    """Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
+def read_json(raw: bytes) -> Any:
+    """What is said. Raises RequestMalformed for what is no JSON, says two things, or is nested too deeply."""
     try:
-        codec.read_strict(raw, MAX_DEPTH)
+        return codec.read_strict(raw, MAX_DEPTH)
     except codec.NotStrict as error:
         raise RequestMalformed(str(error)) from error
 
@@ -264,8 +254,8 @@ def _is_list(kind: Any) -> bool:
     return _is_list(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) is tuple
 
 
-def _convert(given: dict[str, Any], kind: type[Any]) -> Any:
+def _convert(given: Any, kind: type[Any], *, strict: bool = False) -> Any:
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(given, kind, strict=strict)
     except msgspec.ValidationError as error:
         raise invalid(error, kind) from error

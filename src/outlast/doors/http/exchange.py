@@ -253,15 +253,10 @@ class Exchange:
         tenant = request.tenant_id or self.text("outlast-tenant")
         actor = request.actor or self.text("outlast-actor")
         scope = self.text("outlast-scope") if request.scope is None else request.scope
-        observer, claims = observer_in(request), self._claims()
+        observer, shown = observer_in(request), (self.text("outlast-claims") or "").split()
+        claims = shown if self.identity.may("write") else []  # beside the one it is about: using one is no reading
         outlast = self.state.hold_for(self.identity, tenant, actor, scope, observer, claims, came_from=self.came_from)
         return outlast, CallRequest(self.state, self.identity, call, request, self._operation(request))
-
-    def _claims(self) -> list[str]:
-        """The claims that are shown, beside the one that the call is about. Using one is no reading."""
-        assert self.identity is not None
-        shown = (self.text("outlast-claims") or "").split()
-        return shown if self.identity.may("write") else []
 
     def _operation(self, request: Any) -> str | None:
         """The id that makes a repeat harmless: of the header or the request. Raises RequestInvalid when both differ."""

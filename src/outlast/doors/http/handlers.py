@@ -281,14 +281,14 @@ SOON = 2.0  # a start that is refused is refused within this time, or told by th
 async def _start(exchange: Exchange) -> None:
     query, wait = _wait_of(exchange, START)
     work = partial(_begun, exchange, query, await exchange.body(START))
-    outlast, begun, replayed = await exchange.state.threads.starts(work, exchange.who)
+    outlast, begun = await exchange.state.threads.starting.do(work, exchange.who)
     if isinstance(begun, Outcome):
         await _told_of_another(exchange, outlast, begun, wait)
     else:
-        await _told(exchange, outlast, begun, replayed, wait)
+        await _told(exchange, outlast, begun, wait)
 
 
-def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started[Any] | Outcome[Any], bool]:
+def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started[Any] | Outcome[Any]]:
     """The run that was begun or goes on; of one that somebody else runs how it stands, with its holder."""
     outlast, asked = exchange.opened(START, query, raw)
     request = asked.request
@@ -297,12 +297,10 @@ def _begun(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started
     exchange.state.quota.admit(exchange.identity, outlast, START.name, len(raw))
     here = outlast._acting()  # a run of the server looks at the server's own files
     try:
-        with exchange.state.limits.counting(asked.identity) as count:
-            started, replayed = here._begin_soon(flow, inputs, options)
-            count(started)
+        begin = partial(here._begin_soon, flow, inputs, options)
+        return outlast, exchange.state.limits.counted(asked.identity, begin)
     except RunHeld as held:
-        return outlast, _executed(outlast, held), False
-    return outlast, started, replayed
+        return outlast, _executed(outlast, held)
 
 
 def _options(exchange: Exchange, flow: Any, given: dict[str, Any]) -> Options:
@@ -329,9 +327,11 @@ async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[
         await _while_running(exchange, outlast, found.run_id, wait)
         found = await exchange.in_thread(lambda: outlast._outcome(found.run_id))
     if found.status == "crashed":
-        started = await exchange.state.threads.starts(partial(_taken_up, exchange, outlast, found.run_id), exchange.who)
+        started = await exchange.state.threads.starting.do(
+            partial(_taken_up, exchange, outlast, found.run_id), exchange.who
+        )
         if started is not None:
-            await _told(exchange, outlast, started, False, wait)
+            await _told(exchange, outlast, started, wait)
             return
     await _answer_with(exchange, found)
 
@@ -339,13 +339,11 @@ async def _told_of_another(exchange: Exchange, outlast: Outlast, found: Outcome[
 def _taken_up(exchange: Exchange, outlast: Outlast, run_id: str) -> Started[Any] | None:
     """A run whose holder is dead, going on here; None if somebody was quicker."""
     assert exchange.identity is not None
+    resume = partial(outlast._acting()._resume_soon, run_id, acceptance_of((), "", None))
     try:
-        with exchange.state.limits.counting(exchange.identity) as count:
-            started = outlast._acting()._resume_soon(run_id, acceptance_of((), "", None))
-            count(started)
+        return exchange.state.limits.counted(exchange.identity, resume)
     except (RunHeld, RunFinished):
         return None
-    return started
 
 
 async def _answer_with(exchange: Exchange, found: Outcome[Any]) -> None:
@@ -357,7 +355,7 @@ async def _answer_with(exchange: Exchange, found: Outcome[Any]) -> None:
 async def _resume(exchange: Exchange) -> None:
     query, wait = _wait_of(exchange, RESUME)
     work = partial(_resumed, exchange, query, await exchange.body(RESUME))
-    begun = await exchange.state.threads.starts(work, exchange.who)
+    begun = await exchange.state.threads.starting.do(work, exchange.who)
     await _told(exchange, *begun, wait)
 
 
@@ -366,15 +364,15 @@ def go_on(outlast: Outlast, asked: CallRequest, run_id: str) -> str:
 
     def resume(run: RunRecord) -> None:
         asked.state.refuse_unserved(outlast, run)
-        with asked.state.limits.counting(asked.identity) as count:
-            count(outlast._acting()._resume_soon(run.id, acceptance_of((), "", None)))
+        begin = partial(outlast._acting()._resume_soon, run.id, acceptance_of((), "", None))
+        asked.state.limits.counted(asked.identity, begin)
 
     return answered.go_on(outlast, run_id, resume)
 
 
-def _resumed(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started[Any], bool]:
+def _resumed(exchange: Exchange, query: Any, raw: bytes) -> tuple[Outlast, Started[Any]]:
     outlast, asked = exchange.opened(RESUME, query, raw)
-    return outlast, resume_here(exchange, outlast, asked), False
+    return outlast, resume_here(exchange, outlast, asked)
 
 
 def resume_here(exchange: Exchange, outlast: Outlast, asked: CallRequest) -> Started[Any]:
@@ -383,12 +381,13 @@ def resume_here(exchange: Exchange, outlast: Outlast, asked: CallRequest) -> Sta
     run = outlast.get(request.run_id)
     exchange.state.refuse_unserved(outlast, run, request.flow)
     here = outlast._acting()
-    with exchange.state.limits.counting(asked.identity) as count:
+
+    def begin() -> Started[Any]:
         acceptance = acceptance_of(request.accept, request.why, request.partial, whose(here).actor)
         take = taken_because(request.take, request.why)
-        started = here._resume_soon(run.id, acceptance, request.flow, take=take)
-        count(started)
-    return started
+        return here._resume_soon(run.id, acceptance, request.flow, take=take)
+
+    return exchange.state.limits.counted(asked.identity, begin)
 
 
 def _wait_of(exchange: Exchange, call: Operation) -> tuple[Any, float]:
@@ -402,14 +401,13 @@ def _wait_of(exchange: Exchange, call: Operation) -> tuple[Any, float]:
     return query, seconds
 
 
-async def _told(exchange: Exchange, outlast: Outlast, started: Started[Any], replayed: bool, wait: float) -> None:
+async def _told(exchange: Exchange, outlast: Outlast, started: Started[Any], wait: float) -> None:
     """How the run stands: 200 once it has ended or waits, 202 while it goes on. Raises what refused it."""
     if not await _until(started, lambda: is_executing(outlast, started.run_id), wait):
-        body = shown(Outcome(started.run_id, "running", notes=started.notes))
-        await exchange.answer(202, encode(body), more=[(b"location", f"/v1/runs/{started.run_id}".encode())])
+        await _answer_with(exchange, Outcome(started.run_id, "running", notes=started.notes))
         return
     outcome = started.outcome(0)
-    more = [(b"idempotency-replayed", b"true")] if replayed else []
+    more = [(b"idempotency-replayed", b"true")] if started.replayed else []
     await exchange.answer(200, encode(shown(outcome)), more=more)
 
 

@@ -28,8 +28,8 @@ import re
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Hashable
+from contextlib import suppress
 from contextvars import Context
 from heapq import heappop, heappush
 from itertools import count
@@ -175,6 +175,7 @@ COUNTED = frozenset(  # calls whose bodies are kept
 REFUSED = COUNTED | {"workspace_save", "run_start", "run_fork"}  # content is counted where it is saved
 NOTED_BYTES = 1 << 20  # of bodies that were counted and not yet written down
 LOOK_SECONDS = 5.0  # between two looks at what a key has stored
+RefuseOver = Callable[[int], None]
 
 
 class StoredBytes:
@@ -186,13 +187,18 @@ class StoredBytes:
         self._used: dict[str, tuple[int, float]] = {}  # bytes, and when that was looked up
         self._bodies: Counter[str] = Counter()
 
-    def room(self, identity: Identity | None, outlast: Outlast) -> KeyRoom:
-        """What there is room for. Raises Quota when there is none."""
+    def room(self, identity: Identity | None, outlast: Outlast) -> RefuseOver:
+        """What refuses so many bytes more than there is room for. Raises Quota when there is none."""
         if identity is None or identity.key is None:
-            return KeyRoom("", 0, 0)
-        room = KeyRoom(identity.key.id, self._known(identity.key.id, outlast), self._limit)
-        room.refuse_over(1)
-        return room
+            return lambda size: None
+        key, used = identity.key.id, self._known(identity.key.id, outlast)
+
+        def refuse_over(size: int) -> None:
+            if used + size > self._limit:
+                raise Quota(key, used, self._limit)
+
+        refuse_over(1)
+        return refuse_over
 
     def _known(self, key: str, outlast: Outlast) -> int:
         used, at = self._used.get(key, (0, 0.0))
@@ -206,7 +212,7 @@ class StoredBytes:
         """Count the body of a call that keeps it. Raises Quota for what would be too much."""
         if identity is None or identity.key is None or call not in REFUSED:
             return
-        self.room(identity, outlast).refuse_over(size)
+        self.room(identity, outlast)(size)
         if call in COUNTED:
             self._add(identity.key.id, outlast, size)
 
@@ -232,23 +238,11 @@ class StoredBytes:
             self._used.pop(identity.key.id, None)
 
 
-class KeyRoom:
-    """What a key has stored, and may."""
-
-    def __init__(self, key: str, used: int, limit: int) -> None:
-        self._key, self._used, self._limit = key, used, limit
-
-    def refuse_over(self, size: int) -> None:
-        """Raises Quota for so many bytes more."""
-        if self._key and self._used + size > self._limit:
-            raise Quota(self._key, self._used, self._limit)
-
-
-async def room_for(exchange: Exchange, outlast: Outlast) -> KeyRoom:
+async def room_for(exchange: Exchange, outlast: Outlast) -> RefuseOver:
     """The room for a body of the size that the request says. Raises Quota before any of it is read."""
-    room = await exchange.in_thread(exchange.state.quota.room, exchange.identity, outlast)
-    room.refuse_over(exchange.length or 0)
-    return room
+    refuse_over = await exchange.in_thread(exchange.state.quota.room, exchange.identity, outlast)
+    refuse_over(exchange.length or 0)
+    return refuse_over
 
 
 class Limits:
@@ -263,43 +257,34 @@ class Limits:
 
     def begin_request(self, identity: Identity, *, stream: bool = False) -> Callable[[], None]:
         """Count a request or a stream; what it gives ends it, and may be called again. Raises TooManyRequests."""
-        if identity.key is None:
-            return _nothing
         counts, most = (self._streams, self._most_streams) if stream else (self._requests, self._most_requests)
-        if not self._take(counts, identity.key.id, most):
-            raise TooManyRequests(identity.key.id, most)
-        return self._ending(counts, identity.key.id)
+        return self._begun(identity, counts, most, TooManyRequests)
 
     def begin_run(self, identity: Identity) -> Callable[[], None]:
         """Count a run that is to execute; what it gives ends it, and may be called again. Raises TooManyRuns."""
-        if identity.key is None:
-            return _nothing
-        if not self._take(self._runs, identity.key.id, self._most_runs):
-            raise TooManyRuns(identity.key.id, self._most_runs)
-        return self._ending(self._runs, identity.key.id)
+        return self._begun(identity, self._runs, self._most_runs, TooManyRuns)
 
-    @contextmanager
-    def counting(self, identity: Identity) -> Iterator[Callable[[Started[Any]], None]]:
-        """Count a run for as long as it executes; what it gives is told of the run once that is begun.
-
-        Raises TooManyRuns.
-        """
+    def counted(self, identity: Identity, begin: Callable[[], Started[Any]]) -> Started[Any]:
+        """A run that is begun so, counted for as long as it executes. Raises TooManyRuns."""
         end = self.begin_run(identity)
         try:
-            yield lambda started: started.when_done(end)
+            started = begin()
         except BaseException:
             end()
             raise
+        started.when_done(end)
+        return started
 
-    def _take(self, counts: Counter[str], key: str, most: int) -> bool:
+    def _begun(
+        self, identity: Identity, counts: Counter[str], most: int, refused: type[TooManyRequests | TooManyRuns]
+    ) -> Callable[[], None]:
+        if identity.key is None:
+            return _nothing
+        key, left = identity.key.id, [identity.key.id]
         with self._lock:
             if counts[key] >= most:
-                return False
+                raise refused(key, most)
             counts[key] += 1
-            return True
-
-    def _ending(self, counts: Counter[str], key: str) -> Callable[[], None]:
-        left = [key]
 
         def end() -> None:
             with self._lock:
@@ -325,33 +310,15 @@ class Threads:
     """Pools by what is done in them. `who` is the key it is done for; work of the server itself has none."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        self._reading = Pool(settings.reading_threads, "reads")
-        self._writing = Pool(settings.writing_threads, "writes")
-        self._starting = Pool(settings.starting_threads, "starts")
-        self._pieces = Pool(PIECES, "pieces")
-        self._keeping = Pool(settings.keeping_threads, "keeps")
-        beside = self._reading if settings.reading_threads > settings.long_threads else None
+        self.reading = Pool(settings.reading_threads, "reads")
+        self.writing = Pool(settings.writing_threads, "writes")
+        self.starting = Pool(settings.starting_threads, "starts")  # of runs: many keep no other write waiting
+        self.pieces = Pool(PIECES, "pieces")  # of what arrives: not durable yet, so that each is a moment
+        self.keeping = Pool(settings.keeping_threads, "keeps")  # packs and syncs what has arrived
+        beside = self.reading if settings.reading_threads > settings.long_threads else None
         self._looking = Pool(settings.long_threads, "looks", beside)
         self._most, self._of_a_key = settings.long_threads + settings.long_waiting, settings.long_of_a_key
         self._looks: Counter[str] = Counter()  # under way or waiting, by key
-
-    async def reads(self, work: Callable[[], T], who: str = "") -> T:
-        return await self._reading.do(work, who)
-
-    async def writes(self, work: Callable[[], T], who: str = "") -> T:
-        return await self._writing.do(work, who)
-
-    async def starts(self, work: Callable[[], T], who: str) -> T:
-        """Begin a run, or go on with one: many at once keep no other write waiting."""
-        return await self._starting.do(work, who)
-
-    async def writes_piece(self, work: Callable[[], T], who: str) -> T:
-        """Write a piece of what arrives: not durable yet, so that it is a moment."""
-        return await self._pieces.do(work, who)
-
-    async def keeps(self, work: Callable[[], T], who: str) -> T:
-        """Pack and sync what has arrived."""
-        return await self._keeping.do(work, who)
 
     async def looks(self, work: Callable[[], T], who: str) -> T:
         """Take a long look. Raises ServerBusy when too many wait already, of this key or of all."""
@@ -365,12 +332,8 @@ class Threads:
             self._looks[who] -= 1
             self._looks += Counter()  # forgets those that have none
 
-    def submit(self, work: Callable[[], object]) -> None:
-        """Have something written that nobody waits for."""
-        self._writing.submit(work)
-
     def close(self) -> None:
-        for pool in (self._reading, self._writing, self._starting, self._pieces, self._keeping, self._looking):
+        for pool in (self.reading, self.writing, self.starting, self.pieces, self.keeping, self._looking):
             pool.close()
 
 

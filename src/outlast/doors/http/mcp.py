@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from outlast.doors.http.state import ServerState
     from outlast.doors.mcp.gates import Stands
     from outlast.python.awaited import Started
+    from outlast.python.outlast import FlowCall
 
 PATH = "/mcp"
 Receive = Callable[[], Awaitable["Message"]]
@@ -66,7 +67,7 @@ class McpDoor:
         """What answers; it is made by who asks first. Raises ExtraMissing."""
         async with self._mounting:
             if self._mounted is None:
-                mounted = await asyncio.to_thread(mount, self._hold_of, self._allow)
+                mounted = await asyncio.to_thread(Mounted, self._hold_of, self._allow)
                 begun = asyncio.Event()
                 self._serving = asyncio.ensure_future(self._serve(mounted, begun))
                 await begun.wait()
@@ -87,7 +88,7 @@ class McpDoor:
             raise MethodRefused(exchange.method[:20], PATH, "POST")
         mounted = await self._served_by()
         raw = await exchange.whole_body()
-        await exchange.in_thread(bodies.check_json, raw)
+        await exchange.in_thread(bodies.read_json, raw)
         await mounted(scope, _again(raw, receive), send)
 
     def _hold_of(self, scope: Message) -> Outlast:
@@ -112,11 +113,8 @@ class McpDoor:
 
         begin = outlast._acting()._start  # a run of the server looks at the server's own files
 
-        def counted(*asked: Any) -> Started[Any]:
-            with self._state.limits.counting(identity) as count:
-                started = begin(*asked)
-                count(started)
-            return started
+        def counted(call: FlowCall) -> Started[Any]:
+            return self._state.limits.counted(identity, lambda: begin(call))
 
         fork = outlast.fork
 
@@ -127,7 +125,7 @@ class McpDoor:
 
         outlast.fork = refused_or_forked  # type: ignore[method-assign]
         outlast.resume = refused_or_resumed  # type: ignore[method-assign]
-        outlast._start = counted  # type: ignore[assignment, method-assign]
+        outlast._start = counted  # type: ignore[method-assign]
         outlast._flows = self._state.flows
         return outlast
 
@@ -140,21 +138,16 @@ class McpDoor:
 # -- the protocol: what answers the path, behind all that is the server's own ------------------------------
 
 
-def mount(hold_of: HoldOf, allow: Allow | None = None, hosts: Sequence[str] | None = None) -> Mounted:
-    """An ASGI app for `/mcp`; enter its `lifespan()` in the server's own.
+class Mounted:
+    """An ASGI app for `/mcp`; enter its `lifespan()` in the server's own. One of these serves for one lifespan.
 
     `hold_of(scope)` gives the view of who made the request; `allow(scope, role, what)` raises what refuses it. Both are
     called in a thread. `hosts` turns on a check of Host and Origin; without it that is done before.
     Raises ExtraMissing.
     """
-    require()
-    return Mounted(hold_of, allow, hosts)
 
-
-class Mounted:
-    """The app. One of these serves for one lifespan."""
-
-    def __init__(self, hold_of: HoldOf, allow: Allow | None, hosts: Sequence[str] | None) -> None:
+    def __init__(self, hold_of: HoldOf, allow: Allow | None = None, hosts: Sequence[str] | None = None) -> None:
+        require()
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from outlast.doors.mcp.server import make_server

@@ -74,6 +74,7 @@ def described() -> dict[str, Any]:
     for call in CALLS:
         paths.setdefault(PARAMETER.sub(r"{\1}", call.path), {})[call.method.lower()] = _operation(call)
     tags = dict.fromkeys(call.noun for call in CALLS)
+    in_queries = {_name_of(_kind(call.query)) for call in CALLS}  # whose fields stand as parameters already
     return {
         "openapi": "3.1.0",
         "info": {
@@ -85,7 +86,7 @@ def described() -> dict[str, Any]:
         },
         "paths": paths | _care(),
         "components": {
-            "schemas": {name: schema for name, schema in _components()[1].items() if name not in _of_queries()},
+            "schemas": {name: schema for name, schema in _components()[1].items() if name not in in_queries},
             "examples": _examples(),
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer", "description": "A key: `ol_<id>_<secret>`."}
@@ -295,11 +296,6 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
         is_ref = isinstance(value.get("$ref"), str)
         return given | {"$ref": REFS.format(name=names[_name_of(value)])} if is_ref else given
     return [_renamed(each, names) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _of_queries() -> set[str]:
-    """Schemas whose fields stand as parameters already."""
-    return {_name_of(_kind(call.query)) for call in CALLS}
 
 
 def _kind(kind: Any) -> dict[str, Any]:

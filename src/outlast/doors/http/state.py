@@ -39,31 +39,56 @@ if TYPE_CHECKING:
 TENANT_SECONDS = 5.0  # between two looks for tenants that others made
 
 
-class Workers:
-    """The worker of the server: it goes on with runs of the flows that are served, in every tenant."""
+class ForTenants:
+    """What a server does besides answering: it takes up tenants until cancelled, and does the same for each."""
+
+    doing, logs = "", ""  # what a thread is needed for, and by which word the log has what went wrong
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
+        self._started: dict[str, Notifier | TemporalWorker] = {}
+
+    async def live(self) -> None:
+        """Take up new tenants until cancelled."""
+        while True:
+            try:
+                await self._state.threads.starting.do(self._look, self.doing)
+            except Exception as error:  # of the disk, say: the next look may fare better
+                self._state.log.failed(error, **{self.logs: "look"})
+            await asyncio.sleep(TENANT_SECONDS)
+
+    def _look(self) -> None:
+        raise NotImplementedError
+
+    def _opened(self, tenant: str) -> Outlast:
+        return self._state.tenants.open(tenant, make=False)
+
+    def stop(self) -> None:
+        for each in self._started.values():
+            each.stop()
+
+
+class Workers(ForTenants):
+    """The worker of the server: it goes on with runs of the flows that are served, in every tenant."""
+
+    doing, logs = "working", "wake"
+
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state)
         settings = state.settings
         self._worker = Worker(concurrency=settings.work_runs, only_given=True, drain_seconds=0.0, tell=self._tell)
         self._serves = settings.works and bool(settings.flows)
 
     async def live(self) -> None:
-        """Take up new tenants until cancelled. A server that has no flows, or was told not to, works on nothing."""
-        if not self._serves:
-            return
-        self._worker.start()
-        while True:
-            try:
-                await self._state.threads.starts(self._serve_all, "working")
-            except Exception as error:  # of the disk, say: the next look may fare better
-                self._state.log.failed(error, wake="look")
-            await asyncio.sleep(TENANT_SECONDS)
+        """The same. A server that has no flows, or was told not to, works on nothing."""
+        if self._serves:
+            self._worker.start()
+            await super().live()
 
-    def _serve_all(self) -> None:
+    def _look(self) -> None:
         for tenant in self._state.tenants.names():
             try:
-                self.serve(self._state.tenants.open(tenant, make=False))
+                self.serve(self._opened(tenant))
             except OutlastError as error:  # one home that cannot be read keeps no other from going on
                 self._state.log.line("warning", wake="look", tenant=tenant, error=f"{error.code}: {error}")
 
@@ -84,67 +109,41 @@ class Workers:
             self._state.log.line("info", wake="resumed", **told)
 
 
-class Notifiers:
+class Notifiers(ForTenants):
     """What tells people: one for each tenant that has somebody to be told."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._started: dict[str, Notifier] = {}
-
-    async def live(self) -> None:
-        """Take up new targets until cancelled."""
-        while True:
-            try:
-                await self._state.threads.starts(self._look, "notifying")
-            except Exception as error:  # of the disk, say: the next look may fare better
-                self._state.log.failed(error, notify="look")
-            await asyncio.sleep(TENANT_SECONDS)
+    doing, logs = "notifying", "notify"
 
     def _look(self) -> None:
-        for tenant in {target.tenant for target in Targets(self._state.settings.found.path).all()} - set(self._started):
-            outlast = self._state.tenants.open(tenant, make=False)._acting()
-            notifier = Notifier(outlast, self._state.settings.found.path, tenant, tell=partial(self._tell, tenant))
+        home = self._state.settings.found.path
+        for tenant in {target.tenant for target in Targets(home).all()} - set(self._started):
+            notifier = Notifier(self._opened(tenant)._acting(), home, tenant, tell=partial(self._tell, tenant))
             self._started[tenant] = notifier
             notifier.start()
 
     def _tell(self, tenant: str, line: str) -> None:
         self._state.log.line("warning", notify="refused", tenant=tenant, error=line)
 
-    def stop(self) -> None:
-        for notifier in self._started.values():
-            notifier.stop()
 
-
-class Relays:
+class Relays(ForTenants):
     """What tells Temporal of runs that can go on, where that is the engine: one for each tenant. It runs nothing."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._started: dict[str, TemporalWorker] = {}
+    doing, logs = "telling Temporal", "engine"
 
     async def live(self) -> None:
-        """Take up new tenants until cancelled."""
-        while self._state.settings.temporal is not None:
-            try:
-                await self._state.threads.starts(self._look, "telling Temporal")
-            except Exception as error:  # it is away, say: the next look may fare better
-                self._state.log.failed(error, engine="look")
-            await asyncio.sleep(TENANT_SECONDS)
+        """The same, where Temporal is the engine."""
+        if self._state.settings.temporal is not None:
+            await super().live()
 
     def _look(self) -> None:
         from outlast.adapters.temporal import TemporalWorker
 
         for tenant in set(self._state.tenants.names()) - set(self._started):
-            outlast = self._state.tenants.open(tenant, make=False)._acting()
-            relay = TemporalWorker(outlast, (), self._state.settings.temporal, executes=False, tell=self._tell)
-            self._started[tenant] = relay.start()
+            opened, engine = self._opened(tenant)._acting(), self._state.settings.temporal
+            self._started[tenant] = TemporalWorker(opened, (), engine, executes=False, tell=self._tell).start()
 
     def _tell(self, note: WorkNote) -> None:
         self._state.log.line("warning", engine=note.kind, tenant=note.tenant, error=note.error)
-
-    def stop(self) -> None:
-        for relay in self._started.values():
-            relay.stop()
 
 
 T = TypeVar("T")
@@ -232,7 +231,7 @@ class ServerState:
 
     async def in_thread(self, work: Callable[[], T], *, writes: bool = False, who: str = "") -> T:
         """Do what blocks in a worker thread. Those that write are others: when the disk is slow, reading goes on."""
-        return await self.threads.writes(work, who) if writes else await self.threads.reads(work, who)
+        return await (self.threads.writing if writes else self.threads.reading).do(work, who)
 
     def enter(self, headers: Mapping[bytes, bytes]) -> Identity:
         """Who asks. That a key was used is noted beside, once a minute. Raises Unauthenticated."""
@@ -251,7 +250,7 @@ class ServerState:
             return
         self._noting.add(key.id)
         try:
-            self.threads.submit(partial(self._note, key))
+            self.threads.writing.submit(partial(self._note, key))
         except NoThread:
             self._noting.discard(key.id)  # the next time
 

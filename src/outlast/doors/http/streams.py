@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outlast.doors.http.calls import CallRequest, done, limit_asked, page_asked, page_of, told
+from outlast.doors.http.calls import CallRequest, Does, done, limit_asked, page_asked, page_of, told
 from outlast.doors.http.exchange import problem_of
 from outlast.errors import OutlastError, RequestInvalid, StoreFailed
 from outlast.operations.operation import cursor_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from outlast import Event, HomeEvents, Outlast
     from outlast.doors.http.exchange import Exchange
     from outlast.doors.http.state import ServerState
+    from outlast.operations.operation import Operation
 
 
 PAGE = 1000
@@ -200,14 +201,26 @@ class Left(Exception):
 
 
 async def events(exchange: Exchange) -> None:
-    """A page, or a stream for who accepts one."""
-    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: Any = exchange.enter(EVENTS)
-    outlast, asked = await exchange.in_thread(exchange.opened, EVENTS, query)
+    """A page, or a stream for who accepts one: every event once, in order, then a last one that says why it ends."""
+    outlast, asked = await _entered(exchange, EVENTS, _page)
     if not exchange.is_stream:
-        await exchange.answer(200, await exchange.in_thread(done, _page, outlast, asked))
         return
-    await _stream(exchange, outlast, asked, begins_after(exchange, query) or 0)
+    after = begins_after(exchange, asked.request) or 0
+    run = await exchange.in_thread(outlast.get, asked.request.run_id)
+
+    async def sends(watch: WatchedRun, follower: Follower) -> None:
+        await SentStream(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
+
+    await followed(exchange, outlast, run.id, sends)
+
+
+async def _entered(exchange: Exchange, call: Operation, page: Does) -> tuple[Outlast, CallRequest]:
+    """The home for who asks, and what is asked; who accepts no stream has been answered with a page."""
+    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
+    outlast, asked = await exchange.in_thread(exchange.opened, call, exchange.enter(call))
+    if not exchange.is_stream:
+        await exchange.answer(200, await exchange.in_thread(done, page, outlast, asked))
+    return outlast, asked
 
 
 def _page(outlast: Outlast, asked: CallRequest) -> bytes:
@@ -227,16 +240,6 @@ def begins_after(exchange: Exchange, query: Any) -> int | None:
     if not last.isdigit() or len(last) > 18:
         raise RequestInvalid("Last-Event-ID", "it is no number that this stream gave")
     return int(last)
-
-
-async def _stream(exchange: Exchange, outlast: Outlast, asked: CallRequest, after: int) -> None:
-    """Every event once, in order, then a last one that says why the stream ends."""
-    run = await exchange.in_thread(outlast.get, asked.request.run_id)
-
-    async def sends(watch: WatchedRun, follower: Follower) -> None:
-        await SentStream(exchange, outlast, run.id, watch, follower, after).all(asked.request.follow)
-
-    await followed(exchange, outlast, run.id, sends)
 
 
 Sends = Callable[[WatchedRun, Follower], Awaitable[None]]
@@ -283,24 +286,23 @@ class SentStream:
 
     async def all(self, follow: str) -> None:
         """Send what there is and what comes, until there is a reason to end; the reason too. Raises Left."""
-        settings, state = self._exchange.state.settings, self._exchange.state
         while True:
             self._follower.wake.clear()  # first: what comes from here on wakes again
             await self._send_known()
-            if self._watch.error is not None:
-                await self._end(b"problem", problem_of(self._watch.error))
+            if (last := self._last_word(follow)) is not None:
+                await self._send(b"event: %s\ndata: %s\n\n" % last)
+                await self._exchange.send({"type": "http.response.body", "body": b""})
                 return
-            if self._exchange.ended is not None:
-                await self._end(b"problem", problem_of(self._exchange.ended))
-                return
-            if state.ending.is_set():
-                await self._end(b"end", {"why": "shutdown", "status": self._watch.status})
-                return
-            if self._is_over(follow):
-                await self._end(b"end", {"why": "run", "status": self._watch.status})
-                return
-            if self._watch.head <= self._after and not await self._woken(settings.heartbeat_seconds):
+            if self._watch.head <= self._after and not await self._woken():
                 await self._send(self._heartbeat())
+
+    def _last_word(self, follow: str) -> tuple[bytes, bytes] | None:
+        """What ends the stream, and all that is told of it; None while it goes on."""
+        error = self._watch.error or self._exchange.ended
+        if error is not None:
+            return b"problem", encode(problem_of(error))
+        why = "shutdown" if self._exchange.state.ending.is_set() else "run" if self._is_over(follow) else ""
+        return (b"end", encode({"why": why, "status": self._watch.status})) if why else None
 
     def _heartbeat(self) -> bytes:
         return HEARTBEAT
@@ -334,10 +336,10 @@ class SentStream:
     def _read(self) -> list[EventFrame]:
         return [frame_of(event) for event in self._outlast.events(self._run_id, after=self._after, limit=PAGE)]
 
-    async def _woken(self, seconds: float) -> bool:
-        """Whether something happened within that time."""
+    async def _woken(self) -> bool:
+        """Whether something happened before it is time to say that somebody is there."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._exchange.state.settings.heartbeat_seconds):
                 await self._follower.wake.wait()
                 if self._follower.gone:
                     raise Left
@@ -351,23 +353,16 @@ class SentStream:
         except TimeoutError:
             raise Left from None
 
-    async def _end(self, name: bytes, data: Any) -> None:
-        await self._send(b"event: %s\ndata: %s\n\n" % (name, encode(data)))
-        await self._exchange.send({"type": "http.response.body", "body": b""})
-
 
 # -- all runs ------------------------------------------------------------------------------------------
 
 
 async def home_events(exchange: Exchange) -> None:
     """The events of all runs: a page, or a stream for who accepts one."""
-    exchange.is_stream = STREAM in (exchange.header("accept") or "") and exchange.method != "HEAD"
-    query: Any = exchange.enter(HOME_EVENTS)
-    outlast, asked = await exchange.in_thread(exchange.opened, HOME_EVENTS, query)
+    outlast, asked = await _entered(exchange, HOME_EVENTS, _home_page)
     if not exchange.is_stream:
-        await exchange.answer(200, await exchange.in_thread(_home_page, outlast, asked))
         return
-    after = begins_after(exchange, query)
+    after = begins_after(exchange, asked.request)
     first = await exchange.in_thread(partial(outlast.all_events, **_wanted(asked), after=after, limit=1))
 
     async def sends(watch: WatchedRun, follower: Follower) -> None:

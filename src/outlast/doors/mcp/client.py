@@ -26,7 +26,7 @@ from outlast.operations.observed import SEEN
 from outlast.operations.operation import WHOSE, Declared, Operation, choices_of, fields_of, part_of, sentence_of
 from outlast.operations.shown import shown
 from outlast.operations.table import OPERATIONS
-from outlast.python.door import home_name, show_claims, whose
+from outlast.python.door import home_name, whose
 from outlast.values.text import closest, shorten
 
 if TYPE_CHECKING:
@@ -71,10 +71,6 @@ class McpClient(Struct, frozen=True):
             return ()
         tenant = whose(self.outlast).tenant
         return ("--home", home_name(self.outlast), *(() if tenant == "default" else ("--tenant", tenant)))
-
-    def show_claim(self, claim_id: str) -> None:
-        """Show a claim for what this call does."""
-        show_claims(self.outlast, [claim_id])
 
     def deciding(self) -> Outlast:
         """The home in the name of who decides: a person who was asked is not the model that called."""
@@ -147,10 +143,6 @@ class Tool(Struct, frozen=True):
     of_door: tuple[str, ...] = ()  # arguments that the operation does not have
     repeats: bool = False  # the same call again changes nothing more
     runs: Literal["", "checks", "flows"] = ""  # commands of a handoff, where the files are; or code of a flow
-
-    @property
-    def reads(self) -> bool:
-        return self.operation.role == "read"
 
     @property
     def gated(self) -> bool:
@@ -230,27 +222,22 @@ class Cut(Struct):
     found: list[str] = msgspec.field(default_factory=list)
 
     def of(self, value: Any, path: str) -> Any:
-        if isinstance(value, str):
-            return self._text(value, path)
-        if isinstance(value, list):
-            return self._list(value, path)
-        return self._object(value, path) if isinstance(value, dict) else value
-
-    def _text(self, text: str, path: str) -> str:
-        if (left := len(text) - self.characters) > 0:
-            self.found.append(f"{path}: {left:,} of {len(text):,} characters")
-        return shorten(text, self.characters)
-
-    def _list(self, items: list[Any], path: str) -> list[Any]:
-        if (left := len(items) - self.items) > 0:
-            self.found.append(f"{path}: the last {left:,} of {len(items):,} items")
-        return [self.of(each, f"{path}[{place}]") for place, each in enumerate(items[: self.items])]
-
-    def _object(self, fields: dict[str, Any], path: str) -> dict[str, Any]:
-        kept = fields if path == "" else dict(list(fields.items())[: self.items])
-        if len(kept) < len(fields):
-            self.found.append(f"{path}: the last {len(fields) - len(kept):,} of {len(fields):,} fields")
-        return {name: self.of(each, f"{path}.{name}" if path else name) for name, each in kept.items()}
+        match value:
+            case str():
+                if (left := len(value) - self.characters) > 0:
+                    self.found.append(f"{path}: {left:,} of {len(value):,} characters")
+                return shorten(value, self.characters)
+            case list():
+                if (left := len(value) - self.items) > 0:
+                    self.found.append(f"{path}: the last {left:,} of {len(value):,} items")
+                return [self.of(each, f"{path}[{place}]") for place, each in enumerate(value[: self.items])]
+            case dict():
+                kept = value if path == "" else dict(list(value.items())[: self.items])
+                if (left := len(value) - len(kept)) > 0:
+                    self.found.append(f"{path}: the last {left:,} of {len(value):,} fields")
+                return {name: self.of(each, f"{path}.{name}" if path else name) for name, each in kept.items()}
+            case _:
+                return value
 
 
 def bounded(value: dict[str, Any], whole: str) -> dict[str, Any]:
@@ -277,16 +264,11 @@ def _size(value: Any) -> int:
     return len(msgspec.json.encode(value))
 
 
-def plain(value: dict[str, Any]) -> dict[str, Any]:
-    """JSON that is kept as bytes inside of a value becomes data like the rest."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return found
-
-
 def told(value: Any) -> dict[str, Any]:
     """An answer as every door shows it: of one value, or of several by their names."""
-    found: dict[str, Any] = {name: shown(each) for name, each in value.items()} if type(value) is dict else shown(value)
-    return plain(found)
+    found = {name: shown(each) for name, each in value.items()} if type(value) is dict else shown(value)
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))  # what is kept as bytes is data, too
+    return plain
 
 
 def outcome_told(outcome: Outcome[Any], *, goes_on: bool = False) -> dict[str, Any]:

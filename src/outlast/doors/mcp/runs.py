@@ -24,7 +24,8 @@ from outlast.errors import NoFlows, RunFinished, RunHeld
 from outlast.operations.operation import Declared
 from outlast.operations.shown import AnsweredWait, ShownRun, failed_below
 from outlast.python.awaited import Started, go_on
-from outlast.python.outlast import Options
+from outlast.python.door import show_claims
+from outlast.python.outlast import FlowCall, Options
 from outlast.python.project import inputs_of
 from outlast.values.ambient import begin
 
@@ -148,7 +149,7 @@ def resume(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     """Continue a run until it ends or waits; after `wait_seconds` it goes on without being waited for."""
     given = client.given(asked, "run_id", "scope", "operation_id", "wait_seconds", "claim_id")
     if asked.claim_id is not None:
-        client.show_claim(asked.claim_id)
+        show_claims(client.outlast, [asked.claim_id])
     return _resumed(client, client.outlast.get(asked.run_id).id, asked.wait_seconds, given)
 
 
@@ -282,7 +283,7 @@ def start(client: McpClient, tool: Tool, asked: Any) -> ToolAnswer:
     flow = flows.named(asked.flow)
     options = Options(**client.given(asked, "flow", "inputs", "wait_seconds", "scope"))
     try:
-        started = outlast._start(options, flow, (), inputs_of(flow, asked.inputs))
+        started = outlast._start(FlowCall(flow, (), inputs_of(flow, asked.inputs), options))
     except RunHeld as held:
         return _held(client, held, asked.wait_seconds)
     try:

@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec.structs import replace
 
 from outlast.doors.mcp import gates, resources
-from outlast.doors.mcp.client import McpClient, Tool, ToolAnswer, arguments_of, schema_of, told_once
+from outlast.doors.mcp.client import McpClient, Tool, arguments_of, schema_of, told_once
 from outlast.doors.mcp.gates import Stands
 from outlast.doors.mcp.texts import ToolProblem, problem_of, unforeseen
 from outlast.doors.mcp.tools import INSTRUCTIONS, TOOLS, call
@@ -111,8 +111,8 @@ class Served:
             if isinstance(decided, types.InputRequiredResult):
                 return decided
             by_person = self._client(ctx, by_person=asking is not None)
-            return _result(*await aside(lambda: _noticed(lambda: call(tool, decided, by_person))))
-        return _result(*await aside(lambda: _noticed(lambda: call(tool, given, client_of))))
+            return await aside(lambda: _answered(tool, decided, by_person))
+        return await aside(lambda: _answered(tool, given, client_of))
 
     def _client(self, ctx: Context, *, by_person: bool = False) -> Callable[[str, str], McpClient]:
         def found(role: str, what: str) -> McpClient:
@@ -229,7 +229,7 @@ def _listed(tool: Tool, schema: dict[str, Any], *, files: bool) -> types.Tool:
 
 def _hints(tool: Tool, runs: bool) -> types.ToolAnnotations:
     """What a client asks its user about: whether a tool only reads, or may change anything anywhere."""
-    if tool.reads:
+    if tool.operation.role == "read":
         return types.ToolAnnotations(read_only_hint=True, open_world_hint=False, idempotent_hint=True)
     if runs:
         return types.ToolAnnotations(destructive_hint=True, open_world_hint=True)
@@ -237,14 +237,10 @@ def _hints(tool: Tool, runs: bool) -> types.ToolAnnotations:
     return types.ToolAnnotations(destructive_hint=False, open_world_hint=False, idempotent_hint=again)
 
 
-def _noticed(work: Callable[[], ToolAnswer]) -> tuple[ToolAnswer, list[str]]:
-    """The answer, and a line for each damaged record that was met on the way."""
+def _answered(tool: Tool, given: Any, client_of: Callable[[str, str], McpClient]) -> types.CallToolResult:
+    """The answer; what was met on the way and is not what was stored is told beside it."""
     with Noticing() as damaged:
-        return work(), list(damaged)
-
-
-def _result(answer: ToolAnswer, damaged: list[str]) -> types.CallToolResult:
-    """The answer; what was met and is not what was stored is told beside it."""
+        answer = call(tool, given, client_of)
     texts = [answer.text, *("\n".join(damaged),) * bool(damaged)]
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text) for text in texts], structured_content=answer.value
@@ -253,7 +249,7 @@ def _result(answer: ToolAnswer, damaged: list[str]) -> types.CallToolResult:
 
 def _trouble(problem: ToolProblem) -> types.CallToolResult:
     said = types.TextContent(type="text", text=problem.text)
-    return types.CallToolResult(content=[said], structured_content=problem.to_dict(), is_error=True)
+    return types.CallToolResult(content=[said], structured_content=problem._asdict(), is_error=True)
 
 
 def _wrong(message: str) -> MCPError:
@@ -264,4 +260,4 @@ def _refusal(ctx: Context, error: OutlastError, uri: str | None) -> MCPError:
     problem = problem_of(error)
     gone = isinstance(error, NotFound) and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
     code = GONE if gone and uri is not None else types.INVALID_PARAMS
-    return MCPError(code=code, message=problem.text, data=problem.to_dict() | ({"uri": uri} if uri is not None else {}))
+    return MCPError(code=code, message=problem.text, data=problem._asdict() | ({"uri": uri} if uri is not None else {}))

@@ -13,8 +13,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -246,22 +246,21 @@ class Wire:
 # -- descriptors ---------------------------------------------------------------------------------------
 
 
-class _streams:
+@contextmanager
+def _streams() -> Iterator[tuple[int, int]]:
     """The protocol's own descriptors, while 0 leads nowhere and 1 to stderr; put back afterwards."""
-
-    def __enter__(self) -> tuple[int, int]:
+    sys.stdout.flush()
+    kept = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    os.dup2(2, 1)
+    try:
+        yield kept
+    finally:
         sys.stdout.flush()
-        self._kept = os.dup(0), os.dup(1)
-        nowhere = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nowhere, 0)
-        os.close(nowhere)
-        os.dup2(2, 1)
-        return self._kept
-
-    def __exit__(self, *_: object) -> None:
-        sys.stdout.flush()
-        for number, kept in enumerate(self._kept):
-            os.dup2(kept, number)  # the copies stay open: a thread may still be reading
+        for number, own in enumerate(kept):
+            os.dup2(own, number)  # the copies stay open: a thread may still be reading
 
 
 async def _lines(number: int) -> AsyncIterator[bytes]:

@@ -290,9 +290,6 @@ class ToolProblem(NamedTuple):
     def text(self) -> str:
         return f"{self.code}: {self.detail}; {self.advice}" if self.advice else f"{self.code}: {self.detail}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return self._asdict()
-
 
 def problem_of(error: OutlastError) -> ToolProblem:
     """An error of ours, in the words of the tools."""
