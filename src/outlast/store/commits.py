@@ -117,6 +117,10 @@ class CommitQueue:
         """Commit a batch, each item with its outcome; `_durable` once it is there. Raises what fails all of it."""
         raise NotImplementedError
 
+    def _most(self) -> int:
+        """How many items the next batch has at the most."""
+        return MOST_ITEMS
+
     # -- for callers -----------------------------------------------------------------------------
 
     def put(self, item: Item) -> Item:
@@ -283,7 +287,7 @@ class CommitQueue:
     def _drain(self) -> None:
         queue = self._queue  # nobody else takes from it
         first = queue.popleft
-        batch = [first() for _ in range(min(len(queue), MOST_ITEMS))]
+        batch = [first() for _ in range(min(len(queue), self._most()))]
         if not batch:
             return
         try:

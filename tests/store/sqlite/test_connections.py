@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from outlast.store.sqlite import file
-from outlast.store.sqlite.file import LogRoom
+from outlast.store.sqlite import log
+from outlast.store.sqlite.log import LogRoom
 from outlast.store.sqlite.open import SqliteStore
 
 from ..support import begin, broken, new_run, outsider, some, start_of
@@ -42,13 +42,13 @@ def sizes(store: SqliteStore, commits: int) -> list[int]:
 def test_the_log_has_room_for_many_commits_before_it_grows_again(store: SqliteStore) -> None:
     found = sizes(store, 200)
     assert len(set(found)) < 40  # of 200; without room each commit but those after a checkpoint makes it grow
-    assert max(found) < file.LOG_BYTES + 200 * 4200
+    assert max(found) < log.LOG_BYTES + 200 * 4200
 
 
 def test_what_another_process_writes_while_room_is_made_is_never_written_over(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "SOON", 1000)
+    monkeypatch.setattr(log, "SOON", 1000)
     sizes(store, 5)
     with outsider(store.place) as connection:
         connection.execute("CREATE TABLE theirs (number)")
@@ -57,7 +57,7 @@ def test_what_another_process_writes_while_room_is_made_is_never_written_over(
             connection.execute("INSERT INTO theirs VALUES (1)")
             return bytes(count)
 
-        monkeypatch.setattr(file, "bytes", zeros, raising=False)
+        monkeypatch.setattr(log, "bytes", zeros, raising=False)
         LogRoom(f"{store.place}-wal").keep()
         with outsider(copied(store, tmp_path)) as found:  # as who comes after a crash reads it
             assert list(found.execute("SELECT number FROM theirs")) == [(1,)]
@@ -101,19 +101,19 @@ def test_a_log_without_room_on_a_full_disk_is_a_log(store: SqliteStore, monkeypa
     def full(*given: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(file, "open", full, raising=False)
+    monkeypatch.setattr(log, "open", full, raising=False)
     assert len(set(sizes(store, 40))) > 30
 
 
 def test_a_log_that_has_all_its_room_is_seldom_looked_at(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes(store, 400)
-    assert os.stat(f"{store.place}-wal").st_size >= file.LOG_BYTES
+    assert os.stat(f"{store.place}-wal").st_size >= log.LOG_BYTES
     room = LogRoom(f"{store.place}-wal")
-    assert (room.keep(), LogRoom("nowhere-wal").keep()) == (file.LATE, file.SOON)
+    assert (room.keep(), LogRoom("nowhere-wal").keep()) == (log.LATE, log.SOON)
 
 
 def test_a_log_that_was_emptied_has_room_again_after_the_next_commit(store: SqliteStore) -> None:
     sizes(store, 400)
     store.vacuum()
     store.write(lambda tx: tx.add_run(new_run("run2"), start_of("run2"), "p"))
-    assert os.stat(f"{store.place}-wal").st_size >= file.LEAST_ROOM
+    assert os.stat(f"{store.place}-wal").st_size >= log.LEAST_ROOM

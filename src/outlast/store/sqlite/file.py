@@ -32,8 +32,6 @@ SEAL = (  # of a home that was moved: nobody writes to a table of it any more
     r"CREATE TRIGGER moved_(INSERT|UPDATE|DELETE)_(\w+) BEFORE \1 ON \2"
     r" BEGIN SELECT RAISE\(ABORT, 'it was moved to ((?:[^']|'')*)'\); END"
 )
-LEAST_ROOM, LOG_BYTES = 256 * 1024, 4_200_000  # a log begins anew after a thousand pages
-SOON, LATE = 4, 256  # commits between two looks at a log: while it grows, and once it has all its room
 _TRIES = 3  # another process may make, grow or close it while we look
 
 
@@ -59,39 +57,6 @@ class DatabaseHeader(NamedTuple):
             int.from_bytes(raw[68:72]),
             raw[100:101] != b"\x0d" or raw[103:105] != b"\0\0",
         )
-
-
-class LogRoom:
-    """Room that the log has ahead of what is written into it.
-
-    A sync of a file that grows waits for the journal of the file system too, which doubles what a step takes; one of
-    room that is there already does not. The room is zeros, at which SQLite ends when it reads a log. It is appended:
-    whoever writes behind the log's end meanwhile, whosever log it is by now, no byte that is there is written over,
-    and SQLite writes its own at places that it knows. So no lock is needed.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._size = 0  # with all its room, when it was looked at last
-
-    def keep(self) -> int:
-        """Make more where something was written behind it; after how many commits to look again."""
-        with suppress(OSError):
-            if os.stat(self._path).st_size != self._size:
-                self._make()
-        return SOON if self._size < LOG_BYTES else LATE
-
-    def _make(self) -> None:
-        """As much again as there is, up to what a log has before it begins anew; nothing where the disk is full."""
-        with suppress(OSError), open(self._path, "ab", buffering=0, opener=_appending) as log:
-            self._size = os.fstat(log.fileno()).st_size
-            if self._size < LOG_BYTES:
-                self._size += log.write(bytes(min(max(LEAST_ROOM, self._size), LOG_BYTES - self._size)))
-
-
-def _appending(path: str, _: int) -> int:
-    """A log that is there: none is made."""
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
 
 def inspect(path: Path, marker: Path | None) -> None:

@@ -116,7 +116,7 @@ class SqliteStore:
             self._looking = ReadConnections(path, why, self._vfs)
             self._writer, self._reader = Refusing(self.place, why), self._reads(self._looking.connect())
         else:
-            self._writer = Writer(self._connect_writer, self.translate)
+            self._writer = Writer(self._connect_writer, self.translate, self._connect)
             self._reader = self._reads(self._connect())
             if self._marker is not None:
                 remember(self._marker)

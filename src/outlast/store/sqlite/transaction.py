@@ -37,6 +37,8 @@ from outlast.store.nouns.rows import (
 
 
 R = TypeVar("R", bound=tuple[Any, ...])
+# How many values there are of an entry with what guards it, and of the start and the end of a run.
+ENTRY_VALUES, START_VALUES, END_VALUES = 7, 28, 15
 
 
 class SqliteRows(Rows):
@@ -188,7 +190,8 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         self.prover = Prover(self)
         self.moved: list[tuple[Hold, int, bytes]] = []  # heads to put back if the transaction fails
         self._advance, self._entry = sql["advance_lease"], sql["add_entry"]
-        self.alone = sql["append_entry"]
+        self._append_one = sql["append_entry"]
+        self._of_rows: dict[tuple[str, int], str] = {}  # statements for many rows, by their names and how many
         self.make_ready()
 
     def make_ready(self) -> None:
@@ -242,41 +245,69 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
 
-    def do_plain(self, plain: Plain) -> Any:
-        """Do by one statement what a piece of work comes to, mostly: what it would give.
+    def append_alone(self, values: list[Any]) -> None:
+        """Entries with their guards, `ENTRY_VALUES` for each, in a statement that is a transaction of its own."""
+        if len(values) == ENTRY_VALUES:
+            self.do(self._append_one, values)
+        else:
+            self.do_rows("append_entries", ENTRY_VALUES, values)
 
-        NOT_PLAIN, and nothing is done, where there is more to it.
+    def do_rows(self, name: str, width: int, values: list[Any]) -> None:
+        """One statement for many rows of so many values. There is one for each power of two: what is missing to that is
+        filled with rows that are none.
         """
-        if isinstance(plain, PlainStore):
-            return self._store(plain)
-        if len(plain.entries) != 1:
-            return NOT_PLAIN
-        return self._start(plain) if isinstance(plain, PlainStart) else self._end(plain)
+        count = len(values) // width
+        size = 1 << (count - 1).bit_length()
+        values += [None] * ((size - count) * width)
+        self.do(self._of_rows.get((name, size)) or self._make_rows(name, width, size), values)
 
-    def _start(self, start: PlainStart) -> Any:
-        run, (header, payload, _) = start.run, start.entries[0]
-        asked = (run.scope, run.task, start.holder, start.beaten_after, start.beaten_upto)
-        ((key, is_plain),) = self.execute(self.sql["start_facts"], asked)
-        if not is_plain:
-            return NOT_PLAIN
-        row, hold = run.as_row(key, "running"), Hold(key, run.id, key, 1, 1, link(start.start, header))
-        self.do(self.sql["begin_run_plainly"], (*started_row(start, row, hold.head, hold.hash), header, payload))
-        self.moved.append((hold, 0, start.start))
-        return start.given(hold, row)
+    def _make_rows(self, name: str, width: int, size: int) -> str:
+        row = f"({', '.join('?' * width)})"
+        made = self._of_rows[name, size] = self.sql[name].replace(row, ", ".join([row] * size))
+        return made
 
-    def _end(self, end: PlainEnd) -> Any:
-        hold, (header, payload, _) = end.hold, end.entries[0]
-        head, before, hash_ = hold.head, hold.hash, link(hold.hash, header)
-        moved = (hold.lease_key, hold.run_key, hold.epoch, head + 1, hash_)
+    def do_plains(self, plains: Sequence[Plain]) -> Sequence[Any]:
+        """Do by one statement what pieces of work of one kind come to, mostly: what each would give.
+
+        NOT_PLAIN of each, and nothing is done, where there is more to one of them.
+        """
+        if stores := [plain for plain in plains if isinstance(plain, PlainStore)]:
+            return [self._store(plain) for plain in stores]
+        starts = [plain for plain in plains if isinstance(plain, PlainStart) and len(plain.entries) == 1]
+        ends = [plain for plain in plains if isinstance(plain, PlainEnd) and len(plain.entries) == 1]
         try:
-            self.do(self.sql["end_run_plainly"], (*moved, *ended_row(end), header, payload))
+            if len(plains) in (len(starts), len(ends)):
+                return self._start(starts) if starts else self._end(ends)
         except apsw.ConstraintError as error:
-            if is_refused(error):
-                return NOT_PLAIN
-            raise
-        self.moved.append((hold, head, before))
-        hold.head, hold.hash = head + 1, hash_
-        return None
+            if not is_refused(error):
+                raise
+        return [NOT_PLAIN] * len(plains)
+
+    def _start(self, starts: Sequence[PlainStart]) -> Sequence[Any]:
+        ((first,),) = self.execute(self.sql["next_chain"])
+        given, values = [], list[Any]()
+        for key, start in enumerate(starts, first):
+            run, (header, payload, _) = start.run, start.entries[0]
+            row, hold = run.as_row(key, "running"), Hold(key, run.id, key, 1, 1, link(start.start, header))
+            beaten = start.beaten_after, start.beaten_upto
+            values += (*started_row(start, row, hold.head, hold.hash), *beaten, header, payload)
+            given.append((start, hold, row))
+        self.do_rows("begin_runs_plainly", START_VALUES, values)
+        self.moved += [(hold, 0, start.start) for start, hold, _ in given]
+        return [start.given(hold, row) for start, hold, row in given]
+
+    def _end(self, ends: Sequence[PlainEnd]) -> Sequence[Any]:
+        moved, values = [], list[Any]()
+        for end in ends:
+            hold, (header, payload, _) = end.hold, end.entries[0]
+            hash_ = link(hold.hash, header)
+            values += (hold.lease_key, hold.run_key, hold.epoch, hold.head + 1, hash_, *ended_row(end), header, payload)
+            moved.append((hold, hash_))
+        self.do_rows("end_runs_plainly", END_VALUES, values)
+        for hold, hash_ in moved:
+            self.moved.append((hold, hold.head, hold.hash))
+            hold.head, hold.hash = hold.head + 1, hash_
+        return [None] * len(moved)
 
     def _store(self, store: PlainStore) -> Any:
         ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))

@@ -10,16 +10,18 @@ what is found there after a full checkpoint is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
 
 import apsw
 
 from outlast import failpoints
 from outlast.errors import LeaseLost
 from outlast.ledger.journal import JournalEntry, link
-from outlast.store.commits import CommitQueue, Item
+from outlast.store.commits import MOST_ITEMS, CommitQueue, Item
 from outlast.store.contract import Hold
-from outlast.store.contract.runs import NOT_PLAIN
-from outlast.store.sqlite.file import LogRoom
+from outlast.store.contract.runs import NOT_PLAIN, PlainEnd, PlainStart
+from outlast.store.sqlite.log import LogCopier, LogRoom
 from outlast.store.sqlite.transaction import Transaction, is_refused
 
 # Errors of the file, not of an item: they fail a whole batch. After any other one each item is tried alone.
@@ -44,16 +46,24 @@ BEFORE_COMMIT = (
     apsw.ConnectionClosedError,
     apsw.CursorClosedError,
 )
+SPLIT_ITEMS = 32  # that loops wait for: of fewer a sync takes longer than what could be computed beside it
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
+
+
+def do_plain(items: Sequence[Item], tx: Transaction, *, alone: bool) -> None:
+    """Pieces of plain work of one kind inside a batch, in one statement; each by itself where there is more to one."""
+    results = tx.do_plains([item.plain for item in items if item.plain is not None])
+    for item, result in zip(items, results, strict=True):
+        item.result = result
+        if result is NOT_PLAIN and len(items) > 1:
+            do_plain([item], tx, alone=alone)
+        elif result is NOT_PLAIN:
+            do_work(item, tx, alone=alone)
 
 
 def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
     """A piece of work inside a batch: undone alone if it raises. The only one needs no savepoint: all is undone."""
     assert item.work is not None
-    if item.plain is not None:
-        item.result = tx.do_plain(item.plain)
-        if item.result is not NOT_PLAIN:
-            return
     moved = len(tx.moved)
     if not alone:
         tx.do("SAVEPOINT work")
@@ -76,12 +86,18 @@ def do_work(item: Item, tx: Transaction, *, alone: bool) -> None:
 class Writer(CommitQueue):
     """Commits what is queued, many items at a time."""
 
-    def __init__(self, connect: Callable[[], Transaction], translate: Callable[[apsw.Error], Exception]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Transaction],
+        translate: Callable[[apsw.Error], Exception],
+        beside: Callable[[], apsw.Connection],
+    ) -> None:
         super().__init__()
         self._connect = connect
         self._translate = translate
-        self._tx = connect()
+        self._tx = self._connect()
         self._room = LogRoom(self._tx.connection.filename_wal)
+        self._copier = LogCopier(beside)
         self._until_look = 1  # commits before the log is looked at
 
     # -- for callers -----------------------------------------------------------------------------
@@ -94,7 +110,7 @@ class Writer(CommitQueue):
         if self._unheard or self._queue or not self._mutex.acquire(blocking=False):
             return False
         try:
-            self._commit_entry(hold, entry)
+            self._commit_entries([(hold, entry)])
         except apsw.Error as error:
             raise self._translate(error) from error
         except BaseException as error:
@@ -106,6 +122,11 @@ class Writer(CommitQueue):
             if self._queue:
                 self._hand_over()
         return True
+
+    def _most(self) -> int:
+        """Of what loops wait for half: while that is committed they compute, and queue the other half."""
+        awaited = len(self._unheard)
+        return MOST_ITEMS if awaited < SPLIT_ITEMS else (awaited + 1) // 2
 
     def vacuum(self) -> None:
         """Rewrite the file without its free pages. Everyone else waits."""
@@ -123,6 +144,7 @@ class Writer(CommitQueue):
 
     def close(self) -> None:
         self.end_thread()
+        self._copier.close()
         with self._mutex:
             self._tx.connection.close()
 
@@ -149,8 +171,8 @@ class Writer(CommitQueue):
     def _commit(self, batch: list[Item]) -> None:
         if batch[0].unsynced and all(item.unsynced for item in batch):
             self._commit_unsynced(batch)
-        elif len(batch) == 1 and (hold := batch[0].hold) is not None and _is_one_entry(batch[0].entries):
-            self._commit_entry(hold, batch[0].entries[0])
+        elif appends := _entries_alone(batch):
+            self._commit_entries(appends)
         else:
             self._commit_synced(batch)
 
@@ -198,30 +220,35 @@ class Writer(CommitQueue):
             raise
         self._is_committed()
 
-    def _commit_entry(self, hold: Hold, entry: JournalEntry) -> None:
-        """The same for one entry, in one statement: a thread that is busy beside us holds us up once, not four times.
+    def _commit_entries(self, appends: Sequence[tuple[Hold, JournalEntry]]) -> None:
+        """The same for nothing but entries, in one statement: threads that compute beside us hold us up once, however
+        many entries there are, and go on until all of it is on disk.
 
-        It is chained and guarded like the others. Where it fails nobody knows whether that was at its COMMIT.
+        Each is chained and guarded like the others. Where it fails nobody knows whether that was at its COMMIT.
         """
-        tx, head, before, (header, payload, _) = self._tx, hold.head, hold.hash, entry
-        self._durable = False
+        tx, moved, values = self._tx, list[tuple[Hold, int, bytes]](), list[Any]()
+        self._durable, tx.moved = False, moved
         if failpoints.armed:
             failpoints.armed("commit.begin")
             tx.connection.set_commit_hook(_applied)
         try:
-            tx.moved = [(hold, head, before)]
-            hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
-            tx.do(tx.alone, (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload))
+            for hold, (header, payload, _) in appends:
+                head, before = hold.head, hold.hash
+                seq, hash_ = head + 1, link(before, header)
+                moved.append((hold, head, before))
+                hold.head, hold.hash = seq, hash_
+                values += (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
+            tx.append_alone(values)
         except BEFORE_COMMIT as error:
             tx.put_back()
             if is_refused(error):
-                raise LeaseLost(hold.run_id, hold.epoch) from None
+                raise LeaseLost(hold.run_id, hold.epoch) from None  # of several each is tried alone, for the one it is
             raise
         except apsw.Error:
             if not self._landed():
                 raise
-        except BaseException:
-            self._durable = self._is_there(hold)
+        except BaseException:  # a signal came before the statement, or after it did its work
+            self._durable = self._are_there(moved)
             if not self._durable:
                 tx.put_back()
             raise
@@ -235,12 +262,16 @@ class Writer(CommitQueue):
         self._durable = True
         if failpoints.armed:
             failpoints.armed("commit.done")
+        self._copier.keep(self._tx.connection, many=len(self._tx.moved) > 1)
         self._until_look -= 1
         if not self._until_look:
             self._until_look = self._room.keep()
 
-    def _is_there(self, hold: Hold) -> bool:
-        """Whether the chain of a hold ends in the file where the hold says."""
+    def _are_there(self, moved: Sequence[tuple[Hold, int, bytes]]) -> bool:
+        """Whether the file has what one statement was to write for these holds: all of it, or nothing."""
+        if not moved or moved[-1][0].head == moved[-1][1]:  # the last of them was not moved yet
+            return False
+        hold = moved[-1][0]
         lease = self._tx.lease_of(hold.run_id)
         return lease is not None and (lease.head, lease.hash) == (hold.head, hold.hash)
 
@@ -270,22 +301,35 @@ class Writer(CommitQueue):
 
 
 def _apply(batch: list[Item], tx: Transaction) -> None:
-    """In the order of the queue; entries that stand next to each other go in together."""
-    appends: list[tuple[Hold, Sequence[JournalEntry]]] = []
+    """In the order of the queue; what stands next to each other and is of one kind goes in together."""
+    alone = len(batch) == 1
+    for kind, together in groupby(batch, _kind):
+        items = list(together)
+        if kind is JournalEntry:
+            tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
+        elif kind in (PlainStart, PlainEnd):
+            do_plain(items, tx, alone=alone)
+        else:
+            for item in items:
+                if item.plain is not None:
+                    do_plain([item], tx, alone=alone)
+                else:
+                    do_work(item, tx, alone=alone)
+
+
+def _kind(item: Item) -> type:
+    """Entries, or a kind of plain work; for other work there is none."""
+    return JournalEntry if item.hold is not None else type(item.plain)
+
+
+def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
+    """One entry of each item; nothing, if there is more to one of them."""
+    appends = []
     for item in batch:
-        if item.hold is not None:
-            appends.append((item.hold, item.entries))
-            continue
-        if appends:
-            tx.append_all(appends)
-            appends = []
-        do_work(item, tx, alone=len(batch) == 1)
-    if appends:
-        tx.append_all(appends)
-
-
-def _is_one_entry(entries: Sequence[JournalEntry]) -> bool:
-    return len(entries) == 1 and not entries[0].blobs
+        if item.hold is None or len(item.entries) != 1 or item.entries[0].blobs:
+            return []
+        appends.append((item.hold, item.entries[0]))
+    return appends
 
 
 def _applied() -> bool:

@@ -43,30 +43,37 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
--- The start and the end of a run and the first revision of a handoff, where there is no more to them than is given, in one
--- statement each: what a piece of work would write, with the proofs. Where there is more to an end it is refused, and nothing of it is done.
+-- Rows of marks are repeated for as many as there are (`Transaction.do_rows`); a row that begins with nothing is none.
 
--- name: start_facts
--- The next key of a chain; and whether nothing is known of the task, and the process has given a sign of life lately.
-SELECT (SELECT 1 + coalesce(max(key), 0)
-        FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
-       EXISTS (SELECT 1 FROM processes WHERE id = ?3 AND boot_us > ?4 AND boot_us <= ?5)
-       AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
-                       WHERE scope = ?1 AND task = ?2 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
-       AND NOT EXISTS (SELECT 1 FROM runs WHERE scope = ?1 AND task = ?2
-                       AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
-       AND NOT EXISTS (SELECT 1 FROM tombstones WHERE scope = ?1 AND task = ?2 AND named = 1)
-       AND NOT EXISTS (SELECT 1 FROM deliveries WHERE scope = ?1 AND task = ?2)
+-- name: append_entries
+INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload)
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
+
+-- Starts and ends of runs, and the first revision of a handoff, where there is no more to them than is given, in one
+-- statement: what pieces of work would write, with the proofs. Where there is more to one it is refused, and nothing is done.
+
+-- name: next_chain
+SELECT 1 + coalesce(max(key), 0) FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used
 
 -- name: begin_view
 CREATE TEMP VIEW IF NOT EXISTS begun AS
 SELECT 0 AS key, '' AS id, '' AS scope, '' AS flow, '' AS task, '' AS inputs, '' AS inputs_digest, '' AS parent,
        '' AS session, '' AS trace_id, '' AS meta, '' AS actor, 0 AS at, 0 AS named, '' AS identity, '' AS source,
        '' AS worktree, '' AS holder, 0 AS head, x'' AS hash, x'' AS chain_proof, x'' AS run_proof, '' AS receiver,
-       x'' AS delivery_proof, x'' AS header, x'' AS payload
+       x'' AS delivery_proof, 0 AS beaten_after, 0 AS beaten_upto, x'' AS header, x'' AS payload
 
 -- name: begin_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
+  SELECT RAISE(ABORT, 'there is more to this start')  -- something is known of the task, or no late sign of life
+  WHERE NOT EXISTS (SELECT 1 FROM processes
+                    WHERE id = NEW.holder AND boot_us > NEW.beaten_after AND boot_us <= NEW.beaten_upto)
+     OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                WHERE scope = NEW.scope AND task = NEW.task
+                AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+     OR EXISTS (SELECT 1 FROM runs WHERE scope = NEW.scope AND task = NEW.task
+                AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+     OR EXISTS (SELECT 1 FROM tombstones WHERE scope = NEW.scope AND task = NEW.task AND named = 1)
+     OR EXISTS (SELECT 1 FROM deliveries WHERE scope = NEW.scope AND task = NEW.task);
   INSERT INTO chains (key, subject, epoch, head, hash, holder)
   VALUES (NEW.key, 'run:' || NEW.id, 1, NEW.head, NEW.hash, NEW.holder);
   INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
@@ -84,8 +91,9 @@ CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
   VALUES (NEW.key, NEW.head, NEW.header, NEW.hash, NEW.payload);
 END
 
--- name: begin_run_plainly
-INSERT INTO begun VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- name: begin_runs_plainly
+INSERT INTO begun
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- name: end_view
 CREATE TEMP VIEW IF NOT EXISTS ended AS
@@ -110,8 +118,9 @@ CREATE TEMP TRIGGER IF NOT EXISTS end_run INSTEAD OF INSERT ON ended BEGIN
   INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.run, NEW.seq, NEW.header, NEW.hash, NEW.payload);
 END
 
--- name: end_run_plainly
-INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- name: end_runs_plainly
+INSERT INTO ended
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- name: store_facts
 -- The next keys of a chain and of a handoff; and whether nothing is known of the anchor, and of its task.
