@@ -115,7 +115,8 @@ def lasting(source: str, project: Path | None) -> str:
     if project is None or not os.path.isabs(source):
         return source
     place, colon, name = source.rpartition(":") if is_file(source) else (source, "", "")
-    for path in (place, os.path.realpath(place)):
+    for real in (False, True):
+        path = os.path.realpath(place) if real else place
         if os.path.commonpath((path, project)) == str(project):
             return f"{os.path.relpath(path, project)}{colon}{name}"
     return source

@@ -15,19 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from outlast.errors import IntegrityBroken
-from outlast.values.codec import FEW_BYTES, digest, hash_of_few, sha256
+from outlast.values.codec import digest, sha256
 from outlast.values.frozen import NamedTuple, Protocol
-from outlast.values.late import late
-
-if TYPE_CHECKING:
-    import hashlib
-else:
-    hashlib = late("hashlib")
 
 STATUSES = ("started", "succeeded", "failed", "interrupted", "timed_out", "cancelled", "skipped")
 CALLS = ("step", "effect")  # kinds whose entries are receipts
@@ -219,11 +213,10 @@ def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: 
             header, entry_hash, payload = row.header, row.hash, row.kept
             if row.seq != expected:
                 return Break(f"entry {run_id}/{expected}", f"it is missing (the next one is {row.seq})")
-            if hash_of_few(before + header).digest() != entry_hash:  # `link`, written out
+            if sha256(before + header).digest() != entry_hash:  # `link`, written out
                 return Break(f"entry {run_id}/{expected}", "its header or its place in the chain was changed")
             if payload is not None:
-                hashed = hash_of_few if len(payload) <= FEW_BYTES else hashlib.sha256  # type: ignore[arg-type]
-                if header[-66:-2] != hashed(payload).hexdigest().encode():  # type: ignore[arg-type]
+                if header[-66:-2] != sha256(payload).hexdigest().encode():  # type: ignore[arg-type]
                     return Break(f"entry {run_id}/{expected}", "its payload was changed")
             elif not header.endswith(b',""]'):  # the header names one
                 return Break(f"entry {run_id}/{expected}", "its payload is missing")

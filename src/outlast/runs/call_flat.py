@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, Raw
+
 from outlast import failpoints
 from outlast.errors import OutlastError
-from outlast.ledger.journal import JournalEntry, encode_header, encode_payload, made_entry
+from outlast.ledger.journal import JournalEntry, Payload, encode_header, encode_payload, made_entry
 from outlast.runs.attempt import Attempt, Ended, Returned, StepCall
 from outlast.runs.call import FIRST
-from outlast.values.codec import pack, sha256
+from outlast.runs.step_inputs import SHORT_BYTES, begun_with
+from outlast.values.codec import digest, pack
 
 if TYPE_CHECKING:
     from outlast.runs.execution import Execution
@@ -33,7 +36,7 @@ def begin(execution: Execution, asked: StepCall) -> Attempt | None:
 
     None, and nothing was done, where there is more to it: of an effect, of a step that something is made ready for,
     that shares a limit, or that keeps its inputs as blobs; where its start, or a value that the body was told, must be
-    on disk first; and of the first step of its code, whose receipt says where that is.
+    on disk first; and where nothing is run.
     """
     writer, spec = execution.writer, asked.spec
     if asked.next is not FIRST or execution.sync_start or writer.owed or not enabled:
@@ -41,7 +44,7 @@ def begin(execution: Execution, asked: StepCall) -> Attempt | None:
     scope, name, inputs, occurrence = asked.call
     form = writer.forms.get((name, scope))
     if form is None or form.spec is not spec:
-        if not spec.shape.is_ordinary or (spec.shape.code and spec.shape.code not in writer.placed):
+        if not spec.shape.is_ordinary or execution.on_receipts_only:
             return None
         form = writer.forms[name, scope] = StepForm(execution, spec, scope)
     if execution.over or execution.stopping or execution.paused or writer.severed is not None:
@@ -83,25 +86,43 @@ def receipt_of(execution: Execution, attempt: Attempt, ended: Ended) -> tuple[An
             return None
         execution.forget(attempt)
         execution.endings.settled()
-    execution.inputs.note_result(asked.call, raw, "")
-    return copy, _entry(execution, attempt, raw)
+        place = None if shape.code in writer.placed else writer.new_place(asked.spec)
+    return copy, _entry(execution, attempt, *_payload(execution, asked, raw, place))
 
 
-def _entry(execution: Execution, attempt: Attempt, raw: bytes) -> JournalEntry:
-    """The receipt: its payload as `ledger.journal.Payload` encodes to with a result and inputs alone."""
+def _entry(execution: Execution, attempt: Attempt, payload: bytes | None, proof: str) -> JournalEntry:
+    """The receipt with this payload."""
     asked, form = attempt.asked, attempt.form
     assert form is not None
-    if asked.kept:
-        given = encode_payload(asked.kept)
-        payload = b"".join((b'{"in":', given, b"}") if raw == b"null" else (b'{"result":', raw, b',"in":', given, b"}"))
-    elif raw == b"null":
-        payload = None
-    else:
-        payload = b'{"result":%b}' % raw
-    proof = sha256(payload).hexdigest() if payload else ""
     seen = f"{asked.item}#{asked.digest}" if asked.item else asked.digest
     told = (attempt.place, attempt.started_at, execution.clock.now(), seen.encode(), proof.encode())
     return made_entry((form.receipt % told, payload, ()))
+
+
+def _payload(execution: Execution, asked: StepCall, raw: bytes, place: list[str] | None) -> tuple[bytes | None, str]:
+    """What a receipt carries, as `ledger.journal.Payload` encodes to, and its digest.
+
+    A result is known by the same hash, as far as it stands in the payload: nothing is hashed twice.
+    """
+    if place is not None:
+        return _first_payload(execution, asked, raw, place)
+    given = encode_payload(asked.kept) if asked.kept else b""
+    if raw == b"null":
+        payload = b'{"in":%b}' % given if given else None
+        return payload, digest(payload) if payload else ""
+    hashed, rest = begun_with(raw), b',"in":%b}' % given if given else b"}"
+    if len(raw) > SHORT_BYTES:
+        execution.inputs.note_known(asked.call, hashed.copy().digest())
+    hashed.update(rest)
+    return b'{"result":%b%b' % (raw, rest), hashed.hexdigest()
+
+
+def _first_payload(execution: Execution, asked: StepCall, raw: bytes, place: list[str]) -> tuple[bytes, str]:
+    """The same of the first receipt of its code, which says where that is."""
+    execution.inputs.note_result(asked.call, raw, "")
+    result: Any = UNSET if raw == b"null" else Raw(raw)
+    payload = encode_payload(Payload(place=place, result=result, inputs=asked.kept or None))
+    return payload, digest(payload)
 
 
 class StepForm:

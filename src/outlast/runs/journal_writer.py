@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
 
     from outlast.runs.call_flat import StepForm
     from outlast.runs.outputs import saves
+    from outlast.runs.step import StepSpec
 else:
     saves = late("outlast.runs.outputs.saves")
     asyncio = late("asyncio")
+
+
+_lasting = lru_cache(maxsize=1024)(lasting)  # of code that is loaded: where it is does not change any more
 
 
 class Entries(msgspec.Struct, eq=False):
@@ -67,11 +72,9 @@ class JournalWriter:
         """The entry about an attempt: its start or its outcome."""
         asked = attempt.asked
         spec, call = asked.spec, asked.call
-        code = spec.code
-        if code and code not in self.placed:
-            self.placed.add(code)
-            file, qualname = spec.place
-            payload = msgspec.structs.replace(payload, place=[lasting(file, self.project), qualname])
+        place = self.new_place(spec)
+        if place is not None:
+            payload = msgspec.structs.replace(payload, place=place)
         names: tuple[str, ...] = ((payload.blob,) if payload.blob else ()) + blobs_of(payload.inputs)
         if attempt.facts:
             payload = msgspec.structs.replace(payload, facts=attempt.facts)
@@ -93,13 +96,21 @@ class JournalWriter:
             attempt.started_at,
             0 if status == "started" else self.clock.now(),
             attempt.key,
-            code,
+            spec.code,
             self.hold.epoch,
             self.trace_id,
             f"{asked.item}#{asked.digest}" if asked.item else asked.digest,
             digest(raw) if raw else "",
         )
         return JournalEntry(encode_header(header), raw, names)
+
+    def new_place(self, spec: StepSpec) -> list[str] | None:
+        """Where a step's code is, for the first receipt of it that this execution writes."""
+        if not spec.code or spec.code in self.placed:
+            return None
+        self.placed.add(spec.code)
+        file, qualname = spec.place
+        return [_lasting(file, self.project), qualname]
 
     def fact(
         self,

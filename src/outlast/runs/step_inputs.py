@@ -7,9 +7,7 @@ whole as a blob where the step says so (an object).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +15,7 @@ import msgspec
 from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import CALLS, Payload, decode_payload
 from outlast.runs.call import Call, Ledger, id_of
-from outlast.values.codec import decode, digest, encode
+from outlast.values.codec import decode, digest, encode, sha256
 from outlast.values.late import late
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from outlast.runs.attempt import StepCall
     from outlast.secrets import find
 else:
-    hashlib = late("hashlib")
     find = late("outlast.secrets.find")  # it is dear, and calls without text never need it
 
 INLINE_BYTES = 2 * 1024
@@ -36,22 +33,19 @@ LabelOf = Callable[[str], tuple[str, str]]  # of a ref: the whole id of the call
 SHORT_BYTES = 48  # what is not longer is kept itself: to name an earlier call takes as much
 _BARE = frozenset({int, float, bool, type(None)})
 _all_bare = _BARE.issuperset
-RECENT_BYTES = 64 * 1024  # of results that wait to be digested: many at once take less time, and nobody may ask
 Known = dict[str | bytes, tuple[str, str, str, int]]  # calls as plain tuples: no search for garbage goes through those
 
 
 class StepInputs:
     """What the calls of one execution were given. Results are known by their digests, to be told again.
 
-    Those in the journal by one that never leaves this process and takes less than half of the time of SHA-256, those in
-    blobs by the name of these.
+    Those in the journal by one that their receipts are proven with too (`begun_with`), those in blobs by the name of
+    these.
     """
 
     def __init__(self, home: Home, ledger: Callable[[], Ledger]) -> None:
         self._home, self._ledger = home, ledger
         self._results: Known = {}  # the call that gave a result
-        self._recent: deque[tuple[bytes, str, str, str, int]] = deque()  # results that nobody has asked about yet
-        self._recent_bytes = 0
         self._has_blobs = False  # a result is one
         self._before: Known | None = None  # the same of what was done before this execution
 
@@ -60,22 +54,15 @@ class StepInputs:
         if blob:
             self._results[blob], self._has_blobs = (*call,), True
         elif len(raw) > SHORT_BYTES:
-            self._recent.append((raw, *call))
-            self._recent_bytes += len(raw)
-            if self._recent_bytes > RECENT_BYTES:
-                self._digest_recent()
+            self.note_known(call, _key(raw))
+
+    def note_known(self, call: Call, key: bytes) -> None:
+        """A call gave what is known by this."""
+        self._results[key] = (*call,)
 
     def let_go(self) -> None:
         """Nobody asks any more: of who does, nothing is kept here."""
         self._ledger = Ledger
-
-    def _digest_recent(self) -> None:
-        """Also while others note theirs: each is taken by one."""
-        self._recent_bytes = 0
-        with suppress(IndexError):
-            while True:
-                raw, scope, step, inputs, occurrence = self._recent.popleft()
-                self._results[_key(raw)] = (scope, step, inputs, occurrence)
 
     def of(self, asked: StepCall) -> dict[str, Any]:
         """What its receipts keep of a call's inputs, by name; nothing where the step says so."""
@@ -98,7 +85,7 @@ class StepInputs:
     def _known(self, raw: bytes, whole: bool) -> Any:
         """The call that gave this, or the digest of what is too large; None for what is kept itself."""
         is_large = len(raw) > INLINE_BYTES and not whole
-        if len(raw) <= SHORT_BYTES or not (is_large or self._recent or self._results or self._earlier()):
+        if len(raw) <= SHORT_BYTES or not (is_large or self._results or self._earlier()):
             return None
         named = digest(raw) if is_large else ""
         of = self._result_of(_key(raw))
@@ -118,7 +105,6 @@ class StepInputs:
         return [value] if len(raw) <= INLINE_BYTES else {"blob": self._home.blobs.put(raw), "bytes": len(raw)}
 
     def _result_of(self, key: str | bytes) -> tuple[str, str, str, int] | None:
-        self._digest_recent()
         return self._results.get(key) or self._earlier().get(key)
 
     def _earlier(self) -> Known:
@@ -129,9 +115,13 @@ class StepInputs:
         return self._before
 
 
+def begun_with(raw: bytes) -> hashlib._Hash:
+    """The hash of a payload that begins with this result. As far as that it is what the result is known by."""
+    return sha256(b'{"result":%b' % raw)
+
+
 def _key(raw: bytes) -> bytes:
-    """What a result is known by here."""
-    return hashlib.blake2b(raw, digest_size=16).digest()
+    return begun_with(raw).digest()
 
 
 def _results(ledger: Ledger) -> Iterable[tuple[str | bytes, tuple[str, str, str, int]]]:

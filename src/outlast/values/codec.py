@@ -54,25 +54,28 @@ else:
 ANNOTATE = "annotate the return type, or return JSON values (dict with text keys, list, str, int, float, bool, None)"
 INJECT = "pass live objects by inject(…); steps take and return values"
 
-FEW_BYTES = 512
-
-
-@cache
-def _empty() -> hashlib._Hash:
-    return hashlib.sha256()
+FEW_BYTES, SCANT_BYTES = 512, 128
+_empty: hashlib._Hash | None = None  # of OpenSSL, once that was needed
 
 
 def sha256(data: bytes) -> hashlib._Hash:
     """A hash of these bytes; of few by Python itself, of many by OpenSSL, begun as the copy of an empty one.
 
     To make one anew has that library look its algorithm up, which after a sync takes longer than all hashes of a step.
-    And loading it takes longer than all that a process hashes which only goes on with a run.
+    And loading it takes longer than all that a process hashes which only goes on with a run; once it is there, only
+    what is less than a block or two is quicker without it.
     """
-    if len(data) <= FEW_BYTES:
+    if len(data) <= (FEW_BYTES if _empty is None else SCANT_BYTES):
         return hash_of_few(data)
-    made = _empty().copy()
+    made = (_empty or _load()).copy()
     made.update(data)
     return made
+
+
+def _load() -> hashlib._Hash:
+    global _empty
+    _empty = hashlib.sha256()
+    return _empty
 
 
 def digest(data: bytes) -> str:
@@ -169,9 +172,7 @@ def digest_inputs(arguments: dict[str, Any], path: str) -> str:
             _refuse_nan(where, item)
     if len(raw) <= FEW_BYTES:  # `identity`, without two calls more in every step
         return hash_of_few(raw).hexdigest()[:32]
-    made = _empty().copy()
-    made.update(raw)
-    return made.hexdigest()[:32]
+    return identity(raw)
 
 
 def pack_json(value: Any, path: str) -> bytes:
