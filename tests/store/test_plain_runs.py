@@ -9,15 +9,15 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import Outlast, Run, flow
+from outlast import Outlast, Run, failpoints, flow
 from outlast.clock import ManualClock
 from outlast.errors import LeaseLost
-from outlast.store.contract import Ending, Hold, NewWait, RunRow, Store, Writing
+from outlast.store.contract import Ending, Hold, NewWait, PlainStart, RunRow, Store, Writing
 from outlast.store.contract.queues import QueueEntry
 from outlast.store.contract.runs import KeptOutcome
 from outlast.store.sqlite.open import SqliteStore
 
-from .plain import end_on, sign_in, start_on, wrong_rows
+from .plain import ME, end_on, sign_in, start_on, wrong_rows
 from .support import broken, lease_of, new_run, some, start_of, take_over, together
 
 # -- starts ------------------------------------------------------------------------------------------
@@ -88,6 +88,17 @@ def test_of_a_silent_process_the_first_start_is_done_by_its_work_and_speaks_for_
     assert [row.id for _, row in begun[1:]] == ["run1", "run2"]
 
 
+@pytest.mark.parametrize("window", [(100, 200), (0, 99)], ids=["long ago", "on another boot"])
+def test_of_a_process_whose_sign_of_life_is_not_of_late_a_start_is_done_by_its_work(
+    store: Store, window: tuple[int, int]
+) -> None:
+    sign_in(store)  # at 100
+    run = new_run("run1", task="run1")
+    plain = PlainStart(run, start_of("run1"), [some(1)], ME.id, *window, "", lambda hold, row: (hold, row))
+    assert store.write(lambda tx: "worked", plain) == "worked"
+    assert store.read(lambda look: look.run_by_id("run1")) is None
+
+
 # -- ends --------------------------------------------------------------------------------------------
 
 
@@ -132,6 +143,24 @@ def test_an_end_to_which_there_is_more_is_done_by_its_work(
     assert broken(store, "run1", 2) is None
     assert broken(store, "run2", 2) is None
     assert wrong_rows(store) == []
+
+
+def test_an_end_whose_commit_failed_moved_nothing_and_is_done_later(store: Store, begun: tuple[Hold, RunRow]) -> None:
+    hold, row = begun
+
+    def fails(name: str) -> None:
+        if name == "commit.applied":
+            failpoints.arm(None)
+            raise KeyboardInterrupt
+
+    before = hold.head, hold.hash
+    failpoints.arm(fails)
+    with pytest.raises(KeyboardInterrupt):
+        end_on(store, hold, row)
+    store.write(lambda tx: None)  # what was queued is written with it
+    after = lease_of(store, "run1")
+    assert (hold.head, hold.hash) in (before, (after.head, after.hash))
+    assert broken(store, "run1", 2) is None
 
 
 def test_a_run_that_ended_has_no_place_in_its_queue(store: Store, begun: tuple[Hold, RunRow]) -> None:
@@ -240,3 +269,34 @@ def test_a_run_without_steps_takes_seven_statements_of_a_file(tmp_path: Path) ->
         connection.exec_trace = None
     assert [each for each in said if each == "COMMIT"] == ["COMMIT"] * 2
     assert len(said) == 7
+
+
+def test_starts_of_a_commit_take_one_statement_of_a_file_and_so_do_ends(tmp_path: Path) -> None:
+    store, said = SqliteStore(tmp_path / "outlast.db"), list[str]()
+
+    def note(cursor: apsw.Cursor, statement: str, values: object) -> bool:
+        said.append(statement)
+        return True
+
+    sign_in(store)
+    start_on(store, "run0")  # what starts go through is there
+    store._writer._tx.connection.exec_trace = note  # type: ignore[union-attr]
+    begun = together(store, *[lambda n=n: start_on(store, f"run{n}") for n in range(1, 12)])
+    assert all(row.id == f"run{n}" for n, (_, row) in enumerate(begun, 1))
+    assert [len([each for each in said if name in each]) for name in ("INTO begun", "INTO ended")] == [1, 0]
+    ended = together(store, *[lambda hold=hold, row=row: end_on(store, hold, row) for hold, row in begun])
+    assert ended == [None] * 11
+    assert [len([each for each in said if name in each]) for name in ("INTO begun", "INTO ended")] == [1, 1]
+    store._writer._tx.connection.exec_trace = None  # type: ignore[union-attr]
+    assert wrong_rows(store) == []
+    assert [broken(store, row.id, 2) for _, row in begun] == [None] * 11
+    store.close()
+
+
+def test_one_start_of_many_to_which_there_is_more_is_done_by_its_work_and_the_others_are_not(store: Store) -> None:
+    sign_in(store)
+    _unfinished(store)
+    tasks = ["a", "t", "b", "c"]
+    begun = together(store, *[lambda n=n, task=task: start_on(store, f"run{n}", task) for n, task in enumerate(tasks)])
+    assert [each if each == "worked" else each[1].id for each in begun] == ["run0", "worked", "run2", "run3"]
+    assert wrong_rows(store) == []
