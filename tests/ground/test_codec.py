@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import hashlib
 import io
 import json
 import math
@@ -23,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.errors import ValueRefused
+from outlast.values import codec
 from outlast.values.codec import decode, decoder, digest_inputs, encode, jsonable, pack, pack_json
 
 plain = decoder(None)
@@ -404,3 +406,15 @@ def shuffled(value: Any, dice: Any) -> Any:
 
 def encode_sorted(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
+
+
+@pytest.mark.parametrize("size", [0, 1, 128, 129, 512, 513, 100_000])
+def test_a_hash_is_the_same_whoever_makes_it(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"x" * size
+    monkeypatch.setattr(codec, "_empty", None)  # as before OpenSSL was needed
+    before = codec.sha256(text).hexdigest()
+    codec.sha256(b"x" * 1000)
+    assert before == codec.sha256(text).hexdigest() == hashlib.sha256(text).hexdigest()
+    begun = codec.sha256(text)
+    begun.update(b"and more")
+    assert begun.hexdigest() == hashlib.sha256(text + b"and more").hexdigest()
