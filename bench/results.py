@@ -22,9 +22,16 @@ def with_rows(before: str, rows: list[Row], facts: list[str]) -> str:
     numbered |= {row.number: row.text() for row in rows}
     others = [each for each in sections if not _number(each) and not each.startswith((GOALS, HOW))]
     kept = [numbered[number] for number in sorted(numbered)]
-    goals_now, how = _section(sections, GOALS), _section(sections, HOW)
-    told = f"- row {', '.join(str(row.number) for row in rows)}: {'; '.join(each.removeprefix('- ') for each in facts)}"
-    return "\n\n".join([head, *kept, *others, _with_goals(goals_now, rows), f"{how}\n{told}"]) + "\n"
+    how = _without(_section(sections, HOW), [row.number for row in rows])
+    told = "; ".join(each.removeprefix("- ") for each in facts)
+    lines = [how, *(f"- row {row.number}: {told}" for row in rows)]
+    return "\n\n".join([head, *kept, *others, _with_goals(_section(sections, GOALS), rows), "\n".join(lines)]) + "\n"
+
+
+def _without(how: str, numbers: list[int]) -> str:
+    """What was said of older measurements of these rows is left out."""
+    old = tuple(f"- row {number}:" for number in numbers)
+    return "\n".join(line for line in how.splitlines() if not line.startswith(old))
 
 
 def _number(section: str) -> int:
