@@ -67,18 +67,18 @@ class LogCopier:
         self._connect = connect
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._for: apsw.Connection | None = None  # the writer that leaves it to us
+        self.serves: apsw.Connection | None = None  # the writer, while that leaves it to us
         self._stage = "grows"  # is copied, copied, ends
         self._from = 0  # pages that it had written when the log began
         self._lone = LONE_COMMITS
 
     def keep(self, writer: apsw.Connection, *, many: bool) -> None:
-        """After a commit that many waited for, or one, while nobody else writes."""
+        """After a commit that many waited for, or that one did while we serve the writer; nobody else writes."""
         self._lone = 0 if many else self._lone + 1
         if self._lone <= LONE_COMMITS:
             self._go_on(writer, writer.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0])
-        elif self._for is not None:
-            self._for = None
+        else:
+            self.serves = None
             writer.wal_autocheckpoint(WHOLE_PAGES)
 
     def close(self) -> None:
@@ -89,8 +89,8 @@ class LogCopier:
             self._thread = None
 
     def _go_on(self, writer: apsw.Connection, written: int) -> None:
-        if self._for is not writer or self._stage == "ends":
-            self._for, self._stage, self._from = writer, "grows", written
+        if self.serves is not writer or self._stage == "ends":
+            self.serves, self._stage, self._from = writer, "grows", written
             writer.wal_autocheckpoint(MOST_PAGES)
         elif self._stage == "copied":
             self._stage = "ends"

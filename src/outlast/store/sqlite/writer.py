@@ -110,7 +110,7 @@ class Writer(CommitQueue):
         if self._unheard or self._queue or not self._mutex.acquire(blocking=False):
             return False
         try:
-            self._commit_entries([(hold, entry)])
+            self._commit_entries(((hold, entry),))
         except apsw.Error as error:
             raise self._translate(error) from error
         except BaseException as error:
@@ -262,7 +262,9 @@ class Writer(CommitQueue):
         self._durable = True
         if failpoints.armed:
             failpoints.armed("commit.done")
-        self._copier.keep(self._tx.connection, many=len(self._tx.moved) > 1)
+        many = len(self._tx.moved) > 1
+        if many or self._copier.serves is not None:
+            self._copier.keep(self._tx.connection, many=many)
         self._until_look -= 1
         if not self._until_look:
             self._until_look = self._room.keep()
