@@ -17,7 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any
 
-from outlast.errors import ItemsUnreadable, NoThread, Paused, Severed, Stopped
+from outlast import errors
+from outlast.errors import Paused, Severed, Stopped
 from outlast.flows.yaml.flow import unfit_for_a_variable
 from outlast.flows.yaml.model import MOST_ITEMS, Command, FlowDefinition
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, facts_in, print_of
@@ -70,15 +71,15 @@ def read_lines(step: str, file: Path, name: str) -> list[str]:
     try:
         raw = read_plain(os.path.realpath(file), LINES_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise ItemsUnreadable(step, name, getattr(error, "strerror", None) or str(error)) from error
+        raise errors.ItemsUnreadable(step, name, getattr(error, "strerror", None) or str(error)) from error
     if len(raw) > LINES_BYTES:
-        raise ItemsUnreadable(step, name, f"it has more than {LINES_BYTES:,} bytes")
+        raise errors.ItemsUnreadable(step, name, f"it has more than {LINES_BYTES:,} bytes")
     found: list[str] = []
     for number, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             found.append(_line(step, name, number, line.removesuffix(b"\r")))
     if len(found) > MOST_ITEMS:
-        raise ItemsUnreadable(step, name, f"it has {len(found):,} lines, and {MOST_ITEMS:,} items are the most")
+        raise errors.ItemsUnreadable(step, name, f"it has {len(found):,} lines, and {MOST_ITEMS:,} items are the most")
     return found
 
 
@@ -86,9 +87,9 @@ def _line(step: str, name: str, number: int, raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise ItemsUnreadable(step, name, f"line {number} is not UTF-8") from None
+        raise errors.ItemsUnreadable(step, name, f"line {number} is not UTF-8") from None
     if fault := unfit_for_a_variable("OUTLAST_ITEM", text):
-        raise ItemsUnreadable(step, name, f"line {number} {fault}")
+        raise errors.ItemsUnreadable(step, name, f"line {number} {fault}")
     return text
 
 
@@ -129,7 +130,7 @@ def side_by_side(works: Sequence[Work], limit: int = 0) -> list[BaseException]:
         thread = threading.Thread(target=shared.work, daemon=True)
         try:
             begin(thread, "a branch")
-        except NoThread:
+        except errors.NoThread:
             if not threads:  # else those that have begun do its work
                 raise
             break
@@ -140,10 +141,10 @@ def side_by_side(works: Sequence[Work], limit: int = 0) -> list[BaseException]:
     return [shared.ended[at] for at in sorted(shared.ended)]
 
 
-def raise_first(what: str, errors: Sequence[BaseException]) -> None:
+def raise_first(what: str, raised: Sequence[BaseException]) -> None:
     """What becomes of a flow whose branches ended so: taken from it, failed, asked to stop, or waiting."""
     for kind in (Severed, Exception, Stopped, Paused, BaseException):
-        found = [error for error in errors if isinstance(error, kind)]
+        found = [error for error in raised if isinstance(error, kind)]
         if found and kind is Exception and len(found) > 1:
             failures = [error for error in found if isinstance(error, Exception)]
             raise ExceptionGroup(f"{len(failures)} {what} failed", failures)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.values.codec import FEW_BYTES, digest, hash_of_few, sha256
 from outlast.values.frozen import NamedTuple, Protocol
 from outlast.values.late import late
@@ -130,7 +130,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         found = self.stored
         if found is None or self.header[-66:-2] != sha256(found).hexdigest().encode():
             record = f"entry {kept.of}{self.seq}"  # type: ignore[union-attr]
-            raise IntegrityBroken(record, "its payload was changed or removed while it was looked at")
+            raise errors.IntegrityBroken(record, "its payload was changed or removed while it was looked at")
         return found
 
     @property
@@ -204,8 +204,8 @@ class Break(NamedTuple):
     record: str
     why: str
 
-    def as_error(self) -> IntegrityBroken:
-        return IntegrityBroken(self.record, self.why)
+    def as_error(self) -> errors.IntegrityBroken:
+        return errors.IntegrityBroken(self.record, self.why)
 
 
 def check(run_id: str, start: bytes, rows: Iterable[Row], head: int, head_hash: bytes, first: int = 1) -> Break | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from outlast import failpoints
-from outlast.errors import LimitNotFound, OutlastError, Paused, Stopped, WorkFailed
+from outlast import errors, failpoints
+from outlast.errors import OutlastError, Paused, Stopped, WorkFailed
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
 from outlast.runs import failure as log
@@ -138,7 +138,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         raise error
     if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
-    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, LimitNotFound):
+    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, errors.LimitNotFound):
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
         execution.endings.cancelled(call)

@@ -12,20 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from outlast.errors import (
-    EffectInsideStep,
-    LimitNotFound,
-    NoThread,
-    Paused,
-    ResourceMissing,
-    Severed,
-    StepFailed,
-    StepOutsideRun,
-    StepTimedOut,
-    StillRunning,
-    Stopped,
-    Unavailable,
-)
+from outlast import errors
+from outlast.errors import Paused, Severed, Stopped, Unavailable
 from outlast.runs import call_flat
 from outlast.runs.attempt import (
     CURRENT,
@@ -85,9 +73,9 @@ def refuse_misplaced(spec: StepSpec) -> None:
     frame = CURRENT.get()
     if frame is None:
         if _live and threading.current_thread() is not threading.main_thread():
-            raise StepOutsideRun(spec.name, threading.current_thread().name)
+            raise errors.StepOutsideRun(spec.name, threading.current_thread().name)
     elif frame.attempt is not None and spec.is_effect:
-        raise EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
+        raise errors.EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
 
 
 def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,7 +90,7 @@ def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str,
     for name, key in signature.injected.items():
         if name not in given:
             if frame is None:
-                raise ResourceMissing(key)
+                raise errors.ResourceMissing(key)
             given[name] = frame.execution.resource(key)
     return given
 
@@ -169,7 +157,7 @@ def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) ->
                 case ListenForStop():
                     listen(lambda: execution.stopping, do.seconds)
                 case Hang():  # an async flow cancelled it before; a plain one cannot
-                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+                    raise errors.StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
                 case Park():
                     execution.paused = execution.paused or park
                     raise Paused
@@ -189,7 +177,7 @@ def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
             while seconds := wanted.take():
                 time.sleep(seconds)  # a look at what others do: no time of the flow's
                 execution.gate()
-        except LimitNotFound as error:
+        except errors.LimitNotFound as error:
             return Raised(error)
         attempt.slot = wanted.number
     return None
@@ -251,7 +239,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     if before is not None:
         before.join(spec.timeout)
         if before.is_alive():
-            return Raised(StillRunning(spec.name))
+            return Raised(errors.StillRunning(spec.name))
     ended: list[Ended] = []
 
     def work() -> None:
@@ -266,7 +254,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
     try:
         begin(thread, f"step {spec.name}")
-    except NoThread as error:
+    except errors.NoThread as error:
         return Raised(error)
     lingering[place] = thread
     try:
@@ -278,7 +266,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
         return ended[0]
     if is_left:
         return Raised(Stopped(), "interrupted")
-    return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
+    return Raised(errors.StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
 
 
 @calls_user_code
@@ -316,7 +304,7 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
     confirm = asked.spec.confirm
     assert confirm is not None
     if still_runs(execution, asked):
-        raise StillRunning(asked.spec.name)
+        raise errors.StillRunning(asked.spec.name)
     return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
 
 

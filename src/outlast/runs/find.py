@@ -18,8 +18,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from outlast import errors
 from outlast.clock import micros
-from outlast.errors import ValueRefused
 from outlast.home.caller import Caller
 from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
@@ -61,7 +61,7 @@ _List = tuple[str, tuple[Any, ...]]  # one index to walk: which, and what to fin
 def run_query(now: int, *, status: str | None, since: Time | None, until: Time | None, **named: str | None) -> RunQuery:
     """What is asked for, checked. Raises ValueRefused, NameInvalid."""
     if status is not None and status not in STATUSES:
-        raise ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
+        raise errors.ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
     for name, value in named.items():
         if value is not None:
             check_name(name, value)
@@ -71,7 +71,7 @@ def run_query(now: int, *, status: str | None, since: Time | None, until: Time |
 def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = None) -> list[RunRecord]:
     """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
     if type(limit) is not int or limit < 0:
-        raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
+        raise errors.ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
     return find_some(caller, asked, limit, FOREVER, cursor, results=True).runs
 
 
@@ -195,7 +195,7 @@ def time_of(name: str, given: Time | None, now: int) -> int | None:
         return now - round(ago * 1_000_000)
     found = given if isinstance(given, datetime) else _read(str(given))
     if found is None or found.tzinfo is None:
-        raise ValueRefused(name, f"{given!r:.100} is no time", WHEN)
+        raise errors.ValueRefused(name, f"{given!r:.100} is no time", WHEN)
     return micros(found)
 
 

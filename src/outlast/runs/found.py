@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.home.home import Home, run_row
 from outlast.ledger.journal import (
     BEYOND,
@@ -211,8 +211,8 @@ def refuse_unproven_wait(look: Reading, key: int) -> None:
         raise _changed(wrong)
 
 
-def _changed(wrong: Break) -> IntegrityBroken:
-    return IntegrityBroken(wrong.record, f"its row was changed ({wrong.why})")
+def _changed(wrong: Break) -> errors.IntegrityBroken:
+    return errors.IntegrityBroken(wrong.record, f"its row was changed ({wrong.why})")
 
 
 def _unproven(look: Reading, run: RunRow) -> Iterator[Break]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.errors import NoThread
+from outlast import errors
 from outlast.ledger.journal import JournalEntry
 from outlast.store.contract import Hold, Plain, Writing
 from outlast.values.ambient import begin
@@ -208,7 +208,7 @@ class CommitQueue:
     def _wake_thread(self) -> None:
         try:
             self._begin_thread()
-        except NoThread:  # nobody else would ever tell who waits: then it is done here
+        except errors.NoThread:  # nobody else would ever tell who waits: then it is done here
             self._told = None
             self._serve_once()
         else:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
+from outlast import errors
+from outlast.errors import Invalid, Refused, Unavailable
 from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered, Attempt, Frame
@@ -113,7 +114,7 @@ def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
 
     try:
         return execution.executor.home.store.write(owned)
-    except (LeaseLost, Unavailable) as error:
+    except (errors.LeaseLost, Unavailable) as error:
         execution.writer.sever(error)
 
 
@@ -198,7 +199,7 @@ def _first_answer(execution: Execution, scope: str, answer: dict[str, Any]) -> A
     found = artifacts.get(execution.executor.home, scope, ref)
     if found.digest != digest:
         why = "this home has other content under that ref; what the run saved did not travel with it"
-        raise IntegrityBroken(f"{ref} of run {execution.id}", why)
+        raise errors.IntegrityBroken(f"{ref} of run {execution.id}", why)
     return found
 
 
@@ -295,7 +296,7 @@ def save_from_command(
     def work(tx: Writing) -> AddedArtifact:
         lease = tx.lease_of(place.run)
         if lease is None or lease.epoch != place.epoch:
-            raise LeaseLost(place.run, place.epoch)
+            raise errors.LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
             return artifacts.AddedArtifact(artifacts.row_again(tx, int(before)), is_new=False)
@@ -313,7 +314,7 @@ def _answered(own: Iterable[SaveNote], operation: Repeatable) -> str | None:
     if before is None:
         return None
     if before.print != operation.print:
-        raise OperationConflict(str(operation.id), operation.kind)
+        raise errors.OperationConflict(str(operation.id), operation.kind)
     return str(before.key)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.ledger.journal import JournalEntry, Later, Row
 from outlast.ledger.lease import Beat
 from outlast.values.frozen import NamedTuple, Protocol
@@ -524,4 +524,4 @@ def damage_of(row: object) -> str:
 def refuse_damaged(row: object, record: str) -> None:
     """Raises IntegrityBroken for a row that nobody may act on."""
     if isinstance(row, Damaged):
-        raise IntegrityBroken(record, damage_of(row))
+        raise errors.IntegrityBroken(record, damage_of(row))

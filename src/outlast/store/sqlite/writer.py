@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
-from outlast import failpoints
-from outlast.errors import LeaseLost
+from outlast import errors, failpoints
 from outlast.ledger.journal import JournalEntry, link
 from outlast.store.commits import CommitQueue, Item
 from outlast.store.contract import Hold
@@ -215,7 +214,7 @@ class Writer(CommitQueue):
         except BEFORE_COMMIT as error:
             tx.put_back()
             if is_refused(error):
-                raise LeaseLost(hold.run_id, hold.epoch) from None
+                raise errors.LeaseLost(hold.run_id, hold.epoch) from None
             raise
         except apsw.Error:
             if not self._landed():
