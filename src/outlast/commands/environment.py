@@ -22,16 +22,14 @@ from outlast.errors import OutlastError
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned, StepCall
 from outlast.runs.call import Replay
+from outlast.runs.outputs.place import SAVES, told_place
 from outlast.values.codec import encode, pack_json
-from outlast.values.late import late, shlex
+from outlast.values.late import shlex
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.commands.step import CommandAttempt, CommandWork
     from outlast.runs.execution import Execution
-    from outlast.runs.outputs import saves
-else:
-    saves = late("outlast.runs.outputs.saves")
 
 
 SAID_BYTES = 1024 * 1024  # of a result or an envelope
@@ -66,7 +64,7 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "OUTLAST_RESULT": str(folder / "result.json"),
         "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
         "OUTLAST_REFUSED": str(folder / "refused"),
-        saves.SAVES: saves.standing_of(execution, attempt, folder),
+        SAVES: told_place(execution, attempt, folder),
     }
     if lane is not None and lane.setting.has_item:
         env["OUTLAST_ITEM"] = text_of(lane.setting.item)

@@ -22,7 +22,6 @@ from outlast.commands import loops as marks
 from outlast.commands.environment import hand_over
 from outlast.commands.guard import settle
 from outlast.commands.loops import labelled, raise_first, read_lines, side_by_side
-from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
 from outlast.errors import Paused
 from outlast.files.changes import Patterns
@@ -53,10 +52,12 @@ from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.commands import mirror as mirrored
     from outlast.runs import child as children
     from outlast.runs import decisions
     from outlast.runs.waits import ask as questions
 else:
+    mirrored = late("outlast.commands.mirror")  # with the first receipt
     children = late("outlast.runs.child")
     decisions = late("outlast.runs.decisions")
     questions = late("outlast.runs.waits.ask")
@@ -120,9 +121,9 @@ class Performance:
         self._since = 0 if execution.ledger.damaged else newest
 
     @cached_property
-    def mirror(self) -> Mirror:
+    def mirror(self) -> mirrored.Mirror:
         execution = self.execution
-        return Mirror(execution.executor.home, execution.id, execution.hold.run_key, self._source, self._since)
+        return mirrored.Mirror(execution.executor.home, execution.id, execution.hold.run_key, self._source, self._since)
 
     def perform(self) -> dict[str, Any]:
         """Run the flow from where it stands. Gives the results of its steps, by id."""

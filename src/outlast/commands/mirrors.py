@@ -81,7 +81,7 @@ class Mirrors:
             self._left.discard(execution.id)
             if self._thread is None:
                 thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
-                with suppress(OutlastError):  # the next run tries again; what is owed is written when the home is closed
+                with suppress(OutlastError):  # the next run tries again; what is owed is written at the home's closing
                     self._thread = begin(thread, "keeping mirrors")
 
     def let_go(self, execution: Execution) -> None:

@@ -26,7 +26,6 @@ from outlast.flows.spec import (
 )
 from outlast.flows.spec import place_of as written_at
 from outlast.python import rooms
-from outlast.resources.provider import register
 from outlast.runs.step import StepSpec, Work
 from outlast.values.ambient import CURRENT
 from outlast.values.text import duration, nearest
@@ -58,7 +57,7 @@ def resource(
     """
 
     def registered(factory: F) -> F:
-        register(key, factory, health, close)
+        rooms.provider.register(key, factory, health, close)
         return factory
 
     return registered

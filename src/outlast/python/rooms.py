@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from outlast.python import sessions as sessions
     from outlast.python import tasks as tasks
     from outlast.python import workspace as workspace
+    from outlast.resources import provider as provider
     from outlast.runs import begin as begin
     from outlast.runs import body as body
     from outlast.runs import branches as branches
@@ -77,6 +78,7 @@ _PLACES = {
     "outlast.handoffs": "carry compose difference lint store",
     "outlast.home": "act caller claimer home place",
     "outlast.python": "handoffs named_flows queues sessions tasks workspace",
+    "outlast.resources": "provider",
     "outlast.runs": """
         begin body branches call_async call_plain decisions effect events find fork journal look os_signals
         outcomes outlook same_flow start

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from heapq import merge
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -32,7 +31,13 @@ from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
 from outlast.store.contract.runs import damage_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    import heapq
+else:
+    heapq = late("heapq")  # most look for one thing at a time
 
 Time = datetime | timedelta | str | float
 FOREVER = 1 << 62
@@ -92,7 +97,8 @@ def find_some(
     start = 0 if cursor is None else run_row(caller.home, cursor).key
     page = max(1, min(limit, PAGE))
     lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if limit else []
-    for looked_at, met in enumerate(merge(*lists, key=lambda met: -met.key), 1):
+    in_order = lists[0] if len(lists) == 1 else heapq.merge(*lists, key=lambda met: -met.key)
+    for looked_at, met in enumerate(in_order, 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
         if len(found) >= limit or looked_at >= most:  # before the next one, which may need another page

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -23,6 +22,9 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     import asyncio
     from contextvars import Context
+    from queue import SimpleQueue
+else:
+    from _queue import SimpleQueue  # `queue` has others too, with what they need
 
 AT_ONCE = 2  # threads that are woken together
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms

@@ -27,6 +27,7 @@ from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered, Attempt, Frame
 from outlast.runs.call import Call
 from outlast.runs.holder import refuse_lost
+from outlast.runs.outputs.place import FILE, SAVES, CommandPlace
 from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.codec import identity
@@ -240,21 +241,6 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
     return artifacts.artifact_of(caller.home, added.row, replayed=not added.is_new)
 
 
-SAVES = "OUTLAST_SAVES"
-FILE = "saves"
-
-
-class CommandPlace(msgspec.Struct, frozen=True):
-    """Where a command stands: of which home, in which attempt of which step of which run."""
-
-    home: str
-    file: str
-    run: str
-    step: str
-    attempt: int
-    epoch: int
-
-
 class SaveNote(msgspec.Struct, frozen=True):
     """One save, as it is noted."""
 
@@ -262,14 +248,6 @@ class SaveNote(msgspec.Struct, frozen=True):
     is_new: bool
     operation: str = ""  # the id that it was asked for by
     print: str = ""
-
-
-def standing_of(execution: Execution, attempt: Attempt, folder: Path) -> str:
-    """What a command is told."""
-    call, home = attempt.asked.call, str(execution.executor.home.folder)
-    step, epoch = f"{call.scope}{call.step}", execution.hold.epoch
-    made = CommandPlace(home, str(folder / FILE), execution.id, step, attempt.number, epoch)
-    return msgspec.json.encode(made).decode()
 
 
 def save_from_command(
