@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outlast import errors
 from outlast.errors import Paused, Severed, Stopped
@@ -25,12 +25,17 @@ from outlast.ledger.journal import CALLS, Header, Row, decode_header, facts_in, 
 from outlast.runs.attempt import CURRENT
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
-from outlast.runs.outputs.files import to_keep
 from outlast.runs.rewind import BEHIND, NOT_REACHED, place_of
 from outlast.store.contract import Writing
 from outlast.values.ambient import begin
 from outlast.values.codec import encode, identity
+from outlast.values.late import late
 from outlast.values.private import read_plain
+
+if TYPE_CHECKING:
+    from outlast.runs.outputs import files
+else:
+    files = late("outlast.runs.outputs.files")  # with the first mark
 
 LINES_BYTES = 64 * 1024 * 1024
 RECORDED = 1000  # characters of an item
@@ -224,7 +229,7 @@ def _kept(
 def _written(execution: Execution, rows: list[Row], older: Mapping[str, str], keep: Collection[str]) -> dict[str, str]:
     """Entries of rounds that are over by which the files of steps are known, with the digests of their headers."""
     known = _entries(execution, older) if older else []
-    found = [row for pair in to_keep([*known, *rows]).values() for row in pair]
+    found = [row for pair in files.to_keep([*known, *rows]).values() for row in pair]
     return {str(row.seq): print_of(row.header) for row in found if str(row.seq) not in keep}
 
 

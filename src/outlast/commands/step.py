@@ -24,7 +24,6 @@ from outlast.flows.spec import MAX_DELAY_SECONDS
 from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
-from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
@@ -35,11 +34,13 @@ from outlast.values.text import ended_line
 if TYPE_CHECKING:
     import shutil
 
+    from outlast.runs import effect as effects
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
     from outlast.runs.outputs import saves
     from outlast.secrets import find as secret_finder
 else:
+    effects = late("outlast.runs.effect")
     shutil = late("shutil")
     saves = late("outlast.runs.outputs.saves")
     secret_finder = late("outlast.secrets.find")
@@ -184,7 +185,7 @@ class CommandWork(DeclaredFiles):
         ran = attempt.ready
         return (ran.tail(), ran.exit) if isinstance(ran, CommandAttempt) else ("", None)
 
-    def confirm(self, key: str) -> Happened | ProbeAnswer:
+    def confirm(self, key: str) -> effects.Happened | effects.ProbeAnswer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
         run_id = key.rpartition("-")[0]
         folder = self.setting.executor.home.folder / "work" / run_id / f"probe-{key}"
@@ -199,8 +200,8 @@ class CommandWork(DeclaredFiles):
         finally:
             _remove(folder)
         if code == 0 and said is not None:
-            return Happened(words.value_of(said.decode("utf-8", "replace").strip()))
-        return NOT_DONE if code == 1 else UNKNOWN
+            return effects.Happened(words.value_of(said.decode("utf-8", "replace").strip()))
+        return effects.NOT_DONE if code == 1 else effects.UNKNOWN
 
 
 def _refuse_stopped(executor: Executor, code: int | None) -> None:

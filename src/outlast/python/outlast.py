@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast,
 from outlast import errors
 from outlast.flows.spec import FlowSpec, spec_of
 from outlast.python import rooms
-from outlast.python.awaited import Queued, Started, go_on
 from outlast.python.shared import FlowCall as FlowCall
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.runs.run import Options as Options
@@ -24,6 +23,7 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
     from outlast.home.caller import Acceptance
     from outlast.home.place import FoundHome
+    from outlast.python.awaited import Started
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Handoffs
     from outlast.python.queues import Schedules, Worker
@@ -178,14 +178,14 @@ class Outlast(Shared):
         except errors.RunHeld as held:
             return self._after(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
-            return Queued(self._caller, begun.run_id, spec)
+            return rooms.awaited.Queued(self._caller, begun.run_id, spec)
         return self._in_background(begun, spec)
 
     def _after(self, held: errors.RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
         """A run that somebody else runs, waited for in a thread of its own. Raises RunHeld."""
         if options.wait is False:
             raise held
-        started: Started[Any] = Started(held.run_id)
+        started: Started[Any] = rooms.awaited.Started(held.run_id)
 
         def work() -> Outcome[Any]:
             begun = self._wait_for(held, spec, options)
@@ -200,10 +200,10 @@ class Outlast(Shared):
     ) -> Started[Any]:
         """A run that was begun or claimed, going on in a thread of its own."""
         if isinstance(begun, Outcome):
-            ready: Started[Any] = Started(begun.run_id, begun.notes)
+            ready: Started[Any] = rooms.awaited.Started(begun.run_id, begun.notes)
             ready._work(lambda: begun)
             return ready
-        started: Started[Any] = Started(begun.run.id, begun.notes)
+        started: Started[Any] = rooms.awaited.Started(begun.run.id, begun.notes)
         work = lambda: rooms.start.go_on(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
         with rooms.start.given_back(self._home, begun):
@@ -218,7 +218,7 @@ class Outlast(Shared):
         return started
 
     def _go_on(self, run_id: str) -> None:
-        go_on(self, run_id, lambda run: self._wake(run.id))
+        rooms.awaited.go_on(self, run_id, lambda run: self._wake(run.id))
 
     def _resume_soon(
         self,

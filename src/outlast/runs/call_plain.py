@@ -36,7 +36,6 @@ from outlast.runs.attempt import (
 )
 from outlast.runs.call import FIRST, Replay
 from outlast.runs.call_logic import Driven, drive, drive_on
-from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
 from outlast.runs.step import ReadyWork, StepSpec
@@ -46,8 +45,10 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.runs import call_async
+    from outlast.runs import effect as effects
 else:
     call_async = late("outlast.runs.call_async")
+    effects = late("outlast.runs.effect")
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 _live = 0
@@ -305,7 +306,7 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
     assert confirm is not None
     if still_runs(execution, asked):
         raise errors.StillRunning(asked.spec.name)
-    return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+    return confirm, effects.probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
 
 
 @calls_user_code
@@ -313,8 +314,8 @@ def _probe(execution: Execution, attempt: Attempt) -> Any:
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
-            return understood(run_on_loop(confirm(**given)))
-        return understood(confirm(**given))
+            return effects.understood(run_on_loop(confirm(**given)))
+        return effects.understood(confirm(**given))
     except Exception as error:
         return error
 

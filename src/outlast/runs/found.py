@@ -71,8 +71,9 @@ class FoundRun(NamedTuple):
 
 
 def tells_of_files(rows: list[Row]) -> bool:
-    """Whether an entry says which files a step left."""
-    return any([type(row.kept) is bytes and row.kept.find(OUTPUTS) >= 0 for row in rows])  # `says`, of every row
+    """Whether an entry says which files a step left. A mark only names such entries, and they are among these."""
+    told = [row for row in rows if type(row.kept) is bytes and row.kept.find(OUTPUTS) >= 0]  # `says`, of every row
+    return not all(row.header.startswith(_MARK) for row in told)
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:
