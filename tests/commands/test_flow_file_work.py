@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlast import flow_file
+from outlast.commands.process import HeldCommand
 from outlast.errors import RecipeInvalid
 
 from ..crash.command_folder import Folder
@@ -161,6 +162,24 @@ def test_an_effect_that_says_that_nothing_happened_is_tried_again_on_that_exit_o
     )
     assert folder.outlast.run(flow_file(folder.path / "flow.yaml")).status == "failed"
     assert folder.lines() == ["x", "x", "y"]
+
+
+def test_an_effect_whose_command_was_ended_before_it_began_is_tried_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go, asked = HeldCommand.go, []
+
+    def ended_first(held: HeldCommand) -> None:
+        asked.append(held.group.pgid)
+        if len(asked) == 1:
+            held.drop()
+        go(held)
+
+    monkeypatch.setattr(HeldCommand, "go", ended_first)
+    folder.flow("- {id: e, run: echo e >> diary, effect: true, retry: {max: 1, backoff: 1ms}}")
+    assert folder.run().status == "succeeded"
+    assert len(asked) == 2
+    assert folder.lines() == ["e"]
 
 
 def test_the_wait_before_a_retry_is_what_the_file_says_and_doubles() -> None:

@@ -13,6 +13,7 @@ import pytest
 from outlast.commands import loops as marks
 from outlast.errors import Contested
 from outlast.home.home import run_row
+from outlast.ledger.journal import decode_header, facts_in
 
 from ..kit import ledgers
 from ..kit.commands import lives, wait_until
@@ -423,6 +424,15 @@ def test_a_long_loop_resumes_from_its_mark_without_reading_what_is_over(folder: 
     assert json.loads(folder.read("handoff"))["step"] == "fix[30]/a"
     assert folder.facts("fix") == [{"iterations": 30, "accepted": True}]
     assert folder.outlast.verify().ok
+
+
+def test_marks_of_a_loop_whose_steps_leave_no_files_name_no_entry_for_them(folder: Folder, often: None) -> None:
+    home = long_loop(folder).outlast._executor.home
+    key = run_row(home, folder.run_id).key
+    rows = home.store.read(lambda look: look.journal_of(key, 0))
+    made = [facts_in(row)["outputs"] for row in rows if decode_header(row.header).name == "mark"]
+    assert len(made) > 2
+    assert made == [{}] * len(made)
 
 
 def set_mark(folder: Folder, mark: str) -> None:

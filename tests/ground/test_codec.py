@@ -15,7 +15,7 @@ import pathlib
 import threading
 import types
 import uuid
-from typing import Any, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import msgspec
 import pydantic
@@ -23,9 +23,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlast.clock import moment
 from outlast.errors import ValueRefused
 from outlast.values import codec
-from outlast.values.codec import decode, decoder, digest_inputs, encode, jsonable, pack, pack_json
+from outlast.values.codec import decode, decoder, digest_inputs, encode, jsonable, pack, pack_json, value_of
 
 plain = decoder(None)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -394,6 +395,40 @@ def test_our_own_values_become_plain_data_for_the_doors() -> None:
     assert json.loads(json.dumps(shown)) == [{"url": "u", "score": 0.0, "tags": []}, "a", {"name": "r", "size": 2}]
     with pytest.raises((NotImplementedError, TypeError)):
         jsonable(fractions.Fraction(1, 2))
+
+
+class Shown(msgspec.Struct):
+    """What is read of a row, with annotations that are the types themselves."""
+
+    name: str
+    size: int
+    is_new: bool
+    at: datetime.datetime
+    then: datetime.datetime | None
+    meta: dict[str, Any]
+    tags: tuple[str, ...]
+    colour: Literal["red", "blue"]
+
+
+class ShownRow(NamedTuple):
+    name: str
+    size: int
+    is_new: int
+    at: int
+    then: int
+    meta: str
+    tags: str
+    colour: str
+
+
+def test_a_value_is_read_of_its_row_whether_its_annotations_are_types_or_texts() -> None:
+    row = ShownRow("a", 1, 1, 2, 3, '{"b":1}', '["c"]', "red")
+    values = ("a", 1, True, moment(2), moment(3), {"b": 1}, ("c",), "red")
+    assert repr(msgspec.structs.astuple(value_of(Shown, row))) == repr(values)
+    texts = {"name": "str", "size": "int", "is_new": "bool", "at": "datetime", "then": "datetime | None"}
+    told = msgspec.defstruct("Told", [*Shown.__annotations__.items()][:6])
+    told.__annotations__ = texts | {"meta": "dict[str, Any]"}
+    assert repr(msgspec.structs.astuple(value_of(told, row))) == repr(values[:6])
 
 
 def shuffled(value: Any, dice: Any) -> Any:

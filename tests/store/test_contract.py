@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlast.store import contract, nouns
-from outlast.store.contract import Reading, Writing
+from outlast.store.contract.protocols.store import Reading, Writing
 from outlast.store.postgres.transaction import PostgresReader, PostgresTransaction
 from outlast.store.sqlite.transaction import StoreReader, Transaction
 

@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from outlast import errors
 from outlast.commands.loops import text_of
 from outlast.commands.transcript import mask
-from outlast.errors import OutlastError, SaidWrong
+from outlast.errors import OutlastError
 from outlast.ledger.journal import Payload, decode_payload
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned, StepCall
 from outlast.runs.call import Replay
+from outlast.runs.outputs.place import SAVES, told_place
 from outlast.values.codec import encode, pack_json
-from outlast.values.late import late, shlex
+from outlast.values.late import shlex
 from outlast.values.private import write_file
 
 if TYPE_CHECKING:
     from outlast.commands.step import CommandAttempt, CommandWork
     from outlast.runs.execution import Execution
-    from outlast.runs.outputs import saves
-else:
-    saves = late("outlast.runs.outputs.saves")
 
 
 SAID_BYTES = 1024 * 1024  # of a result or an envelope
@@ -65,7 +64,7 @@ def environment(work: CommandWork, execution: Execution, attempt: Attempt, folde
         "OUTLAST_RESULT": str(folder / "result.json"),
         "OUTLAST_ENVELOPE": str(folder / "envelope.json"),
         "OUTLAST_REFUSED": str(folder / "refused"),
-        saves.SAVES: saves.standing_of(execution, attempt, folder),
+        SAVES: told_place(execution, attempt, folder),
     }
     if lane is not None and lane.setting.has_item:
         env["OUTLAST_ITEM"] = text_of(lane.setting.item)
@@ -138,15 +137,15 @@ def _read(path: Path, what: str, step: str, secrets: tuple[str, ...]) -> Any:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SaidWrong(step, what, str(error)) from error
+        raise errors.SaidWrong(step, what, str(error)) from error
     if raw is None:
-        raise SaidWrong(step, what, f"it is no plain file within the limit of {SAID_BYTES} bytes")
+        raise errors.SaidWrong(step, what, f"it is no plain file within the limit of {SAID_BYTES} bytes")
     if not raw.strip():
         return None
     try:
         return json.loads(mask(raw, secrets), parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise SaidWrong(step, what, f"it is not JSON: {error}") from error
+        raise errors.SaidWrong(step, what, f"it is not JSON: {error}") from error
 
 
 def read_whole(path: Path) -> bytes | None:
@@ -171,15 +170,17 @@ def _take(attempt: Attempt, envelope: Any, step: str) -> None:
     if not isinstance(envelope, dict) or set(envelope) - set(ENVELOPE_KEYS):
         is_object = isinstance(envelope, dict)
         unknown = sorted(set(envelope) - set(ENVELOPE_KEYS)) if is_object else [type(envelope).__name__]
-        raise SaidWrong(step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}")
+        raise errors.SaidWrong(
+            step, what, f"it is an object of {', '.join(ENVELOPE_KEYS)}, not of {', '.join(unknown)}"
+        )
     done, coming = envelope.get("done", ""), envelope.get("next", "")
     artifacts, state = envelope.get("artifacts", []), envelope.get("state", {})
     if not isinstance(done, str) or not isinstance(coming, str):
-        raise SaidWrong(step, what, "done and next are texts")
+        raise errors.SaidWrong(step, what, "done and next are texts")
     if not isinstance(artifacts, list) or not all(isinstance(one, str) for one in artifacts):
-        raise SaidWrong(step, what, "artifacts is a list of texts")
+        raise errors.SaidWrong(step, what, "artifacts is a list of texts")
     if not isinstance(state, dict):
-        raise SaidWrong(step, what, "state is an object")
+        raise errors.SaidWrong(step, what, "state is an object")
     attempt.done, attempt.next = done, coming
     attempt.artifacts = tuple(dict.fromkeys((*artifacts, *attempt.artifacts)))  # and what it saved
     if state:

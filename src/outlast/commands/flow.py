@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.commands import loops as marks
 from outlast.commands.environment import hand_over
 from outlast.commands.guard import settle
 from outlast.commands.loops import labelled, raise_first, read_lines, side_by_side
-from outlast.commands.mirror import Mirror
 from outlast.commands.step import Setting, command_spec, condition_spec, remark_spec
-from outlast.errors import LeaseLost, LimitReached, Paused
+from outlast.errors import Paused
 from outlast.files.changes import Patterns
 from outlast.files.snapshot import look
 from outlast.flows.yaml.flow import FlowFileSpec, below_top, demand_secrets, find_flow_file, given_inputs
@@ -52,10 +52,12 @@ from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
 if TYPE_CHECKING:
+    from outlast.commands import mirror as mirrored
     from outlast.runs import child as children
     from outlast.runs import decisions
     from outlast.runs.waits import ask as questions
 else:
+    mirrored = late("outlast.commands.mirror")  # with the first receipt
     children = late("outlast.runs.child")
     decisions = late("outlast.runs.decisions")
     questions = late("outlast.runs.waits.ask")
@@ -119,9 +121,9 @@ class Performance:
         self._since = 0 if execution.ledger.damaged else newest
 
     @cached_property
-    def mirror(self) -> Mirror:
+    def mirror(self) -> mirrored.Mirror:
         execution = self.execution
-        return Mirror(execution.executor.home, execution.id, execution.hold.run_key, self._source, self._since)
+        return mirrored.Mirror(execution.executor.home, execution.id, execution.hold.run_key, self._source, self._since)
 
     def perform(self) -> dict[str, Any]:
         """Run the flow from where it stands. Gives the results of its steps, by id."""
@@ -325,7 +327,7 @@ class Performance:
         lane.before, lane.result = inner.before, inner.result
         call, holds = self._holds(inner.frame, inner, f"{node.id}/until", node.until, node.until_timeout)
         if not holds and number >= limit and node.on_limit == "fail":
-            raise self.execution.endings.failed(LimitReached(node.id, number, node.until), call)
+            raise self.execution.endings.failed(errors.LimitReached(node.id, number, node.until), call)
         return holds
 
     def _beyond(self, node: Repeat, lane: Lane, number: int) -> int:
@@ -450,7 +452,7 @@ class Performance:
             end = partial(decisions.abort_in, caller, run_id=execution.id, why=why, kind="declined", by=BY_DEADLINE)
             queued = writer.queue_work(end)
         writer.write(queued)
-        writer.sever(LeaseLost(execution.id, execution.hold.epoch))
+        writer.sever(errors.LeaseLost(execution.id, execution.hold.epoch))
 
     def _wait(self, lane: Lane, asked: questions.Question) -> questions.GivenAnswer:
         """What a wait was given. Until there is an answer, the run waits: for a branch, when the others have ended."""

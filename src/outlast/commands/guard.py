@@ -18,9 +18,9 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outlast import errors
 from outlast.commands.leftovers import ENDED, facts_of
 from outlast.commands.process import PATIENCE_SECONDS, SHELL, Group, ProcessLine, alive, end_group, line
-from outlast.errors import CommandNotStarted, OrphanAlive
 from outlast.ledger.journal import CALLS
 from outlast.runs.call import Ledger, Past
 from outlast.values.frozen import NamedTuple
@@ -126,7 +126,7 @@ class Guard:
                     self._start()
             except OSError as error:
                 del self._live[pgid]
-                raise CommandNotStarted("the guard of commands", str(error)) from error
+                raise errors.CommandNotStarted("the guard of commands", str(error)) from error
 
     def release(self, pgid: int) -> None:
         """That command is over."""
@@ -250,4 +250,4 @@ def settle(execution: Execution) -> None:
                 execution.gate()
                 execution.clock.sleep(_LOOK_SECONDS)
         elif not end_group(orphan.group, home.process, execution.settings.patience_seconds):
-            raise OrphanAlive(orphan.label, orphan.group.pgid)
+            raise errors.OrphanAlive(orphan.label, orphan.group.pgid)

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.commands.transcript import tail
-from outlast.errors import EditedSince, NotRestorable, OutlastError, Unavailable
+from outlast.errors import OutlastError, Unavailable
 from outlast.files import partial
 from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, blobs_of, changes, from_facts, judge, to_facts
 from outlast.files.snapshot import look, look_and_keep
@@ -233,7 +234,7 @@ def _deal_with_previous(execution: Execution, attempt: Attempt) -> Ask | None:
     if found.is_to_be_restored:
         try:
             _restore(execution, attempt, found)
-        except (EditedSince, NotRestorable) as error:  # a moment ago
+        except (errors.EditedSince, errors.NotRestorable) as error:  # a moment ago
             assert found.left is not None
             return _ask(found.left, str(error))
         before = None
@@ -310,7 +311,7 @@ def why_asked(execution: Execution, spec: StepSpec, found: Previous) -> str:
         assert found.before is not None
         root, blobs = root_of(execution.executor.home, spec), execution.executor.home.blobs
         partial.refuse_restore(root, spec.writes, found.before, blobs, **_known(execution, spec, found))
-    except (EditedSince, NotRestorable) as error:
+    except (errors.EditedSince, errors.NotRestorable) as error:
         return str(error)
     return ""
 

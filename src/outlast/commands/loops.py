@@ -15,21 +15,27 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from outlast.errors import ItemsUnreadable, NoThread, Paused, Severed, Stopped
+from outlast import errors
+from outlast.errors import Paused, Severed, Stopped
 from outlast.flows.yaml.flow import unfit_for_a_variable
 from outlast.flows.yaml.model import MOST_ITEMS, Command, FlowDefinition
 from outlast.ledger.journal import CALLS, Header, Row, decode_header, facts_in, print_of
 from outlast.runs.attempt import CURRENT
 from outlast.runs.call import GOOD, Call, Ledger, Past
 from outlast.runs.execution import Execution
-from outlast.runs.outputs.files import to_keep
 from outlast.runs.rewind import BEHIND, NOT_REACHED, place_of
 from outlast.store.contract import Writing
 from outlast.values.ambient import begin
 from outlast.values.codec import encode, identity
+from outlast.values.late import late
 from outlast.values.private import read_plain
+
+if TYPE_CHECKING:
+    from outlast.runs.outputs import files
+else:
+    files = late("outlast.runs.outputs.files")  # with the first mark
 
 LINES_BYTES = 64 * 1024 * 1024
 RECORDED = 1000  # characters of an item
@@ -70,15 +76,15 @@ def read_lines(step: str, file: Path, name: str) -> list[str]:
     try:
         raw = read_plain(os.path.realpath(file), LINES_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise ItemsUnreadable(step, name, getattr(error, "strerror", None) or str(error)) from error
+        raise errors.ItemsUnreadable(step, name, getattr(error, "strerror", None) or str(error)) from error
     if len(raw) > LINES_BYTES:
-        raise ItemsUnreadable(step, name, f"it has more than {LINES_BYTES:,} bytes")
+        raise errors.ItemsUnreadable(step, name, f"it has more than {LINES_BYTES:,} bytes")
     found: list[str] = []
     for number, line in enumerate(raw.split(b"\n"), 1):
         if line.strip():
             found.append(_line(step, name, number, line.removesuffix(b"\r")))
     if len(found) > MOST_ITEMS:
-        raise ItemsUnreadable(step, name, f"it has {len(found):,} lines, and {MOST_ITEMS:,} items are the most")
+        raise errors.ItemsUnreadable(step, name, f"it has {len(found):,} lines, and {MOST_ITEMS:,} items are the most")
     return found
 
 
@@ -86,9 +92,9 @@ def _line(step: str, name: str, number: int, raw: bytes) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        raise ItemsUnreadable(step, name, f"line {number} is not UTF-8") from None
+        raise errors.ItemsUnreadable(step, name, f"line {number} is not UTF-8") from None
     if fault := unfit_for_a_variable("OUTLAST_ITEM", text):
-        raise ItemsUnreadable(step, name, f"line {number} {fault}")
+        raise errors.ItemsUnreadable(step, name, f"line {number} {fault}")
     return text
 
 
@@ -129,7 +135,7 @@ def side_by_side(works: Sequence[Work], limit: int = 0) -> list[BaseException]:
         thread = threading.Thread(target=shared.work, daemon=True)
         try:
             begin(thread, "a branch")
-        except NoThread:
+        except errors.NoThread:
             if not threads:  # else those that have begun do its work
                 raise
             break
@@ -140,10 +146,10 @@ def side_by_side(works: Sequence[Work], limit: int = 0) -> list[BaseException]:
     return [shared.ended[at] for at in sorted(shared.ended)]
 
 
-def raise_first(what: str, errors: Sequence[BaseException]) -> None:
+def raise_first(what: str, raised: Sequence[BaseException]) -> None:
     """What becomes of a flow whose branches ended so: taken from it, failed, asked to stop, or waiting."""
     for kind in (Severed, Exception, Stopped, Paused, BaseException):
-        found = [error for error in errors if isinstance(error, kind)]
+        found = [error for error in raised if isinstance(error, kind)]
         if found and kind is Exception and len(found) > 1:
             failures = [error for error in found if isinstance(error, Exception)]
             raise ExceptionGroup(f"{len(failures)} {what} failed", failures)
@@ -223,7 +229,7 @@ def _kept(
 def _written(execution: Execution, rows: list[Row], older: Mapping[str, str], keep: Collection[str]) -> dict[str, str]:
     """Entries of rounds that are over by which the files of steps are known, with the digests of their headers."""
     known = _entries(execution, older) if older else []
-    found = [row for pair in to_keep([*known, *rows]).values() for row in pair]
+    found = [row for pair in files.to_keep([*known, *rows]).values() for row in pair]
     return {str(row.seq): print_of(row.header) for row in found if str(row.seq) not in keep}
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING
 
-from outlast.errors import NoThread, OutlastError
+from outlast.errors import OutlastError
 from outlast.flows.loading import is_flow_file
 from outlast.home.home import Home, run_row
 from outlast.values.ambient import begin
@@ -81,7 +81,7 @@ class Mirrors:
             self._left.discard(execution.id)
             if self._thread is None:
                 thread = threading.Thread(target=self._live, name="outlast-mirrors", daemon=True)
-                with suppress(NoThread):  # the next run tries again; what is owed is written when the home is closed
+                with suppress(OutlastError):  # the next run tries again; what is owed is written at the home's closing
                     self._thread = begin(thread, "keeping mirrors")
 
     def let_go(self, execution: Execution) -> None:

@@ -14,13 +14,19 @@ import errno
 import fcntl
 import os
 import select
-import struct
-import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from outlast.values.ambient import begin
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    import struct
+    import termios
+else:
+    struct, termios = late("struct"), late("termios")  # hardly any command wants a terminal
 
 _END_OF_INPUT = b"\x04" * 16  # for one who asks again
 _COLUMNS, _LINES = 80, 24

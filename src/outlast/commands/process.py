@@ -25,7 +25,8 @@ from typing import Any, Literal, Self
 
 from msgspec import Struct
 
-from outlast.errors import CommandNotStarted, Invalid
+from outlast import errors
+from outlast.errors import Invalid
 from outlast.home.process import machine_id, started_at, this_place
 from outlast.ledger.lease import Process
 from outlast.values.frozen import NamedTuple
@@ -237,7 +238,7 @@ class HeldCommand:
         try:
             self._word.send(b"go\n", _socket.MSG_NOSIGNAL)
         except OSError as error:
-            raise CommandNotStarted(_shown(self._command), "it was ended before it began") from error
+            raise errors.CommandNotStarted(_shown(self._command), "it was ended before it began") from error
         self._began = time.monotonic()
         self._word.close()
 
@@ -262,7 +263,7 @@ class HeldCommand:
         raised meanwhile ends the command first.
         """
         if self._began is None:
-            raise CommandNotStarted(_shown(self._command), "it was never let go")
+            raise errors.CommandNotStarted(_shown(self._command), "it was never let go")
         deadline = self._began + timeout if timeout is not None else float("inf")
         ending = _Ending(deadline, KillPatience(patience, hangs_up=self._on_terminal))
         while self._ended is None:
@@ -329,12 +330,12 @@ def hold(
     is /dev/null; or all three are the `terminal` with this path. Raises CommandNotStarted.
     """
     if "\0" in command:
-        raise CommandNotStarted(_shown(command), "its text has a NUL character")
+        raise errors.CommandNotStarted(_shown(command), "its text has a NUL character")
     try:
         script = (_HELD_ON_TERMINAL, "sh", terminal) if terminal else (_HELD, "sh")
         process, word = _spawn([SHELL, "-c", *script, *shell, "-c", "--", command, "sh"], cwd, env, output)
     except (OSError, ValueError) as error:
-        raise CommandNotStarted(_shown(command), _why(error, cwd)) from error
+        raise errors.CommandNotStarted(_shown(command), _why(error, cwd)) from error
     marker = f"{MARKER}={env[MARKER]}" if MARKER in env else ""
     started = started_at(process.pid) or 0
     group = Group(*this_place(), pgid=process.pid, started=started, marker=marker, machine_id=machine_id())

@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outlast import errors
 from outlast.commands import environment as words
 from outlast.commands.environment import accepting, question_shell, work_shell
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.loops import shown_item
 from outlast.commands.process import HeldCommand, Straggler, hold
 from outlast.commands.transcript import Transcript, mask, tail
-from outlast.errors import CommandFailed, CommandNotStarted, NotDone, StepTimedOut, Stopped
+from outlast.errors import NotDone, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.spec import MAX_DELAY_SECONDS
 from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
-from outlast.runs.effect import NOT_DONE, UNKNOWN, Happened, ProbeAnswer
 from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
@@ -34,11 +34,13 @@ from outlast.values.text import ended_line
 if TYPE_CHECKING:
     import shutil
 
+    from outlast.runs import effect as effects
     from outlast.runs.execution import Execution
     from outlast.runs.live import Executor
     from outlast.runs.outputs import saves
     from outlast.secrets import find as secret_finder
 else:
+    effects = late("outlast.runs.effect")
     shutil = late("shutil")
     saves = late("outlast.runs.outputs.saves")
     secret_finder = late("outlast.secrets.find")
@@ -103,9 +105,12 @@ class CommandSpec(StepSpec, frozen=True, kw_only=True):
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
         exits = self.work.command.retry_exits
-        if not exits or isinstance(error, StepTimedOut):
+        if not exits or isinstance(error, errors.StepTimedOut):
             return not exits
-        return (error.exit if isinstance(error, CommandFailed) else (facts or {}).get("exit")) in exits
+        return (error.exit if isinstance(error, errors.CommandFailed) else (facts or {}).get("exit")) in exits
+
+    def says_not_done(self, error: BaseException) -> bool:
+        return isinstance(error, NotDone | errors.CommandNotStarted)
 
 
 def command_spec(command: Command, setting: Setting) -> CommandSpec:
@@ -124,7 +129,6 @@ def command_spec(command: Command, setting: Setting) -> CommandSpec:
         writes=command.writes,
         on_partial=command.on_partial,
         confirm=work.confirm if command.confirm else None,
-        not_done=(NotDone, CommandNotStarted),
         work=work,
     )
 
@@ -181,7 +185,7 @@ class CommandWork(DeclaredFiles):
         ran = attempt.ready
         return (ran.tail(), ran.exit) if isinstance(ran, CommandAttempt) else ("", None)
 
-    def confirm(self, key: str) -> Happened | ProbeAnswer:
+    def confirm(self, key: str) -> effects.Happened | effects.ProbeAnswer:
         """Ask the effect's probe: exit 0 happened (stdout is the result), 1 not done, anything else unknown."""
         run_id = key.rpartition("-")[0]
         folder = self.setting.executor.home.folder / "work" / run_id / f"probe-{key}"
@@ -196,8 +200,8 @@ class CommandWork(DeclaredFiles):
         finally:
             _remove(folder)
         if code == 0 and said is not None:
-            return Happened(words.value_of(said.decode("utf-8", "replace").strip()))
-        return NOT_DONE if code == 1 else UNKNOWN
+            return effects.Happened(words.value_of(said.decode("utf-8", "replace").strip()))
+        return effects.NOT_DONE if code == 1 else effects.UNKNOWN
 
 
 def _refuse_stopped(executor: Executor, code: int | None) -> None:
@@ -290,7 +294,7 @@ class CommandAttempt:
         saves.take(execution, self.attempt, self.folder)
         self._note(self._named(ended.stragglers), ended.left)
         if ended.how == "timed_out":
-            return Raised(StepTimedOut(self.attempt.asked.call.path, command.timeout or 0.0), "timed_out")
+            return Raised(errors.StepTimedOut(self.attempt.asked.call.path, command.timeout or 0.0), "timed_out")
         if ended.how == "stopped":
             execution.stopping = True
             return Raised(Stopped(), "interrupted")
@@ -307,7 +311,7 @@ class CommandAttempt:
             return Raised(NotDone(f"exit {code} says that nothing happened"))
         refused = words.refused(self.folder)
         why = f"not accepted: {refused}" if refused else _last_line(self.tail())
-        return Raised(CommandFailed(self.attempt.asked.call.path, -1 if code is None else code, why))
+        return Raised(errors.CommandFailed(self.attempt.asked.call.path, -1 if code is None else code, why))
 
     def _named(self, stragglers: tuple[Straggler, ...]) -> list[dict[str, Any]]:
         """What it left in the background and was ended, told to who watches; without secrets, and not too much."""

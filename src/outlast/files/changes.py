@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from outlast.errors import NameInvalid, ValueRefused
+from outlast import errors
 from outlast.values.codec import path_of, readable, text
 from outlast.values.frozen import Compared
 from outlast.values.text import doubt_of
@@ -210,7 +210,9 @@ def _read_change(plain: Mapping[str, Any], at: int) -> FileChange:
 def _known(kind: type[LeftFiles | FileChange], plain: Mapping[str, Any], at: str) -> dict[str, Any]:
     for name in plain:
         if name not in kind.__struct_fields__:
-            raise ValueRefused(f"{at}{name}", "no such field is known here", "read it with the version that wrote it")
+            raise errors.ValueRefused(
+                f"{at}{name}", "no such field is known here", "read it with the version that wrote it"
+            )
     return dict(plain)
 
 
@@ -341,7 +343,7 @@ def _check(text: str) -> None:
         why = f"files of {hidden} are never declared; name others"
     else:
         return
-    raise NameInvalid("pattern", text, why)
+    raise errors.NameInvalid("pattern", text, why)
 
 
 def _can_be_a_name(text: str) -> bool:

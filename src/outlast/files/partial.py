@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast import failpoints
-from outlast.errors import DiskFull, EditedSince, NotRestorable
+from outlast import errors, failpoints
 from outlast.files.changes import (
     GIT_PATHS,
     FileChange,
@@ -221,7 +220,7 @@ def _refuse_edited(plan: _Restore, known_after: Mapping[str, str] | None, ended_
         there = [change.path for change in plan.undo if change.change != "removed"]  # the gone come back without loss
         edited = [path for path in there if _written_after(plan.root, path, ended_at_us)]
     if edited:
-        raise EditedSince(_listed([repr(path) for path in edited]))
+        raise errors.EditedSince(_listed([repr(path) for path in edited]))
 
 
 def _written_after(root: Path, path: str, at_us: int) -> bool:
@@ -247,8 +246,8 @@ def _refuse_impossible(plan: _Restore, blobs: Blobs) -> None:
             blobs.get(before[path].kept)  # raises IntegrityBroken while there is still nothing half done
 
 
-def _not_restorable(found: Mapping[str, str]) -> NotRestorable:
-    return NotRestorable(_listed([f"{path!r} ({why})" for path, why in sorted(found.items())]))
+def _not_restorable(found: Mapping[str, str]) -> errors.NotRestorable:
+    return errors.NotRestorable(_listed([f"{path!r} ({why})" for path, why in sorted(found.items())]))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -294,7 +293,7 @@ def _save(plan: _Restore, blobs: Blobs, secrets: Collection[str]) -> dict[str, s
 def _content(root: Path, path: str, expected: SeenFile) -> bytes:
     found = look_at(f"{root}/{path}", SAVE_BYTES)
     if not found or found.seen.what != expected.what or found.content is None:
-        raise EditedSince(repr(path))
+        raise errors.EditedSince(repr(path))
     return found.content
 
 
@@ -308,7 +307,7 @@ def _named(root: Path, path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(str(root)) from error
+            raise errors.DiskFull(str(root)) from error
         raise _not_restorable({path: error.strerror or str(error)}) from error
 
 
@@ -317,7 +316,7 @@ def _put_back(root: Path, path: str, before: SeenFile | None, now: SeenFile | No
         place.remove_empty(root, path)
     found = look_at(f"{root}/{path}", 0)
     if (found.seen.what if found else None) != (now.what if now else None):
-        raise EditedSince(repr(path))
+        raise errors.EditedSince(repr(path))
     *above, name = path.split("/")
     with place.folder_at(root, above, make=True) as folder:
         if before is None:

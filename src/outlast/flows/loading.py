@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from outlast.errors import FlowNotFound, RunsOnImport
+from outlast import errors
 from outlast.values.codec import identity
 
 
@@ -164,12 +164,12 @@ def load(source: str, *folders: Path) -> Any:
     """The object a source names, looked for in these folders. Raises FlowNotFound with the reason."""
     place, _, name = source.rpartition(":")
     if not place or not name:
-        raise FlowNotFound(source, "it has no name after a colon")
+        raise errors.FlowNotFound(source, "it has no name after a colon")
     found: Any = load_module(place, *folders, source=source)
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
-        raise FlowNotFound(source, f"{place} has no {name!r}")
+        raise errors.FlowNotFound(source, f"{place} has no {name!r}")
     return found
 
 
@@ -178,10 +178,10 @@ def load_module(place: str, *folders: Path, source: str = "") -> ModuleType:
     try:
         with _one_at_a_time, _loading(source or place):
             return _module(place, folders or (here(),))
-    except (FlowNotFound, RunsOnImport):
+    except (errors.FlowNotFound, errors.RunsOnImport):
         raise
     except Exception as error:
-        raise FlowNotFound(source or place, f"{type(error).__name__}: {error}") from error
+        raise errors.FlowNotFound(source or place, f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _loading(source: str) -> Iterator[None]:
 def refuse_while_loading() -> None:
     """Raises RunsOnImport in a module that starts or continues a run while its flow is being looked up."""
     if source := getattr(_here, "loading", ""):
-        raise RunsOnImport(source)
+        raise errors.RunsOnImport(source)
 
 
 def _module(place: str, folders: tuple[Path, ...]) -> ModuleType:
@@ -246,7 +246,7 @@ def _from_file(place: str, paths: list[str]) -> ModuleType:
             return sys.modules[name]
         if os.path.isfile(path):
             return _loaded(path)
-    raise FlowNotFound(place, "there is no such file")
+    raise errors.FlowNotFound(place, "there is no such file")
 
 
 def _loaded_name(path: str) -> str:
@@ -260,7 +260,7 @@ def _loaded(path: str) -> ModuleType:
     folder = os.path.dirname(real)
     spec = importlib.util.spec_from_file_location(name, real)
     if spec is None or spec.loader is None:
-        raise FlowNotFound(path, "Python cannot load it")
+        raise errors.FlowNotFound(path, "Python cannot load it")
     module = importlib.util.module_from_spec(spec)
     module.__dict__[_FILE] = path
     sys.modules[name] = module

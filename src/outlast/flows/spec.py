@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 import msgspec
 from msgspec import Struct
 
-from outlast.errors import FlowInvalid, InputsInvalid, StepInvalid, StepTimedOut
+from outlast import errors
 from outlast.flows.loading import digest_function, is_file, module_alias, parse
 from outlast.values.codec import Decode, decoder, encode
 from outlast.values.text import duration
@@ -49,7 +49,7 @@ class Retry(Struct, frozen=True):
         """Whether a failure of this type is worth another attempt. A step's timeout counts as a TimeoutError."""
         if not self.retry_on or isinstance(error, self.retry_on):
             return True
-        return isinstance(error, StepTimedOut) and any(issubclass(TimeoutError, kind) for kind in self.retry_on)
+        return isinstance(error, errors.StepTimedOut) and any(issubclass(TimeoutError, kind) for kind in self.retry_on)
 
     def delay(self, failures: int, luck: float) -> float:
         """Seconds before the next attempt after so many failures; `luck`, from 0 to 1, decides about the jitter."""
@@ -147,7 +147,7 @@ def seconds(value: float | str, what: str) -> float:
     """A duration: seconds, or text such as `90s`, `10m`, `48h`."""
     found = duration(value)
     if found is None:
-        raise StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
+        raise errors.StepInvalid(what, f"{value!r} is no duration (use seconds, or text such as 90s, 10m, 48h)")
     return found
 
 
@@ -285,7 +285,7 @@ class FlowSpec(Struct, frozen=True, dict=True):
             return self.signature.bind(args, kwargs)
         except TypeError as error:
             shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
-            raise InputsInvalid(self.name, str(error), shown) from error
+            raise errors.InputsInvalid(self.name, str(error), shown) from error
 
     def typed(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Stored inputs as the types that the flow's annotations name."""
@@ -297,7 +297,7 @@ class FlowSpec(Struct, frozen=True, dict=True):
         except msgspec.ValidationError as error:
             shown = ", ".join(str(p) for p in self.signature.parameters) or "none"
             why = f"the inputs it was started with do not fit any more: {error}"
-            raise InputsInvalid(self.name, why, shown) from error
+            raise errors.InputsInvalid(self.name, why, shown) from error
 
 
 def is_of_file(spec: FlowSpec | None) -> TypeGuard[FlowFileSpec]:
@@ -315,21 +315,23 @@ def flow_spec(
     """Describe a flow. Raises FlowInvalid for what a later process could not find."""
     qualname = getattr(function, "__qualname__", "")
     if not isinstance(function, types.FunctionType):
-        raise FlowInvalid(repr(function), "it is not a function")
+        raise errors.FlowInvalid(repr(function), "it is not a function")
     if "<locals>" in qualname or "<lambda>" in qualname:
-        raise FlowInvalid(qualname, "it is a local function or a lambda")
+        raise errors.FlowInvalid(qualname, "it is a local function or a lambda")
     signature = Signature(function, skip=1)
     if not list(inspect.signature(function).parameters):
-        raise FlowInvalid(qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)")
+        raise errors.FlowInvalid(
+            qualname, "it has no parameters", f"let the run come first: def {qualname}(run: Run, …)"
+        )
     if is_method(function):
-        raise FlowInvalid(qualname, "it is a method")
+        raise errors.FlowInvalid(qualname, "it is a method")
     if first := _no_run(function):
         why = f"its first parameter, {first}, is where the run comes ({place_of(function)})"
-        raise FlowInvalid(qualname, why, f"let the run come first: def {qualname}(run: Run, {first}, …)")
+        raise errors.FlowInvalid(qualname, why, f"let the run come first: def {qualname}(run: Run, {first}, …)")
     taken = [p.name for p in signature.parameters if p.name in RESERVED]
     if taken:
         why = f"its input {taken[0]!r} has the name of an option of outlast.run"
-        raise FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
+        raise errors.FlowInvalid(qualname, why, f"give that input another name than {', '.join(RESERVED)}")
     source = f"{module_alias(function.__module__)}:{qualname}"
     is_async = inspect.iscoroutinefunction(function)
     return FlowSpec(
@@ -362,10 +364,14 @@ def spec_of(flow: Any) -> FlowSpec:
     name, function = getattr(flow, "__qualname__", repr(flow)), getattr(flow, "plain", flow)
     if spec is not None:
         why = f"it is a step ({place_of(function)})"
-        raise FlowInvalid(name, why, f"call it in a flow: @flow above def NAME(run: Run, …), which calls {name}(…)")
+        raise errors.FlowInvalid(
+            name, why, f"call it in a flow: @flow above def NAME(run: Run, …), which calls {name}(…)"
+        )
     if not callable(flow):
-        raise FlowInvalid(f"{flow!r:.100}", "it is no function", "give the flow itself: a function with @flow above it")
-    raise FlowInvalid(
+        raise errors.FlowInvalid(
+            f"{flow!r:.100}", "it is no function", "give the flow itself: a function with @flow above it"
+        )
+    raise errors.FlowInvalid(
         name, f"it is a plain function ({place_of(function)})", f"write @flow above def {name}(run: Run, …)"
     )
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import msgspec
 
 from outlast import errors
-from outlast.errors import NameInvalid, OperationConflict
 from outlast.home.claimer import nobody
 from outlast.home.home import Home
 from outlast.home.place import check_name
@@ -194,7 +193,7 @@ NOTHING_ACCEPTED = Acceptance()
 def supposed(accept: Iterable[str], partial: str | None) -> Acceptance:
     """What a resume would take upon itself: for who only asks what it would do. Raises NameInvalid."""
     if partial not in (None, "keep", "restore"):
-        raise NameInvalid("partial", str(partial), "use keep or restore")
+        raise errors.NameInvalid("partial", str(partial), "use keep or restore")
     return Acceptance((accept,) if isinstance(accept, str) else tuple(accept), "", partial or "")
 
 
@@ -236,7 +235,7 @@ class Repeatable:
         if before is None:
             return None
         if before[:2] != (self.kind, self.print):
-            raise OperationConflict(str(self.id), before[0])
+            raise errors.OperationConflict(str(self.id), before[0])
         return before[2]
 
     def note(self, tx: Writing, answer: str, at: int) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from outlast import errors
 from outlast.clock import Clock, SharedClock, SystemClock, moment
-from outlast.errors import AmbiguousPrefix, InterruptNotFound, OutlastError, RunNotFound, RunRemoved, SyncInLoop
+from outlast.errors import OutlastError
 from outlast.home.place import (
     FoundHome,
     look_up,
@@ -178,7 +179,7 @@ def refuse_loop(what: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise SyncInLoop(what)
+    raise errors.SyncInLoop(what)
 
 
 # -- runs and waits by their ids, or by a unique prefix of one ----------------------------------------
@@ -189,14 +190,18 @@ def run_row(home: Home, run_id: str) -> RunRow:
     rows = home.store.read(lambda look: look.runs_by_prefix(run_id)) if run_id else []
     if run_id and not rows:
         _refuse_removed(home, run_id)
-    found: RunRow = _only(rows, run_id, RunNotFound(run_id))
+    if not rows:
+        raise errors.RunNotFound(run_id)
+    found: RunRow = _only(rows, run_id)
     return found
 
 
 def interrupt_row(look: Reading, interrupt_id: str) -> InterruptRow:
     """A wait by its id or a unique prefix of it. Raises InterruptNotFound, AmbiguousPrefix."""
     rows = look.interrupts_by_prefix(interrupt_id) if interrupt_id else []
-    found: InterruptRow = _only(rows, interrupt_id, InterruptNotFound(interrupt_id))
+    if not rows:
+        raise errors.InterruptNotFound(interrupt_id)
+    found: InterruptRow = _only(rows, interrupt_id)
     return found
 
 
@@ -204,15 +209,13 @@ def _refuse_removed(home: Home, prefix: str) -> None:
     """Raises RunRemoved when the run that is asked for was there once."""
     for stone in home.store.read(lambda look: look.tombstones_by_prefix(prefix))[:1]:
         at = f"{moment(stone.removed_at):%Y-%m-%d %H:%M} UTC"
-        raise RunRemoved(stone.id, stone.status, stone.removed_by, at)
+        raise errors.RunRemoved(stone.id, stone.status, stone.removed_by, at)
 
 
-def _only(rows: list[Any], prefix: str, missing: Exception) -> Any:
+def _only(rows: list[Any], prefix: str) -> Any:
     exact = [row for row in rows if row.id == prefix]
     if exact:
         return exact[0]
-    if not rows:
-        raise missing
     if len(rows) > 1:
-        raise AmbiguousPrefix(prefix, ", ".join(row.id for row in rows))
+        raise errors.AmbiguousPrefix(prefix, ", ".join(row.id for row in rows))
     return rows[0]

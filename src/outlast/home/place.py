@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outlast.errors import EmbeddedOnly, HomeNotFound, Invalid, NameInvalid, StoreReadOnly, ValueRefused
+from outlast import errors
+from outlast.errors import Invalid
 from outlast.files.repository import nearest
 from outlast.home.settings import close_home
 from outlast.store import inspect, tenants_in
@@ -96,7 +97,7 @@ def find_home(given: str | Path | None = None, *, must_exist: bool = False) -> P
     if found.database:
         raise Invalid(detail=IN_DATABASE)
     if must_exist and not home.is_dir():
-        raise HomeNotFound(str(home))
+        raise errors.HomeNotFound(str(home))
     return home
 
 
@@ -108,7 +109,7 @@ def look_up(
         return given
     named = given or os.environ.get("OUTLAST_HOME")
     if str(named).startswith(("http://", "https://")):
-        raise EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
+        raise errors.EmbeddedOnly("this", "it needs the folder of a home, and not a server: name one, --home DIR")
     if str(named).startswith(DATABASES):
         return FoundHome(folder_beside(str(named)), database=str(named))
     if named:
@@ -137,7 +138,7 @@ def tenants_of(home: FoundHome) -> list[str]:
 def _is_tenant(name: str) -> bool:
     try:
         check_tenant(name)
-    except NameInvalid:  # a folder that is none of a tenant
+    except errors.NameInvalid:  # a folder that is none of a tenant
         return False
     return True
 
@@ -170,7 +171,7 @@ def near() -> Path:
     try:
         here = Path.cwd()
     except FileNotFoundError as error:
-        raise HomeNotFound("the current folder, which does not exist any more") from error
+        raise errors.HomeNotFound("the current folder, which does not exist any more") from error
     return Path(nearest(here, FOLDER))
 
 
@@ -188,9 +189,9 @@ def project_of(home: Path) -> Path | None:
 def check_tenant(tenant: str) -> str:
     """A tenant's name. Raises NameInvalid for one that could leave the home, or be one of its own files."""
     if not isinstance(tenant, str) or not _is_safe(tenant):
-        raise NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
+        raise errors.NameInvalid("tenant", str(tenant), "use 1 to 64 letters, digits, dot, dash, underscore")
     if tenant.lower() in OWN or tenant.lower().endswith(_OF_FILES):
-        raise NameInvalid("tenant", tenant, "a home keeps files of its own under such names; choose another")
+        raise errors.NameInvalid("tenant", tenant, "a home keeps files of its own under such names; choose another")
     return tenant
 
 
@@ -224,7 +225,7 @@ def make_folders(home: Path, folder: Path) -> None:
         make_folder(folder / "blobs")
     except OSError as error:
         if not (folder / "outlast.db").exists():
-            raise StoreReadOnly(str(folder), error.strerror or str(error)) from error
+            raise errors.StoreReadOnly(str(folder), error.strerror or str(error)) from error
 
 
 def make_home(home: Path) -> None:
@@ -243,15 +244,15 @@ def keep_out_of_git(home: Path) -> None:
 def check_text(field: str, value: object) -> None:
     """Raises ValueRefused for what is no text."""
     if not isinstance(value, str):
-        raise ValueRefused(field, f"{value!r:.100} is no text", "give it as text")
+        raise errors.ValueRefused(field, f"{value!r:.100} is no text", "give it as text")
 
 
 def check_name(kind: str, name: str) -> str:
     """A scope, task or actor name: any printable text up to 500 characters."""
     if not isinstance(name, str) or not name.strip():
-        raise NameInvalid(kind, str(name), "it is empty")
+        raise errors.NameInvalid(kind, str(name), "it is empty")
     if len(name) > 500:
-        raise NameInvalid(kind, name, f"it has {len(name)} characters; the limit is 500")
+        raise errors.NameInvalid(kind, name, f"it has {len(name)} characters; the limit is 500")
     if not name.isprintable():
-        raise NameInvalid(kind, name, "it has characters that cannot be printed")
+        raise errors.NameInvalid(kind, name, "it has characters that cannot be printed")
     return name

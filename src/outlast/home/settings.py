@@ -22,7 +22,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from outlast.errors import HomeSettingsInvalid, Invalid
+from outlast import errors
+from outlast.errors import Invalid
 from outlast.store.blobs.chosen import place_of
 from outlast.values.private import FOLDER, SHARED_FOLDER
 from outlast.values.text import duration
@@ -59,17 +60,21 @@ def given_in(home: Path) -> dict[str, Any]:
         return {}
     given = _read(path)
     if unknown := [str(name) for name in given if name not in _KNOWN]:
-        raise HomeSettingsInvalid(str(path), f"{unknown[0]!r} is no setting", f"it takes: {', '.join(_KNOWN)}")
+        raise errors.HomeSettingsInvalid(str(path), f"{unknown[0]!r} is no setting", f"it takes: {', '.join(_KNOWN)}")
     if given.get("shared", "no") not in ("no", "group", False, None):
-        raise HomeSettingsInvalid(str(path), f"shared is {given['shared']!r}", "write `shared: group`, or leave it out")
+        raise errors.HomeSettingsInvalid(
+            str(path), f"shared is {given['shared']!r}", "write `shared: group`, or leave it out"
+        )
     if "redeliver" in given and _seconds(given) is None:
         why = f"redeliver is {given['redeliver']!r:.100}"
-        raise HomeSettingsInvalid(str(path), why, "write a duration, `redeliver: 1h`, or 0 for not at all")
+        raise errors.HomeSettingsInvalid(str(path), why, "write a duration, `redeliver: 1h`, or 0 for not at all")
     if "blobs" in given:
         _check_bucket(path, given["blobs"])
     if given.get("evidence", "client") not in ("client", "runner"):
         why = f"evidence is {given['evidence']!r:.100}"
-        raise HomeSettingsInvalid(str(path), why, "write `evidence: runner`, or `evidence: client`, or leave it out")
+        raise errors.HomeSettingsInvalid(
+            str(path), why, "write `evidence: runner`, or `evidence: client`, or leave it out"
+        )
     return given
 
 
@@ -77,7 +82,9 @@ def _check_bucket(path: Path, url: Any) -> None:
     try:
         place_of(url)
     except Invalid as error:
-        raise HomeSettingsInvalid(str(path), f"blobs: {error.detail}", "write `blobs: s3://BUCKET/PREFIX`") from error
+        raise errors.HomeSettingsInvalid(
+            str(path), f"blobs: {error.detail}", "write `blobs: s3://BUCKET/PREFIX`"
+        ) from error
 
 
 def settings_in(home: Path) -> Settings:
@@ -99,12 +106,14 @@ def _read(path: Path) -> dict[Any, Any]:
 
     try:
         if not path.is_file() or path.stat().st_size > _BYTES:
-            raise HomeSettingsInvalid(str(path), "this is no plain file of at most 64 KiB", "make it one, or remove it")
+            raise errors.HomeSettingsInvalid(
+                str(path), "this is no plain file of at most 64 KiB", "make it one, or remove it"
+            )
         given = yaml.safe_load(path.read_bytes())
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise HomeSettingsInvalid(str(path), f"it cannot be read ({error})", "mend it, or remove it") from error
+        raise errors.HomeSettingsInvalid(str(path), f"it cannot be read ({error})", "mend it, or remove it") from error
     if given is not None and not isinstance(given, dict):
-        raise HomeSettingsInvalid(str(path), "it is no mapping", "write `shared: group`, or remove it")
+        raise errors.HomeSettingsInvalid(str(path), "it is no mapping", "write `shared: group`, or remove it")
     return given or {}
 
 

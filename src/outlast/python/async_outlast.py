@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
-from outlast.errors import Invalid, RunHeld
+from outlast import errors
+from outlast.errors import Invalid
 from outlast.flows.spec import FlowSpec
 from outlast.python import rooms
 from outlast.python.awaited import AsyncStarted, AwaitedRun, awaited, passed_on, signed_like, to_its_end
@@ -131,7 +132,7 @@ class AsyncOutlast:
     async def _run(self, call: FlowCall) -> Outcome[Any]:
         try:
             spec, begun = await self.blocking._begin_async(call)
-        except RunHeld as held:
+        except errors.RunHeld as held:
             spec, begun = call.flow.spec, await self._wait_for(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
             begun = await rooms.outcomes.await_end_async(rooms.outcomes.Awaited(self._caller, begun.run_id, None, spec))
@@ -149,7 +150,7 @@ class AsyncOutlast:
             # no name for the outcome: the trace of its error keeps this frame
             return unseen(given(caller, await going(self._executor, begun, spec, accepted), noted=begun.delivers))
 
-    async def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
+    async def _wait_for(self, held: errors.RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         waited_for = self.blocking._awaited(held, spec, options)
         try:
@@ -194,7 +195,7 @@ class AsyncOutlast:
     async def _start(self, call: FlowCall) -> AsyncStarted[Any]:
         try:
             spec, begun = await self.blocking._begin_async(call)
-        except RunHeld as held:
+        except errors.RunHeld as held:
             if call.options.wait is False:
                 raise
             return AsyncStarted(held.run_id, asyncio.ensure_future(self._after(held, call.flow.spec, call.options)))
@@ -209,7 +210,7 @@ class AsyncOutlast:
         going.add_done_callback(lambda _: claimed.discard(begun.run.id))  # cancelled before it began
         return AsyncStarted(begun.run.id, going)
 
-    async def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
+    async def _after(self, held: errors.RunHeld, spec: FlowSpec, options: Options) -> Outcome[Any]:
         """The outcome of a run that somebody else runs."""
         begun = await self._wait_for(held, spec, options)
         return begun if isinstance(begun, Outcome) else await rooms.start.go_on_async(self._executor, begun, spec)
@@ -238,7 +239,7 @@ class AsyncOutlast:
         """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
         try:
             return self.blocking._open(name, options)[1]
-        except RunHeld as held:
+        except errors.RunHeld as held:
             begun = await self._wait_for(held, None, options)
         return await self._opened(name, options) if isinstance(begun, Outcome) else begun
 

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from outlast.errors import OutlastError, RunHeld
+from outlast import errors
+from outlast.errors import OutlastError
 from outlast.python import rooms
 from outlast.runs.run import Outcome
 from outlast.values.ambient import STOP, begin
@@ -193,7 +194,7 @@ def go_on(outlast: Shared, run_id: str, resume: Callable[[RunRecord], Any]) -> s
             return f"left_to_engine: {run.engine} goes on with run {run.id}, where a worker of it is"
         try:
             resume(run)
-        except RunHeld:
+        except errors.RunHeld:
             if not _runs_here(outlast, run.id):
                 raise
             later = threading.Thread(target=_later, args=(outlast, run.id, resume), name="outlast-goes-on", daemon=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from outlast.errors import FlowInvalid, NotDone, StepInvalid
+from outlast import errors
+from outlast.errors import NotDone
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
     JITTER,
@@ -25,7 +26,6 @@ from outlast.flows.spec import (
 )
 from outlast.flows.spec import place_of as written_at
 from outlast.python import rooms
-from outlast.resources.provider import register
 from outlast.runs.step import StepSpec, Work
 from outlast.values.ambient import CURRENT
 from outlast.values.text import duration, nearest
@@ -57,7 +57,7 @@ def resource(
     """
 
     def registered(factory: F) -> F:
-        register(key, factory, health, close)
+        rooms.provider.register(key, factory, health, close)
         return factory
 
     return registered
@@ -207,7 +207,7 @@ def _refuse_unknown(function: Callable[..., Any], name: str, kind: str, given: M
     for option in given:
         if option not in _OPTIONS:
             told = f"there is no option {option!r} of @{kind} ({written_at(function)})"
-            raise StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
+            raise errors.StepInvalid(name, f"{told}; {nearest(option, _OPTIONS, 'the options are')}")
 
 
 def _all_of(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -331,10 +331,10 @@ def flow(
     waits = _time(backoff, "backoff"), _time(max_delay, "max_delay")
     retry = Retry(retries, *waits, jitter, types_of(retry_on))
     if wrong := retry.wrong():
-        raise FlowInvalid("what is decorated", wrong, "see docs/retries.md")
+        raise errors.FlowInvalid("what is decorated", wrong, "see docs/retries.md")
     limits = FlowLimits(queue, concurrency, per, rate, schedule, timezone, queue_timeout)
     if wrong := limits.wrong():
-        raise FlowInvalid("what is decorated", wrong, "see docs/queues.md")
+        raise errors.FlowInvalid("what is decorated", wrong, "see docs/queues.md")
     if function is not None:
         return Flow(function, name, within, retry, limits)
     return lambda decorated: Flow(decorated, name, within, retry, limits)
@@ -344,7 +344,7 @@ def _time(value: Any, option: str) -> float:
     found = duration(value)
     if found is None or (option == "deadline" and not found):
         why = f"{option}: {value!r} is no duration"
-        raise FlowInvalid("what is decorated", why, "use seconds, or text such as 90s, 10m, 48h")
+        raise errors.FlowInvalid("what is decorated", why, "use seconds, or text such as 90s, 10m, 48h")
     return found
 
 

@@ -11,10 +11,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self, TypeVar, cast, overload
 
-from outlast.errors import NameInvalid, RunHeld, RunWaiting
+from outlast import errors
 from outlast.flows.spec import FlowSpec, spec_of
 from outlast.python import rooms
-from outlast.python.awaited import Queued, Started, go_on
 from outlast.python.shared import FlowCall as FlowCall
 from outlast.python.shared import Shared, make_run, url_of
 from outlast.runs.run import Options as Options
@@ -24,6 +23,7 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:  # `Run` and what executes it are loaded by who runs something: to look at runs takes neither
     from outlast.home.caller import Acceptance
     from outlast.home.place import FoundHome
+    from outlast.python.awaited import Started
     from outlast.python.decorators import Flow, FlowFile
     from outlast.python.handoffs import Handoffs
     from outlast.python.queues import Schedules, Worker
@@ -111,7 +111,7 @@ class Outlast(Shared):
             rooms.home.refuse_loop(f"outlast.run({call.flow.spec.name})")
         try:
             spec, begun = self._begin(call)
-        except RunHeld as held:
+        except errors.RunHeld as held:
             spec, begun = call.flow.spec, self._wait_for(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
             begun = rooms.outcomes.await_end(rooms.outcomes.Awaited(self._caller, begun.run_id, None, spec))
@@ -129,7 +129,7 @@ class Outlast(Shared):
             # no name for the outcome: the trace of its error keeps this frame
             return unseen(given(caller, going(self._executor, begun, spec, accepted), noted=begun.delivers))
 
-    def _wait_for(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
+    def _wait_for(self, held: errors.RunHeld, spec: FlowSpec | None, options: Options) -> RunClaim | Outcome[Any]:
         """What becomes of a run that somebody else runs, if the caller would wait. Raises RunHeld."""
         awaited = self._awaited(held, spec, options)
         try:
@@ -175,17 +175,17 @@ class Outlast(Shared):
     def _start(self, call: FlowCall) -> Started[Any]:
         try:
             spec, begun = self._begin(call)
-        except RunHeld as held:
+        except errors.RunHeld as held:
             return self._after(held, call.flow.spec, call.options)
         if isinstance(begun, Outcome) and begun.status == "queued":
-            return Queued(self._caller, begun.run_id, spec)
+            return rooms.awaited.Queued(self._caller, begun.run_id, spec)
         return self._in_background(begun, spec)
 
-    def _after(self, held: RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
+    def _after(self, held: errors.RunHeld, spec: FlowSpec, options: Options) -> Started[Any]:
         """A run that somebody else runs, waited for in a thread of its own. Raises RunHeld."""
         if options.wait is False:
             raise held
-        started: Started[Any] = Started(held.run_id)
+        started: Started[Any] = rooms.awaited.Started(held.run_id)
 
         def work() -> Outcome[Any]:
             begun = self._wait_for(held, spec, options)
@@ -200,10 +200,10 @@ class Outlast(Shared):
     ) -> Started[Any]:
         """A run that was begun or claimed, going on in a thread of its own."""
         if isinstance(begun, Outcome):
-            ready: Started[Any] = Started(begun.run_id, begun.notes)
+            ready: Started[Any] = rooms.awaited.Started(begun.run_id, begun.notes)
             ready._work(lambda: begun)
             return ready
-        started: Started[Any] = Started(begun.run.id, begun.notes)
+        started: Started[Any] = rooms.awaited.Started(begun.run.id, begun.notes)
         work = lambda: rooms.start.go_on(self._executor, begun, spec, accept or rooms.caller.NOTHING_ACCEPTED)  # noqa: E731
         thread = threading.Thread(target=started._work, args=(work,), name=f"outlast-{begun.run.id}", daemon=True)
         with rooms.start.given_back(self._home, begun):
@@ -218,7 +218,7 @@ class Outlast(Shared):
         return started
 
     def _go_on(self, run_id: str) -> None:
-        go_on(self, run_id, lambda run: self._wake(run.id))
+        rooms.awaited.go_on(self, run_id, lambda run: self._wake(run.id))
 
     def _resume_soon(
         self,
@@ -269,7 +269,7 @@ class Outlast(Shared):
         """The run of a script; one that somebody else runs once that has ended, if the caller would wait."""
         try:
             return self._open(name, options)[1]
-        except RunHeld as held:
+        except errors.RunHeld as held:
             begun = self._wait_for(held, None, options)
         return self._opened(name, options) if isinstance(begun, Outcome) else begun
 
@@ -359,7 +359,7 @@ def remote_surface(home: str | Path | FoundHome | None, name: str) -> type | Non
 def taken_because(take: bool, why: str) -> str:
     """Why a run is taken from who holds it; empty when it is not. Raises NameInvalid."""
     if take and not why.strip():
-        raise NameInvalid("why", why, "say why you take the run from who holds it; it is on the record")
+        raise errors.NameInvalid("why", why, "say why you take the run from who holds it; it is on the record")
     return why if take else ""
 
 
@@ -367,7 +367,7 @@ def acceptance_of(accept: Iterable[str], why: str, partial: str | None, by: str 
     """What a resume takes upon itself, and who resumes. Raises NameInvalid."""
     wanted = rooms.caller.supposed(accept, partial)
     if wanted.codes and not why.strip():
-        raise NameInvalid("why", why, "say why you accept it; it is on the record")
+        raise errors.NameInvalid("why", why, "say why you accept it; it is on the record")
     return wanted._replace(why=why, by=by)
 
 
@@ -384,5 +384,5 @@ def on_record(
 
 def leave(outcome: Outcome[Any]) -> NoReturn:
     """Tell a script's user what is waited for, and exit 3."""
-    print(str(RunWaiting(outcome.run_id, "; ".join(wait.says for wait in outcome.interrupts))), file=sys.stderr)
+    print(str(errors.RunWaiting(outcome.run_id, "; ".join(wait.says for wait in outcome.interrupts))), file=sys.stderr)
     raise SystemExit(3)

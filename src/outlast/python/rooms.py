@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from outlast.home import claimer as claimer
     from outlast.home import home as home
     from outlast.home import place as place
+    from outlast.python import awaited as awaited
     from outlast.python import handoffs as handoffs
     from outlast.python import named_flows as named_flows
     from outlast.python import queues as queues
     from outlast.python import sessions as sessions
     from outlast.python import tasks as tasks
     from outlast.python import workspace as workspace
+    from outlast.resources import provider as provider
     from outlast.runs import begin as begin
     from outlast.runs import body as body
     from outlast.runs import branches as branches
@@ -76,7 +78,8 @@ _PLACES = {
     "outlast.flows.yaml": "flow",
     "outlast.handoffs": "carry compose difference lint store",
     "outlast.home": "act caller claimer home place",
-    "outlast.python": "handoffs named_flows queues sessions tasks workspace",
+    "outlast.python": "awaited handoffs named_flows queues sessions tasks workspace",
+    "outlast.resources": "provider",
     "outlast.runs": """
         begin body branches call_async call_plain decisions effect events find fork journal look os_signals
         outcomes outlook same_flow start

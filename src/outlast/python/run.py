@@ -9,8 +9,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import NameInvalid, Refused, StepOutsideRun, ValueRefused
+from outlast.errors import Refused
 from outlast.flows.spec import seconds, spec_of
 from outlast.ids import chance
 from outlast.python import rooms
@@ -138,7 +139,7 @@ class _Run:
     @phase.setter
     def phase(self, word: str) -> None:
         if not isinstance(word, str) or len(word) > 100 or not word.isprintable():
-            raise NameInvalid("phase", str(word), "one printable word of at most 100 characters")
+            raise errors.NameInvalid("phase", str(word), "one printable word of at most 100 characters")
         frame = self._frame()
         if frame.attempt is not None:
             raise Refused(detail="the phase is set by the flow's body, not by a step")
@@ -181,10 +182,10 @@ class _Run:
     def emit(self, name: str, body: Any = None, *, kind: str = "progress") -> None:
         """Append an event to the run's journal: `progress` for people who watch, `fact` for the record."""
         if kind not in ("progress", "fact") or not isinstance(name, str) or not name:
-            raise NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
+            raise errors.NameInvalid("event", f"{kind} {name}", "kind is progress or fact, and it needs a name")
         if len(name) > NAME_LENGTH or not name.isprintable():
             why = f"its name is printable, of at most {NAME_LENGTH} characters"
-            raise NameInvalid("event", name[:NAME_LENGTH], why)
+            raise errors.NameInvalid("event", name[:NAME_LENGTH], why)
         self._execution.emit(self._frame(), name, body, kind)
 
     def envelope(self, *, done: str = "", next: str = "", artifacts: Iterable[str] = ()) -> None:
@@ -197,7 +198,7 @@ class _Run:
             raise Refused(detail="an envelope belongs to a step; call this inside one")
         named = [artifacts] if isinstance(artifacts, str) else [*artifacts]
         if wrong := [each for each in named if not isinstance(each, str)]:
-            raise ValueRefused("artifacts", f"{wrong[0]!r:.100} is no text", "name each by its ref or its path")
+            raise errors.ValueRefused("artifacts", f"{wrong[0]!r:.100} is no text", "name each by its ref or its path")
         attempt.done, attempt.next = done, next
         attempt.artifacts = tuple(dict.fromkeys((*named, *attempt.artifacts)))
 
@@ -230,7 +231,7 @@ class _Run:
     def branch(self, name: str) -> Iterator[None]:
         """A scope: calls inside are told apart from equal calls elsewhere."""
         if not name or not name.isprintable() or set(name) & set("/~[]"):
-            raise NameInvalid("branch", name, "it must be printable, without / ~ [ ]")
+            raise errors.NameInvalid("branch", name, "it must be printable, without / ~ [ ]")
         token = CURRENT.set(self._frame().within(name))
         try:
             yield
@@ -257,7 +258,7 @@ class _Run:
     def _frame(self) -> Frame:
         frame: Frame | None = CURRENT.get()
         if frame is None or frame.execution is not self._execution:
-            raise StepOutsideRun("run", threading.current_thread().name)
+            raise errors.StepOutsideRun("run", threading.current_thread().name)
         return frame
 
     def _asked(
@@ -265,9 +266,9 @@ class _Run:
     ) -> list[StepCall]:
         """Every call of a map, identified in the order of the items before any of them runs. Raises NameInvalid."""
         if not isinstance(concurrency, int) or concurrency < 1:
-            raise NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
+            raise errors.NameInvalid("concurrency", str(concurrency), "it must be 1 or more")
         if on_error not in ("stop", "collect"):
-            raise NameInvalid("on_error", str(on_error), "it is stop or collect")
+            raise errors.NameInvalid("on_error", str(on_error), "it is stop or collect")
         kind = function.spec.kind if isinstance(function, Step) else "step"
         execution, spec = self._execution, as_step(function, kind, {})
         frame = self._frame()
@@ -518,5 +519,5 @@ def current() -> Run | AsyncRun:
     """The run that the calling code belongs to, anywhere below its body. Raises StepOutsideRun."""
     frame = CURRENT.get()
     if frame is None:
-        raise StepOutsideRun("current", threading.current_thread().name)
+        raise errors.StepOutsideRun("current", threading.current_thread().name)
     return Run(frame.execution) if frame.execution.branches is None else AsyncRun(frame.execution)

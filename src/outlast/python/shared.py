@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from outlast import errors
 from outlast.clock import Clock
-from outlast.errors import EmbeddedOnly, Invalid, NameInvalid, RunHeld, ValueRefused
+from outlast.errors import Invalid
 from outlast.flows.spec import FlowSpec, Signature, spec_of
 from outlast.ids import Ids, random_id
 from outlast.python import rooms
@@ -119,9 +119,11 @@ class Shared:
     ) -> None:
         """`blobs`: the bucket that a new home keeps its content in, `s3://BUCKET/PREFIX`; it remembers it."""
         if url_of(home):
-            raise EmbeddedOnly(f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself")
+            raise errors.EmbeddedOnly(
+                f"{type(self).__name__}, a class of your own,", "use Outlast or AsyncOutlast itself"
+            )
         if key is not None:
-            raise NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
+            raise errors.NameInvalid("key", f"{key[:6]}…", "only a server asks for one: Outlast(URL, key=…)")
         where = rooms.place.check_name("scope", scope)
         who = rooms.caller.usual_actor() if actor is None else rooms.place.check_name("actor", actor)
         opened = rooms.home.open_home(
@@ -186,7 +188,7 @@ class Shared:
         """Let the next resume take `result` as the step's outcome without running it."""
         rooms.place.check_text("why", why)
         if not why.strip():
-            raise NameInvalid("why", why, "say why the step is skipped; it is on the record")
+            raise errors.NameInvalid("why", why, "say why the step is skipped; it is on the record")
         return self._ask(run_id, "skip", step, {"result": result, "why": why}, operation_id)
 
     def rewind(self, run_id: str, step: str, *, why: str = "", operation_id: str | None = None) -> RunRecord:
@@ -485,7 +487,7 @@ class Shared:
         wait. `adopt`: runs that are in no queue are put into this one. Raises QueueNotFound, ValueRefused.
         """
         if to not in ENGINES:
-            raise ValueRefused("to", f"{to!r:.100} is no engine", f"use one of {', '.join(ENGINES)}")
+            raise errors.ValueRefused("to", f"{to!r:.100} is no engine", f"use one of {', '.join(ENGINES)}")
         return rooms.engine.move(self._caller, queue, to, operation_id, adopt=adopt)
 
     def workers(self) -> list[WorkerRecord]:
@@ -669,7 +671,7 @@ class Shared:
         True when a Python body is under way: that one ends only by an exception in its own thread.
         """
         if by not in (PERSON, SHUTDOWN):
-            raise NameInvalid("by", str(by), "use shutdown or person")
+            raise errors.NameInvalid("by", str(by), "use shutdown or person")
         return self._executor.live.stop(now, by)
 
     def probing(self) -> dict[str, tuple[str, float]]:
@@ -713,7 +715,7 @@ class Shared:
         """An outcome was printed."""
         rooms.outcomes.receive(self._home, outcome)
 
-    def _awaited(self, held: RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
+    def _awaited(self, held: errors.RunHeld, spec: FlowSpec | None, options: Options) -> Awaited:
         """The run that somebody else runs, if the caller would wait for it. Raises RunHeld."""
         if options.wait is False:
             raise held

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import NameInvalid, ResourceCycle, ResourceInvalid, ResourceTaken
+from outlast import errors
 from outlast.flows.spec import Inject, Signature
 from outlast.values.ambient import CURRENT, calls_user_code
 
@@ -83,7 +83,7 @@ def register(key: str, factory: Callable[..., Any], health: Ask | None, close: A
     with _lock:
         known = _registered.get(key)
         if known is not None and (known.file, known.qualname) != (made.file, made.qualname):
-            raise ResourceTaken(key, known.place, made.place)
+            raise errors.ResourceTaken(key, known.place, made.place)
         _registered[key] = replace(made, is_registered=True)
 
 
@@ -95,11 +95,11 @@ def made_by(key: str, factory: Any, health: Ask | None, close: Ask | None) -> Pr
     """A provider by a factory, checked. Raises NameInvalid, ResourceInvalid."""
     _check(key, health, close)
     if not callable(factory):
-        raise ResourceInvalid(key, f"its factory {factory!r} cannot be called")
+        raise errors.ResourceInvalid(key, f"its factory {factory!r} cannot be called")
     for parameter in _parameters(factory):
         is_starred = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         if parameter.default is parameter.empty and not is_starred:
-            raise ResourceInvalid(key, f"its factory wants {parameter.name!r}, which nobody gives it")
+            raise errors.ResourceInvalid(key, f"its factory wants {parameter.name!r}, which nobody gives it")
     code = getattr(inspect.unwrap(factory), "__code__", None)
     file, line = (os.path.realpath(code.co_filename), code.co_firstlineno) if code else _place_of_class(factory)
     name = getattr(factory, "__qualname__", "")
@@ -114,10 +114,12 @@ def holding(key: str, value: Any, health: Ask | None, close: Ask | None) -> Prov
 
 def _check(key: Any, health: Any, close: Any) -> None:
     if not isinstance(key, str) or not key or not key.isprintable():
-        raise NameInvalid("resource", repr(key), 'give it a key, a printable text: @resource("search")')
+        raise errors.NameInvalid("resource", repr(key), 'give it a key, a printable text: @resource("search")')
     for name, given in (("health", health), ("close", close)):
         if given is not None and not callable(given):
-            raise ResourceInvalid(key, f"its {name} {given!r} cannot be called; give a function that takes the object")
+            raise errors.ResourceInvalid(
+                key, f"its {name} {given!r} cannot be called; give a function that takes the object"
+            )
 
 
 def _parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -144,7 +146,7 @@ def refuse_cycle(key: str) -> None:
     """Raises ResourceCycle when the code that opens this one asks for it, maybe by a run: it would wait for itself."""
     chain = _OPENING.get()
     if key in chain:
-        raise ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
+        raise errors.ResourceCycle(" -> ".join([*chain[chain.index(key) :], key]))
 
 
 @contextlib.contextmanager
@@ -176,7 +178,7 @@ def entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
         return made.__enter__(), partial(made.__exit__, None, None, None)
     if inspect.iscoroutine(made) or inspect.isasyncgen(made):
         made.close() if inspect.iscoroutine(made) else None
-        raise ResourceInvalid(key, "its factory gives something to await; declare it with `async def`")
+        raise errors.ResourceInvalid(key, "its factory gives something to await; declare it with `async def`")
     return made, None
 
 
@@ -184,13 +186,15 @@ def entered(key: str, made: Any) -> tuple[Any, Callable[[], Any] | None]:
 def _first(key: str, made: Generator[Any, Any, Any]) -> Any:
     for value in made:
         return value
-    raise ResourceInvalid(key, "its factory yields nothing; let it yield the object once")
+    raise errors.ResourceInvalid(key, "its factory yields nothing; let it yield the object once")
 
 
 def _rest(key: str, made: Generator[Any, Any, Any]) -> None:
     for _ in made:
         made.close()
-        raise ResourceInvalid(key, "its factory yields twice; let it yield the object once, and close it after that")
+        raise errors.ResourceInvalid(
+            key, "its factory yields twice; let it yield the object once, and close it after that"
+        )
 
 
 def ending(provider: Provider, value: Any, end: Callable[[], Any] | None) -> Callable[[], Any] | None:
@@ -234,7 +238,7 @@ def is_healthy(live: Opened) -> bool:
     said = ask_health(live)
     if inspect.iscoroutine(said):
         said.close()
-        raise ResourceInvalid(live.provider.key, "its health has to be awaited; declare it with `async def`")
+        raise errors.ResourceInvalid(live.provider.key, "its health has to be awaited; declare it with `async def`")
     return bool(said)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from outlast import errors
 from outlast.clock import moment
-from outlast.errors import InputsConflict, OperationConflict, ResourceMissing, RunFinished
 from outlast.flows.loading import refuse_while_loading
 from outlast.flows.spec import FlowSpec
 from outlast.home.caller import Caller, Repeatable, Repeated, check_id
@@ -123,7 +122,7 @@ def _begun(
 ) -> RunClaim | Outcome[Any]:
     if isinstance(found, RunRow) and found.status == "queued" and _place(spec, new, options) is not None:
         if found.inputs_digest != new.inputs_digest:
-            raise InputsConflict(new.task, found.id)
+            raise errors.InputsConflict(new.task, found.id)
         return Outcome(found.id, "queued")
     if isinstance(found, RunClaim):
         return found._replace(notes=beside(executor.caller, spec, found.run))
@@ -133,18 +132,18 @@ def _begun(
         return outcomes.outcome_of(executor.caller, spec, new, found)
     holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
-        raise InputsConflict(new.task, found.id)
+        raise errors.InputsConflict(new.task, found.id)
     try:
         return outcomes.standing(executor.home, found) or claims.claim(executor.caller, found.id)
-    except RunFinished:  # a moment ago, by whoever else was running it
+    except errors.RunFinished:  # a moment ago, by whoever else was running it
         return begin(executor, spec, new, options)
 
 
-def lacking(executor: Executor, spec: FlowSpec) -> ResourceMissing | None:
+def lacking(executor: Executor, spec: FlowSpec) -> errors.ResourceMissing | None:
     """Why a new run of a flow could not get through: a resource that it will surely need, and nobody provides."""
     missing = executor.live.resources.missing(spec.needs) if spec.needs else {}
     for key, needed_by in missing.items():
-        return ResourceMissing(key, needed_by, spec.needs.get(key) or spec.name)
+        return errors.ResourceMissing(key, needed_by, spec.needs.get(key) or spec.name)
     return None
 
 
@@ -153,7 +152,7 @@ def decide(
     new: NewRun,
     options: Options = AS_EVER,
     code: str = "",
-    lacks: ResourceMissing | None = None,
+    lacks: errors.ResourceMissing | None = None,
     place: QueueEntry | None = None,
     deadline: float | None = None,
 ) -> Decided:
@@ -171,7 +170,7 @@ def _decision(
     new: NewRun,
     options: Options,
     code: str,
-    lacks: ResourceMissing | None,
+    lacks: errors.ResourceMissing | None,
     place: QueueEntry | None,
     deadline: float | None,
 ) -> tuple[Callable[[Writing], Decided], PlainStart | None]:
@@ -233,7 +232,7 @@ def _refuse_other_flow(home: Home, look: Reading, new: NewRun, operation: Repeat
     row = look.run_by_id(run_id)
     answer = same_flow.compared(home.project, row, new) if row is not None else "same"
     if answer == "other":
-        raise OperationConflict(str(operation.id), operation.kind)
+        raise errors.OperationConflict(str(operation.id), operation.kind)
     if row is not None and answer != "same" and row.status not in FINISHED:
         raise same_flow.elsewhere(home.project, row, new, answer)
 
@@ -334,7 +333,7 @@ def dry_run(executor: Executor, spec: FlowSpec, new: NewRun, options: Options) -
         return DryRun(GIVE, new.task, outcomes.outcome_of(executor.caller, spec, new, found).run_id)
     holders.refuse_sealed(found)
     if found.inputs_digest != new.inputs_digest:
-        raise InputsConflict(new.task, found.id)
+        raise errors.InputsConflict(new.task, found.id)
     return DryRun(CONTINUE, new.task, found.id)
 
 

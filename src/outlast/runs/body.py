@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from outlast import failpoints
+from outlast import errors, failpoints
 from outlast.clock import moment
-from outlast.errors import LeaseLost, OutlastError, Paused, Severed, Stopped
+from outlast.errors import OutlastError, Paused, Severed, Stopped
 from outlast.home.caller import Acceptance as Acceptance
 from outlast.ledger.journal import JournalEntry, Payload
 from outlast.ledger.verdict import Reason, Verdict, judge
@@ -313,11 +313,11 @@ def _end(home: Home, execution: Execution, result: Any, error: BaseException | N
             raise execution.writer.severed
         home.store.still_there()
         outcome = yield from _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
-    except LeaseLost as lost:
+    except errors.LeaseLost as lost:
         return _aborted(home, execution, lost)
     except Severed as cut:
         severed = execution.writer.severed
-        if not isinstance(severed, LeaseLost):
+        if not isinstance(severed, errors.LeaseLost):
             raise severed or cut from None
         return _aborted(home, execution, severed)
     if outcome.status == "interrupted" and error is not None and not _is_stop(error):
@@ -373,7 +373,7 @@ def _waiting(execution: Execution, ended: BodyEnd) -> BodyEnd:
     return ended
 
 
-def _aborted(home: Home, execution: Execution, lost: LeaseLost) -> Outcome[Any]:
+def _aborted(home: Home, execution: Execution, lost: errors.LeaseLost) -> Outcome[Any]:
     """The lease is gone: given up by somebody (then that is the outcome), or taken by another worker."""
     row = home.store.read(lambda look: look.run_by_id(execution.id))
     if row is None or row.status != "aborted":

@@ -12,7 +12,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, assert_never
 
-from outlast.errors import LimitNotFound, OutlastError, Paused, StepTimedOut, StillRunning
+from outlast import errors
+from outlast.errors import OutlastError, Paused
 from outlast.flows.spec import Signature
 from outlast.runs import call_flat
 from outlast.runs.attempt import (
@@ -183,7 +184,7 @@ async def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
             while seconds := wanted.take():
                 await asyncio.sleep(seconds)  # a look at what others do: no time of the flow's
                 execution.gate()
-        except LimitNotFound as error:
+        except errors.LimitNotFound as error:
             return Raised(error)
         except asyncio.CancelledError:
             execution.cancelled_between(attempt)
@@ -270,7 +271,7 @@ async def run_body(execution: Execution, attempt: Attempt) -> Ended:
     asked = attempt.asked
     spec = asked.spec
     if lingering and not await _has_ended(execution, asked):
-        return Raised(StillRunning(spec.name))
+        return Raised(errors.StillRunning(spec.name))
     token = CURRENT.set(Frame(execution, asked.call.scope, attempt))
     attempt.awaited = asyncio.current_task()
     try:
@@ -313,7 +314,7 @@ async def _within_time(execution: Execution, attempt: Attempt, limit_seconds: fl
             return Returned(await _awaited(execution, attempt))
     except TimeoutError as error:
         if limit.expired():
-            return Raised(StepTimedOut(attempt.asked.spec.name, limit_seconds), "timed_out")
+            return Raised(errors.StepTimedOut(attempt.asked.spec.name, limit_seconds), "timed_out")
         return Raised(error)
 
 

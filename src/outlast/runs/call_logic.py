@@ -9,10 +9,10 @@ and outcome leaves the effect in doubt: its probe is asked, then a person, befor
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from outlast import failpoints
-from outlast.errors import LimitNotFound, OutlastError, Paused, Stopped, WorkFailed
+from outlast import errors, failpoints
+from outlast.errors import OutlastError, Paused, Stopped, WorkFailed
 from outlast.ledger.journal import Payload
 from outlast.runs import failure
 from outlast.runs import failure as log
@@ -36,10 +36,15 @@ from outlast.runs.attempt import (
     lingering,
 )
 from outlast.runs.call import DAMAGED, Changed, Doubtful, Fresh, Poisoned, Replay
-from outlast.runs.effect import NOT_DONE, Happened
 from outlast.runs.execution import Execution, mark_of, shown
 from outlast.runs.step import Work
 from outlast.runs.stops import SHUTDOWN, is_stopped_along, listening_seconds
+from outlast.values.late import late
+
+if TYPE_CHECKING:
+    from outlast.runs import effect as effects
+else:
+    effects = late("outlast.runs.effect")  # what a probe says
 
 Driven = Generator[Do, Any, Any]
 
@@ -138,7 +143,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         raise error
     if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
-    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, LimitNotFound):
+    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, errors.LimitNotFound):
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
         execution.endings.cancelled(call)
@@ -212,14 +217,14 @@ def _ask_probe(execution: Execution, attempt: Attempt, error: BaseException | No
     if failpoints.armed:
         failpoints.armed("probe.ended")
     attempt.closed = False
-    if isinstance(answer, Happened):
+    if isinstance(answer, effects.Happened):
         packed = execution.pack(attempt, answer.value)
         if not isinstance(packed, Raised):
             yield Write(execution.close(attempt, "succeeded", packed[1], delivered=True, mark="confirmed"))
             execution.settled.add(asked.call)
             return (packed[0],)
         answer = packed.error
-    if answer is not NOT_DONE:
+    if answer is not effects.NOT_DONE:
         if execution.stopping and execution.stopped_by == SHUTDOWN:  # it may not have been able to say: asked again
             execution.cut_short = True
             raise Stopped

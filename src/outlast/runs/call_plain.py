@@ -12,20 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from outlast.errors import (
-    EffectInsideStep,
-    LimitNotFound,
-    NoThread,
-    Paused,
-    ResourceMissing,
-    Severed,
-    StepFailed,
-    StepOutsideRun,
-    StepTimedOut,
-    StillRunning,
-    Stopped,
-    Unavailable,
-)
+from outlast import errors
+from outlast.errors import Paused, Severed, Stopped, Unavailable
 from outlast.runs import call_flat
 from outlast.runs.attempt import (
     CURRENT,
@@ -48,7 +36,6 @@ from outlast.runs.attempt import (
 )
 from outlast.runs.call import FIRST, Replay
 from outlast.runs.call_logic import Driven, drive, drive_on
-from outlast.runs.effect import probe_arguments, understood
 from outlast.runs.execution import Execution
 from outlast.runs.os_signals import run_on_loop
 from outlast.runs.step import ReadyWork, StepSpec
@@ -58,8 +45,10 @@ from outlast.values.late import late
 
 if TYPE_CHECKING:
     from outlast.runs import call_async
+    from outlast.runs import effect as effects
 else:
     call_async = late("outlast.runs.call_async")
+    effects = late("outlast.runs.effect")
 
 SIGNALS = (Paused, Stopped, Severed)  # ours: they pass through bodies and are nobody's failure
 _live = 0
@@ -85,9 +74,9 @@ def refuse_misplaced(spec: StepSpec) -> None:
     frame = CURRENT.get()
     if frame is None:
         if _live and threading.current_thread() is not threading.main_thread():
-            raise StepOutsideRun(spec.name, threading.current_thread().name)
+            raise errors.StepOutsideRun(spec.name, threading.current_thread().name)
     elif frame.attempt is not None and spec.is_effect:
-        raise EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
+        raise errors.EffectInsideStep(spec.name, frame.attempt.asked.spec.name)
 
 
 def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,7 +91,7 @@ def outside_arguments(spec: StepSpec, kwargs: Mapping[str, Any]) -> Mapping[str,
     for name, key in signature.injected.items():
         if name not in given:
             if frame is None:
-                raise ResourceMissing(key)
+                raise errors.ResourceMissing(key)
             given[name] = frame.execution.resource(key)
     return given
 
@@ -169,7 +158,7 @@ def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) ->
                 case ListenForStop():
                     listen(lambda: execution.stopping, do.seconds)
                 case Hang():  # an async flow cancelled it before; a plain one cannot
-                    raise StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
+                    raise errors.StepFailed(asked.spec.name, "CancelledError", "the flow cancelled it")
                 case Park():
                     execution.paused = execution.paused or park
                     raise Paused
@@ -189,7 +178,7 @@ def _take_slot(execution: Execution, attempt: Attempt) -> Raised | None:
             while seconds := wanted.take():
                 time.sleep(seconds)  # a look at what others do: no time of the flow's
                 execution.gate()
-        except LimitNotFound as error:
+        except errors.LimitNotFound as error:
             return Raised(error)
         attempt.slot = wanted.number
     return None
@@ -251,7 +240,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     if before is not None:
         before.join(spec.timeout)
         if before.is_alive():
-            return Raised(StillRunning(spec.name))
+            return Raised(errors.StillRunning(spec.name))
     ended: list[Ended] = []
 
     def work() -> None:
@@ -266,7 +255,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
     thread = threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True)
     try:
         begin(thread, f"step {spec.name}")
-    except NoThread as error:
+    except errors.NoThread as error:
         return Raised(error)
     lingering[place] = thread
     try:
@@ -278,7 +267,7 @@ def _timed_body(execution: Execution, attempt: Attempt) -> Ended:
         return ended[0]
     if is_left:
         return Raised(Stopped(), "interrupted")
-    return Raised(StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
+    return Raised(errors.StepTimedOut(spec.name, spec.timeout or 0.0), "timed_out")
 
 
 @calls_user_code
@@ -316,8 +305,8 @@ def probe_of(execution: Execution, attempt: Attempt) -> tuple[Callable[..., Any]
     confirm = asked.spec.confirm
     assert confirm is not None
     if still_runs(execution, asked):
-        raise StillRunning(asked.spec.name)
-    return confirm, probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
+        raise errors.StillRunning(asked.spec.name)
+    return confirm, effects.probe_arguments(confirm, asked.inputs, attempt.key, execution.resource)
 
 
 @calls_user_code
@@ -325,8 +314,8 @@ def _probe(execution: Execution, attempt: Attempt) -> Any:
     try:
         confirm, given = probe_of(execution, attempt)
         if inspect.iscoroutinefunction(confirm):
-            return understood(run_on_loop(confirm(**given)))
-        return understood(confirm(**given))
+            return effects.understood(run_on_loop(confirm(**given)))
+        return effects.understood(confirm(**given))
     except Exception as error:
         return error
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import LeaseLost, RunFinished, RunHeld, RunNotFound
 from outlast.flows.loading import refuse_while_loading
 from outlast.ledger.journal import Header, JournalEntry, Payload, entry
 from outlast.runs import failure as log
@@ -162,9 +162,9 @@ def claim_in(caller: Caller, tx: Writing, run_id: str, take: str = "") -> RunCla
     refuse_while_loading()
     row, lease = tx.run_by_id(run_id), tx.lease_of(run_id)
     if row is None or lease is None:
-        raise RunNotFound(run_id)
+        raise errors.RunNotFound(run_id)
     if row.status in FINISHED:
-        raise RunFinished(run_id, row.status)
+        raise errors.RunFinished(run_id, row.status)
     held = refuse_taken(caller, tx, row, lease, take)
     _sign_in(caller.home, tx)
     token = token_of(caller, tx, row, lease)
@@ -198,7 +198,7 @@ def refuse_taken(caller: Caller, look: Reading, run: RunRow, lease: LeaseRow, ta
     refuse_sealed(run)
     held = holder_of(caller, look, run.id, lease)
     if held and (held == HERE or not take):
-        raise RunHeld(run.id, held, lease.epoch)
+        raise errors.RunHeld(run.id, held, lease.epoch)
     refuse_unproven(look, run, lease)
     return held
 
@@ -225,7 +225,7 @@ def release(home: Home, claimed: RunClaim, status: str) -> None:
             tx.take_lease(LeaseRow(hold.lease_key, hold.epoch, hold.head, hold.hash, None), claimed.token)
 
     home.held.claimed.discard(claimed.run.id)
-    with suppress(LeaseLost):
+    with suppress(errors.LeaseLost):
         home.store.write(work)
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import RepeatsEffects
 from outlast.flows.spec import Signature
 from outlast.ledger.journal import Row, decode_payload
 from outlast.runs import journal
@@ -116,7 +116,7 @@ def agree(how: str, task: str, run_id: str, effects: Iterable[DoneEffect], optio
     found = list(effects)
     told = [effect.told() for effect in found]
     if not options.yes and not all({effect.step, effect.name} & set(options.effects) for effect in found):
-        raise RepeatsEffects(how, task, run_id, told)
+        raise errors.RepeatsEffects(how, task, run_id, told)
     return told
 
 

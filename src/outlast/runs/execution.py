@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.errors import OutlastError, Paused, Severed, StepNameTaken, Stopped, Unavailable, ValueRefused
+from outlast import errors
+from outlast.errors import OutlastError, Paused, Severed, Stopped, Unavailable
 from outlast.flows.spec import NO_RETRY
 from outlast.ledger.journal import CALLS, JournalEntry, Payload, decode_header, decode_payload, encode_header, result_in
 from outlast.runs import failure, journal
@@ -334,7 +335,7 @@ class Execution:
             self._functions[spec.name] = spec.function
         elif known is not spec.function and known.__code__ is not spec.function.__code__:
             first, second = (f"{f.__module__}.{f.__qualname__}" for f in (known, spec.function))
-            raise StepNameTaken(spec.name, first, second)
+            raise errors.StepNameTaken(spec.name, first, second)
 
     # -- replaying -------------------------------------------------------------------------------
 
@@ -414,7 +415,7 @@ class Execution:
             return spec.decode(raw)
         except msgspec.ValidationError as error:
             remedy = "annotate what it returned then, skip it with a result that fits, or rewind to it"
-            raise ValueRefused(f"the recorded result of {spec.name}", str(error), remedy) from error
+            raise errors.ValueRefused(f"the recorded result of {spec.name}", str(error), remedy) from error
 
     # -- the start and the end of an attempt -----------------------------------------------------
 

@@ -17,7 +17,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import OutlastError, StepFailed, StepTimedOut
+from outlast import errors
+from outlast.errors import OutlastError
 from outlast.flows.loading import script_named, type_name
 from outlast.values.ambient import text_of
 from outlast.values.codec import decode, encode
@@ -54,12 +55,12 @@ def record(error: BaseException) -> dict[str, Any]:
 
 def deliverable(error: BaseException, step: str) -> BaseException:
     """The exception to raise in the flow: itself if replay can rebuild it, else StepFailed."""
-    if isinstance(error, StepFailed | StepTimedOut):
+    if isinstance(error, errors.StepFailed | errors.StepTimedOut):
         return error
     kept = record(error)
     if type(rebuild(kept, step)) is type(error):
         return error
-    wrapped = StepFailed(step, type(error).__qualname__, kept["message"])
+    wrapped = errors.StepFailed(step, type(error).__qualname__, kept["message"])
     wrapped.__cause__ = error
     return wrapped
 
@@ -67,7 +68,7 @@ def deliverable(error: BaseException, step: str) -> BaseException:
 def rebuild(kept: dict[str, Any], step: str) -> BaseException:
     """The exception that a receipt recorded."""
     short = str(kept["type"]).rpartition(":")[2]
-    fallback = StepFailed(step, short, kept["message"])
+    fallback = errors.StepFailed(step, short, kept["message"])
     if "args" not in kept:
         return fallback
     try:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from heapq import merge
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from outlast import errors
 from outlast.clock import micros
-from outlast.errors import ValueRefused
 from outlast.home.caller import Caller
 from outlast.home.home import Home, run_row
 from outlast.home.place import check_name
@@ -32,7 +31,13 @@ from outlast.store.contract import LeaseRow, Reading, RunRow, below, every_row
 from outlast.store.contract.runs import damage_of
 from outlast.values.codec import encode
 from outlast.values.frozen import NamedTuple
+from outlast.values.late import late
 from outlast.values.text import duration
+
+if TYPE_CHECKING:
+    import heapq
+else:
+    heapq = late("heapq")  # most look for one thing at a time
 
 Time = datetime | timedelta | str | float
 FOREVER = 1 << 62
@@ -61,7 +66,7 @@ _List = tuple[str, tuple[Any, ...]]  # one index to walk: which, and what to fin
 def run_query(now: int, *, status: str | None, since: Time | None, until: Time | None, **named: str | None) -> RunQuery:
     """What is asked for, checked. Raises ValueRefused, NameInvalid."""
     if status is not None and status not in STATUSES:
-        raise ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
+        raise errors.ValueRefused("status", f"{status!r:.100} is none", f"use one of {', '.join(STATUSES)}")
     for name, value in named.items():
         if value is not None:
             check_name(name, value)
@@ -71,7 +76,7 @@ def run_query(now: int, *, status: str | None, since: Time | None, until: Time |
 def find_runs(caller: Caller, asked: RunQuery, limit: int, cursor: str | None = None) -> list[RunRecord]:
     """The newest runs that are so; `cursor`, the id of the last one of a page, gives those after it."""
     if type(limit) is not int or limit < 0:
-        raise ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
+        raise errors.ValueRefused("limit", f"{limit!r:.100} is no number of runs", "give a whole number from 0 on")
     return find_some(caller, asked, limit, FOREVER, cursor, results=True).runs
 
 
@@ -92,7 +97,8 @@ def find_some(
     start = 0 if cursor is None else run_row(caller.home, cursor).key
     page = max(1, min(limit, PAGE))
     lists = [_records(caller, each, asked, page, start, results) for each in _lists(asked)] if limit else []
-    for looked_at, met in enumerate(merge(*lists, key=lambda met: -met.key), 1):
+    in_order = lists[0] if len(lists) == 1 else heapq.merge(*lists, key=lambda met: -met.key)
+    for looked_at, met in enumerate(in_order, 1):
         if met.record is not None and is_so(met.record, asked):
             found[met.id] = met.record
         if len(found) >= limit or looked_at >= most:  # before the next one, which may need another page
@@ -195,7 +201,7 @@ def time_of(name: str, given: Time | None, now: int) -> int | None:
         return now - round(ago * 1_000_000)
     found = given if isinstance(given, datetime) else _read(str(given))
     if found is None or found.tzinfo is None:
-        raise ValueRefused(name, f"{given!r:.100} is no time", WHEN)
+        raise errors.ValueRefused(name, f"{given!r:.100} is no time", WHEN)
     return micros(found)
 
 

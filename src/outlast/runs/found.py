@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.home.home import Home, run_row
 from outlast.ledger.journal import (
     BEYOND,
@@ -71,8 +71,9 @@ class FoundRun(NamedTuple):
 
 
 def tells_of_files(rows: list[Row]) -> bool:
-    """Whether an entry says which files a step left."""
-    return any([type(row.kept) is bytes and row.kept.find(OUTPUTS) >= 0 for row in rows])  # `says`, of every row
+    """Whether an entry says which files a step left. A mark only names such entries, and they are among these."""
+    told = [row for row in rows if type(row.kept) is bytes and row.kept.find(OUTPUTS) >= 0]  # `says`, of every row
+    return not all(row.header.startswith(_MARK) for row in told)
 
 
 def find(look: Reading, run: RunRow, lease: LeaseRow) -> FoundRun:
@@ -211,8 +212,8 @@ def refuse_unproven_wait(look: Reading, key: int) -> None:
         raise _changed(wrong)
 
 
-def _changed(wrong: Break) -> IntegrityBroken:
-    return IntegrityBroken(wrong.record, f"its row was changed ({wrong.why})")
+def _changed(wrong: Break) -> errors.IntegrityBroken:
+    return errors.IntegrityBroken(wrong.record, f"its row was changed ({wrong.why})")
 
 
 def _unproven(look: Reading, run: RunRow) -> Iterator[Break]:

@@ -15,7 +15,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from outlast.errors import LeaseLost, OutlastError, Severed, StoreFailed
+from outlast import errors
+from outlast.errors import OutlastError, Severed
 from outlast.home.process import is_alive
 from outlast.ledger.lease import was_rebooted
 from outlast.runs import journal, stops
@@ -141,7 +142,9 @@ class Heartbeat:
             return False  # the run's own next commit tells it
         except Exception as error:
             for execution in executions:
-                execution.writer.severed = StoreFailed(self._home.store.place, f"{type(error).__name__}: {error}")
+                execution.writer.severed = errors.StoreFailed(
+                    self._home.store.place, f"{type(error).__name__}: {error}"
+                )
             return False
 
     def _tend(self, execution: Execution) -> None:
@@ -179,7 +182,7 @@ class Heartbeat:
         )
         execution.hear_answers(waits)
         if lease is None or lease.epoch != hold.epoch:  # given up or taken: nothing it does counts any more
-            execution.writer.severed = execution.writer.severed or LeaseLost(hold.run_id, hold.epoch)
+            execution.writer.severed = execution.writer.severed or errors.LeaseLost(hold.run_id, hold.epoch)
             stops.call_off(execution, execution.writer.severed)
         pausing = [actor for _, kind, _, actor in asked if kind == "pause"]
         if execution.stopped_by != PERSON and pausing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import LeaseLost, RunHeld, RunSealed
+from outlast import errors
 from outlast.home.caller import Caller
 from outlast.home.claimer import is_ours, print_of
 from outlast.home.home import Home
@@ -31,14 +31,14 @@ def refuse_sealed(run: RunRow) -> None:
     """Raises RunSealed for a run that only stands for one elsewhere, IntegrityBroken for one that cannot be read."""
     refuse_damaged(run, f"run {run.id}")
     if run.seal:
-        raise RunSealed(run.id, run.seal)
+        raise errors.RunSealed(run.id, run.seal)
 
 
 def refuse_held(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> None:
     """Raises RunHeld while another worker (or this one) holds the run."""
     holder = holder_of(caller, look, run_id, lease)
     if holder:
-        raise RunHeld(run_id, holder, lease.epoch)
+        raise errors.RunHeld(run_id, holder, lease.epoch)
 
 
 def holder_of(caller: Caller, look: Reading, run_id: str, lease: LeaseRow) -> str:
@@ -119,4 +119,4 @@ def refuse_lost(look: Reading, hold: Hold) -> None:
     """Raises LeaseLost when another worker has taken the run: for writes that are no entries of its journal."""
     lease = look.lease_of(hold.run_id)
     if lease is None or lease.epoch != hold.epoch:
-        raise LeaseLost(hold.run_id, hold.epoch)
+        raise errors.LeaseLost(hold.run_id, hold.epoch)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import DisplacedNotFound, RunNotFound
 from outlast.home.home import Home, interrupt_row, run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs import journal, stops
@@ -79,7 +79,7 @@ def record_in(caller: Caller, look: Reading, run_id: str) -> RunRecord:
     """The same inside a transaction."""
     row, lease = look.run_by_id(run_id), look.lease_of(run_id)
     if row is None or lease is None:
-        raise RunNotFound(run_id)
+        raise errors.RunNotFound(run_id)
     return run_record(_beside(caller, look, row, lease, AtWork(caller, look)), result_of(caller.home, row))
 
 
@@ -198,7 +198,7 @@ def _looked_at_again(caller: Caller, look: Reading, run_id: str) -> RunRecord | 
     try:
         return record_in(caller, look, run_id)
     except journal.UNREADABLE as error:
-        return damaged(now, "its lease row is missing" if isinstance(error, RunNotFound) else str(error))
+        return damaged(now, "its lease row is missing" if isinstance(error, errors.RunNotFound) else str(error))
 
 
 def damaged(row: RunRow, why: str) -> RunRecord:
@@ -316,7 +316,7 @@ def displaced(home: Home, run_id: str, path: str | None = None, seq: int | None 
     alike = [one for one in found if path in (None, one.path) and seq in (None, one.seq)]
     if not alike and (path, seq) != (None, None):
         place = ", ".join(filter(None, (path and repr(path), f"entry {seq}" if seq is not None else "")))
-        raise DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
+        raise errors.DisplacedNotFound(row.id, place, ", ".join(dict.fromkeys(one.path for one in found)) or "nothing")
     return alike
 
 

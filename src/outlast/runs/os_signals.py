@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -27,11 +26,14 @@ from outlast.values.late import asyncio
 from outlast.values.text import visible
 
 if TYPE_CHECKING:
+    from queue import Empty, SimpleQueue
     from signal import getsignal as handler_of
     from signal import signal as set_handler
 
     from outlast.runs.live import Executor
 else:
+    from _queue import Empty, SimpleQueue  # `queue` has others too, with what they need
+
     # those of `signal` look for an enum each time, a third of a run's begin
     from _signal import getsignal as handler_of
     from _signal import signal as set_handler

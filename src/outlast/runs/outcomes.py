@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from outlast import failpoints
+from outlast import errors, failpoints
 from outlast.clock import moment
-from outlast.errors import InputsConflict, OutlastError, RunFinished, RunHeld, RunRemoved, TaskAborted, TaskDeclined
+from outlast.errors import OutlastError
 from outlast.flows.spec import FlowSpec
 from outlast.home.home import Home, run_row
 from outlast.home.process import is_alive
@@ -58,9 +58,9 @@ def outcome_of(caller: Caller, spec: FlowSpec, new: NewRun, done: FinishedRow) -
     refuse_damaged(done, f"run {done.id}")
     if done.status == "aborted":
         declined = decode(done.error or "{}").get("type") == "declined"
-        raise (TaskDeclined if declined else TaskAborted)(new.task, done.id)
+        raise (errors.TaskDeclined if declined else errors.TaskAborted)(new.task, done.id)
     if done.inputs_digest != new.inputs_digest:
-        raise InputsConflict(new.task, done.id, "finished")
+        raise errors.InputsConflict(new.task, done.id, "finished")
     return pruned(done.id, "succeeded") if done.removed else succeeded(caller, spec, done.id)
 
 
@@ -112,7 +112,7 @@ def repeated(caller: Caller, spec: FlowSpec, run_id: str) -> RunClaim | Outcome[
     """What became of the run that an operation_id began, or the run to go on with. Raises RunHeld, RunSealed."""
     try:
         row = run_row(caller.home, run_id)
-    except RunRemoved as gone:
+    except errors.RunRemoved as gone:
         return pruned(run_id, gone.status)
     if row.status == "succeeded":
         return succeeded(caller, spec, run_id)
@@ -121,7 +121,7 @@ def repeated(caller: Caller, spec: FlowSpec, run_id: str) -> RunClaim | Outcome[
     holders.refuse_sealed(row)
     try:
         return standing(caller.home, row) or claims.claim(caller, run_id)
-    except RunFinished:  # a moment ago
+    except errors.RunFinished:  # a moment ago
         return repeated(caller, spec, run_id)
 
 
@@ -189,7 +189,7 @@ class Awaited:
     def _taken(self) -> RunClaim | None:
         try:
             return claims.claim(self._caller, self.run_id)
-        except (RunHeld, RunFinished):  # somebody was quicker
+        except (errors.RunHeld, errors.RunFinished):  # somebody was quicker
             return None
 
     def naps(self) -> Iterator[float]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from outlast.errors import Contested, IntegrityBroken, NameInvalid, OutlastError, RunFinished
+from outlast import errors
+from outlast.errors import OutlastError
 from outlast.flows.loading import file_of, here, is_flow_file, one_look_at_source
 from outlast.flows.spec import FlowSpec, is_of_file
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
@@ -94,12 +95,12 @@ def standing(found: FoundRun, verdict: Verdict) -> tuple[Reason, ...]:
     return tuple(reason for reason in refuses if reason.code not in SETTLED)
 
 
-def contested(run_id: str, standing: Iterable[Reason]) -> Contested:
+def contested(run_id: str, standing: Iterable[Reason]) -> errors.Contested:
     """That a run may not go on as it is."""
-    return Contested(run_id, "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing))
+    return errors.Contested(run_id, "; ".join(f"{r.code} ({r.subject}: {r.found})" for r in standing))
 
 
-def unmatched(found: FoundRun, verdict: Verdict, accept: Acceptance) -> NameInvalid | None:
+def unmatched(found: FoundRun, verdict: Verdict, accept: Acceptance) -> errors.NameInvalid | None:
     """That something is accepted which does not stand here: it may be meant for another state of the run.
 
     What was accepted before may be said again: the same command may be repeated.
@@ -111,7 +112,7 @@ def unmatched(found: FoundRun, verdict: Verdict, accept: Acceptance) -> NameInva
     if word is None:
         return None
     named = ", ".join(f"{code}:{subject}" for code, subject in there) or "no reason at all: resume it without"
-    return NameInvalid("accept", word, f"it is no reason that run {found.run.id} has now; there is {named}")
+    return errors.NameInvalid("accept", word, f"it is no reason that run {found.run.id} has now; there is {named}")
 
 
 # -- the plan ----------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ def plan(
     is only given again. Raises RunFinished, StepNotFound, StepAmbiguous; Invalid where it cannot be decided so.
     """
     if row.status in FINISHED:
-        raise RunFinished(row.id, row.status)
+        raise errors.RunFinished(row.id, row.status)
     seen = executor.home.store.read(lambda look: _seen(executor.caller, look, row, from_step, decision))
     spec, refused = _flow(executor, row)
     held = [Reason("claimed", row.id, "free", seen.holder, "wait for it, or stop that worker")]
@@ -190,7 +191,7 @@ def _unanswered(reasons: Iterable[Reason], waits: Iterable[Interrupt], answered:
 def _seen(caller: Caller, look: Reading, row: RunRow, step: str, decision: str) -> PlannedRun:
     lease = look.lease_of(row.id)
     if lease is None:
-        raise IntegrityBroken(f"run {row.id}", "its lease is missing")
+        raise errors.IntegrityBroken(f"run {row.id}", "its lease is missing")
     supposed = decisions.suppose(caller, look, row, decision, step) if step else None
     holder, refused = holders.holder_of(caller, look, row.id, lease), None
     found = find(look, row, lease)

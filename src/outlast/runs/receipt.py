@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import IntegrityBroken
 from outlast.ledger.journal import (
     CALLS,
     NOTES,
@@ -215,7 +215,7 @@ def _payload(run_id: str, row: Row) -> Payload:
         raw = row.payload
         return decode_payload(raw) if raw else Payload()
     except msgspec.DecodeError as error:
-        raise IntegrityBroken(f"entry {run_id}/{row.seq}", str(error)) from error
+        raise errors.IntegrityBroken(f"entry {run_id}/{row.seq}", str(error)) from error
 
 
 def _state(payload: Payload) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _result(payload: Payload, blob: ReadBlob | None) -> tuple[Any, str]:
         return (None if payload.result is msgspec.UNSET else decode(bytes(payload.result))), ""
     try:
         return (decode(blob(payload.blob)) if blob else None), ""
-    except IntegrityBroken as error:
+    except errors.IntegrityBroken as error:
         return None, str(error.why)
 
 
@@ -243,7 +243,7 @@ def facts_in(payload: Payload, blob: ReadBlob | None) -> tuple[dict[str, Any], s
             continue
         try:
             found[name] = decode(blob(value["blob"]))
-        except IntegrityBroken as error:
+        except errors.IntegrityBroken as error:
             broken = f"{name}: {error.why}"
     return found, broken
 

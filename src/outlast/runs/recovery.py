@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from outlast.errors import IntegrityBroken, OutlastError
+from outlast import errors
+from outlast.errors import OutlastError
 from outlast.flows.loading import digest_function, is_flow_file, parse, said_by_source
 from outlast.ledger.journal import RESULT, decode_payload
 from outlast.ledger.verdict import Reason
@@ -149,7 +150,7 @@ def _blob(home: Home, past: Past) -> list[Reason]:
         return [Reason("artifact_missing", past.call.step, name, f"no blob {name[:12]}", advice)]
     try:
         home.blobs.get(name)
-    except IntegrityBroken as error:
+    except errors.IntegrityBroken as error:
         return [Reason("artifact_corrupt", past.call.step, name, f"blob {name[:12]}: {error.why}", advice)]
     return []
 

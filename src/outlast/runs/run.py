@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from outlast.errors import OptionInvalid, OutlastError, RunAborted, RunFailed, RunInterrupted, RunWaiting
+from outlast import errors
+from outlast.errors import OutlastError
 from outlast.flows.loading import is_flow_file
 from outlast.ledger.verdict import Verdict
 from outlast.runs.waits.interrupt import Interrupt
@@ -219,15 +220,15 @@ class Outcome(_Unseen, Generic[T]):
         error = self.error or RunError()
         match self.status:
             case "queued":
-                return RunWaiting(self.run_id, "a worker to take it out of its queue")
+                return errors.RunWaiting(self.run_id, "a worker to take it out of its queue")
             case "waiting":
-                return RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))
+                return errors.RunWaiting(self.run_id, ", ".join(wait.says for wait in self.interrupts))
             case "aborted":
-                return RunAborted(self.run_id, str(error.get("message", "")))
+                return errors.RunAborted(self.run_id, str(error.get("message", "")))
             case "interrupted":
-                return RunInterrupted(self.run_id)
+                return errors.RunInterrupted(self.run_id)
             case _:
-                return RunFailed(self.run_id, str(error.get("type", "")), str(error.get("message", "")))
+                return errors.RunFailed(self.run_id, str(error.get("type", "")), str(error.get("message", "")))
 
 
 # -- how a call of a flow asks for a run ---------------------------------------------------------------
@@ -315,9 +316,9 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     known = ", ".join(_KINDS)
     for name, value in given.items():
         if name not in _KINDS:
-            raise OptionInvalid(name, "there is no such option", known)
+            raise errors.OptionInvalid(name, "there is no such option", known)
         if not _fits(name, value):
-            raise OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
+            raise errors.OptionInvalid(name, f"it is {value!r:.100}, which is no {_KINDS[name][0]}", known)
     return {name: tuple(value) if name in _LISTS else value for name, value in given.items()}
 
 

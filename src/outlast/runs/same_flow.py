@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from outlast.errors import FlowElsewhere, FlowNotFound, NameInvalid
+from outlast import errors
 from outlast.files import repository
 from outlast.flows.loading import (
     file_of_module,
@@ -241,13 +241,15 @@ def stays(project: Path | None, run: Located, now: FlowFacts) -> FlowFacts:
     return now
 
 
-def elsewhere(project: Path | None, run: RecordedFlow, asked: Located, answer: Answer) -> FlowElsewhere:
+def elsewhere(project: Path | None, run: RecordedFlow, asked: Located, answer: Answer) -> errors.FlowElsewhere:
     """That only a person can say whether a run goes on with this flow."""
     before, now = (full_source(project, flow.source) for flow in (run, asked))
     why = WHY[answer]
     if answer == "other_worktree":
         why += f" ({asked.worktree or 'the main one'}, not {run.worktree or 'the main one'})"
-    return FlowElsewhere(run.id, run.task, before, now, why, shlex.quote(now), is_finished=run.status in FINISHED)
+    return errors.FlowElsewhere(
+        run.id, run.task, before, now, why, shlex.quote(now), is_finished=run.status in FINISHED
+    )
 
 
 def full_source(project: Path | None, source: str) -> str:
@@ -281,7 +283,7 @@ def file_now(caller: Caller, run: RunRow, file: str) -> Path:
 
 def is_found(executor: Executor, run: RecordedFlow) -> bool:
     """Whether a resume finds the flow of a run now, from here."""
-    with suppress(FlowElsewhere):
+    with suppress(errors.FlowElsewhere):
         return bool(whereabouts(executor.caller, run.source) or given(executor, run))
     return False
 
@@ -314,7 +316,7 @@ def refuse_other(home: Home, run: RecordedFlow, spec: FlowSpec) -> None:
     answer = compared(home.project, run, now)
     if answer == "other":
         where = full_source(home.project, now.source)
-        raise FlowNotFound(run.source, f"there is no such file, and {where} is another flow")
+        raise errors.FlowNotFound(run.source, f"there is no such file, and {where} is another flow")
     if answer != "same":
         raise elsewhere(home.project, run, now, answer)
 
@@ -348,7 +350,7 @@ def flow_if_known(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
     if loaded_module(place, folder) is not None:
         return flow_of_run(executor, run)
     if why := why_missing(place, name, folder):
-        raise FlowNotFound(source, why)
+        raise errors.FlowNotFound(source, why)
     refuse_other_worktree(executor.home, run, source)
     return None
 
@@ -356,21 +358,21 @@ def flow_if_known(executor: Executor, run: RecordedFlow) -> FlowSpec | None:
 def _loaded(home: Home, source: str) -> FlowSpec:
     """A flow by its source. Raises FlowNotFound."""
     if source.startswith("script:"):
-        raise FlowNotFound(source, "it was opened by a script; run that script again to continue")
+        raise errors.FlowNotFound(source, "it was opened by a script; run that script again to continue")
     folder = home.project or here()
     if is_flow_file(source):
         return flow_files.find_flow_file(source, folder)
     spec = getattr(load(source, folder), "spec", None)
     if not isinstance(spec, FlowSpec):
-        raise FlowNotFound(source, "it is not a flow (decorate it with @flow)")
+        raise errors.FlowNotFound(source, "it is not a flow (decorate it with @flow)")
     return spec
 
 
 def refuse_unfit(run: RunRow, spec: FlowSpec) -> dict[str, Any]:
     """The run's inputs, for the flow that it is to go on with. Raises NameInvalid, InputsInvalid, SecretMissing."""
     if run.flow.startswith("script:") != spec.source.startswith("script:"):
-        raise NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
+        raise errors.NameInvalid("flow", spec.source, f"run {run.id} was opened by a script; run that script again")
     if is_flow_file(run.flow) != is_flow_file(spec.source):
         kind = "a flow file" if is_flow_file(run.flow) else "a Python flow"
-        raise NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
+        raise errors.NameInvalid("flow", spec.source, f"run {run.id} is one of {kind}: give {kind}")
     return spec.typed(decode(run.inputs))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import InputsInvalid, NoThread, RunFinished, RunHeld, ValueRefused
 from outlast.flows.spec import FlowSpec, hints_of, is_of_file
 from outlast.home.caller import NOTHING_ACCEPTED, Acceptance, Caller
 from outlast.home.home import Home, refuse_loop, run_row
@@ -53,11 +53,11 @@ def pack_inputs(spec: FlowSpec, inputs: Mapping[str, Any]) -> bytes:
     for name, value in inputs.items():
         try:
             pack(value, decoder(hints.get(name)), f"{spec.name}({name})")
-        except ValueRefused as error:
+        except errors.ValueRefused as error:
             if not isinstance(error.__cause__, msgspec.ValidationError):
                 raise
             shown = ", ".join(str(each) for each in spec.signature.parameters)
-            raise InputsInvalid(spec.name, f"{name} is {value!r:.100}: {error.__cause__}", shown) from error
+            raise errors.InputsInvalid(spec.name, f"{name} is {value!r:.100}: {error.__cause__}", shown) from error
     return encode(dict(inputs))
 
 
@@ -84,7 +84,7 @@ def _claimed_again(caller: Caller, before: Outcome[Any]) -> RunClaim | Outcome[A
     """The run, to be tried again; or how it stands, when somebody else has taken it or ended it meanwhile."""
     try:
         return claims.claim(caller, before.run_id)
-    except (RunHeld, RunFinished):
+    except (errors.RunHeld, errors.RunFinished):
         return looks.outcome_now(caller, run_row(caller.home, before.run_id))
 
 
@@ -199,7 +199,7 @@ def given_back(home: Home, claimed: RunClaim, has_begun: Callable[[], bool] = la
     """A claimed run for which there is no thread is given back as it was found; a new one is interrupted."""
     try:
         yield
-    except NoThread:
+    except errors.NoThread:
         if has_begun():
             raise
         claims.release(home, claimed, claimed.found if claimed.found != "new" else "interrupted")
@@ -279,5 +279,5 @@ def claim_run(caller: Caller, run_id: str, take: str = "") -> RunClaim:
     """Take a run over; `take` says why, of one that somebody holds. Raises RunFinished, RunHeld."""
     row = run_row(caller.home, run_id)
     if row.status in FINISHED:
-        raise RunFinished(row.id, row.status)
+        raise errors.RunFinished(row.id, row.status)
     return claims.claim(caller, row.id, take)

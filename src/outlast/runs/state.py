@@ -9,7 +9,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import NameInvalid, Refused, StateTooLarge
+from outlast import errors
+from outlast.errors import Refused
 from outlast.flows.loading import lasting
 from outlast.runs.attempt import CURRENT, Attempt
 from outlast.values.codec import decode, pack_json
@@ -38,7 +39,7 @@ class State(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str):
-            raise NameInvalid("state key", repr(name), "it must be text")
+            raise errors.NameInvalid("state key", repr(name), "it must be text")
         self._write(name, pack_json(value, f"state[{name!r}]"))
 
     def __delitem__(self, name: str) -> None:
@@ -108,7 +109,7 @@ class State(MutableMapping[str, Any]):
     def _check_size(self, values: Mapping[str, bytes], path: str) -> None:
         size = sum(len(key.encode()) + len(value) for key, value in values.items())
         if size > self._limit:
-            raise StateTooLarge(path, size, self._limit)
+            raise errors.StateTooLarge(path, size, self._limit)
 
 
 def _attempt() -> Attempt | None:

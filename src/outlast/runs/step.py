@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.errors import StepInvalid
+from outlast import errors
 from outlast.flows.loading import module_alias
 from outlast.flows.spec import (
     BACKOFF_SECONDS,
@@ -92,24 +92,24 @@ class StepSpec(Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise StepInvalid(repr(self.function), "it cannot be called")
+            raise errors.StepInvalid(repr(self.function), "it cannot be called")
         if not self.name or self.name == "<lambda>":
-            raise StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
+            raise errors.StepInvalid("a lambda", "it has no name to be known by; define a function, or give name=…")
         if self.name.startswith("run.") or "/" in self.name or "~" in self.name or not self.name.isprintable():
-            raise StepInvalid(self.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
+            raise errors.StepInvalid(self.name, "a name may not contain / or ~, begin with `run.`, or be unprintable")
         if wrong := self.retry.wrong():
-            raise StepInvalid(self.name, wrong)
+            raise errors.StepInvalid(self.name, wrong)
         if self.crashes is not None and (self.is_effect or type(self.crashes) is not int or self.crashes < 1):
-            raise StepInvalid(self.name, _wrong_crashes(self))
+            raise errors.StepInvalid(self.name, _wrong_crashes(self))
         if self.record_inputs not in (None, True, False):
-            raise StepInvalid(self.name, f"record_inputs is True or False, not {self.record_inputs!r}")
+            raise errors.StepInvalid(self.name, f"record_inputs is True or False, not {self.record_inputs!r}")
         if not isinstance(self.limit, str):
-            raise StepInvalid(self.name, f"limit is the name of one, not {self.limit!r}")
+            raise errors.StepInvalid(self.name, f"limit is the name of one, not {self.limit!r}")
         if is_method(self.function):
-            raise StepInvalid(self.name, "a method cannot be a step: use a function and inject the object")
+            raise errors.StepInvalid(self.name, "a method cannot be a step: use a function and inject the object")
         unknown = [name for name in self.ignore if name not in {p.name for p in self.signature.parameters}]
         if unknown:
-            raise StepInvalid(self.name, f"ignore names {unknown[0]!r}, which is no parameter")
+            raise errors.StepInvalid(self.name, f"ignore names {unknown[0]!r}, which is no parameter")
 
     @cached_property
     def signature(self) -> Signature:

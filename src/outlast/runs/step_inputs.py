@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.ledger.journal import CALLS, Payload, decode_payload
 from outlast.runs.call import Call, Ledger, id_of
 from outlast.values.codec import decode, digest, encode, sha256
@@ -155,6 +155,6 @@ def _shown(kept: Any, label_of: LabelOf, blob: Callable[[str], bytes] | None) ->
     if "blob" in kept and blob is not None:
         try:
             return {"value": decode(blob(kept["blob"]))}
-        except IntegrityBroken as error:
+        except errors.IntegrityBroken as error:
             return {**kept, "broken": str(error.why)}
     return dict(kept)

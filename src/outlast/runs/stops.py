@@ -19,8 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import CommandFailed, CommandNotStarted, OutlastError, RunTimedOut
+from outlast.errors import OutlastError
 from outlast.ledger.journal import read_facts, read_header
 
 if TYPE_CHECKING:
@@ -56,20 +57,20 @@ def is_signal_exit(code: int | None) -> bool:
 
 def died_of_signal(error: BaseException) -> bool:
     """Whether an error says that a process of ours was ended by INT, TERM or HUP, or before it began."""
-    if isinstance(error, CommandFailed):
+    if isinstance(error, errors.CommandFailed):
         return error.exit > 128 and is_signal_exit(error.exit)
-    if isinstance(error, CommandNotStarted):
+    if isinstance(error, errors.CommandNotStarted):
         return True
     return is_signal_exit(getattr(error, "returncode", None)) or type(error).__name__ == "BrokenProcessPool"
 
 
 def listening_seconds(error: BaseException) -> float:
     """How long our own signal is waited for before a step that ended so has failed."""
-    if isinstance(error, CommandNotStarted):
+    if isinstance(error, errors.CommandNotStarted):
         return COMMAND_SECONDS
     if died_of_signal(error):
         return LISTEN_SECONDS
-    return COMMAND_SECONDS if isinstance(error, CommandFailed) else 0.0
+    return COMMAND_SECONDS if isinstance(error, errors.CommandFailed) else 0.0
 
 
 def listen(is_stopping: Callable[[], bool], seconds: float) -> None:
@@ -119,7 +120,7 @@ def look(execution: Execution) -> None:
         _cancel_awaited(execution)
     elif execution.deadline_at and execution.clock.now() >= execution.deadline_at:
         due = moment(execution.deadline_at).isoformat(timespec="seconds")
-        call_off(execution, RunTimedOut(execution.id, due, execution.deadline_seconds))
+        call_off(execution, errors.RunTimedOut(execution.id, due, execution.deadline_seconds))
 
 
 def call_off(execution: Execution, why: OutlastError | None) -> None:

@@ -13,7 +13,7 @@ from sys import _getframe, getrefcount
 from types import CodeType
 from typing import Any
 
-from outlast.errors import NeverAwaited
+from outlast import errors
 from outlast.flows.loading import lasting
 from outlast.values.late import asyncio
 
@@ -91,8 +91,8 @@ class Unawaited:
         named = "; ".join(f"{what} at {self._place(code, at)}" for _, what, code, at in left[:_NAMED])
         more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         if left[0][2].co_flags & CO_COROUTINE:
-            raise NeverAwaited(self._run_id, named + more)
-        raise NeverAwaited(self._run_id, named + more, IN_PLAIN.format(step=left[0][1]))
+            raise errors.NeverAwaited(self._run_id, named + more)
+        raise errors.NeverAwaited(self._run_id, named + more, IN_PLAIN.format(step=left[0][1]))
 
     def _place(self, code: CodeType, at: int) -> str:
         line = next((line for start, end, line in code.co_lines() if start <= at < end and line), code.co_firstlineno)

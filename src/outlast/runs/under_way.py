@@ -56,7 +56,7 @@ class StepNote(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 WRITTEN = 1  # the first byte of a place, once all of its note is there; a line follows it
-_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(StepNote).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class StepNotes:
@@ -141,7 +141,7 @@ def _read(place: bytes) -> StepNote | None:
     if place[:1] != bytes((WRITTEN,)):
         return None
     try:
-        return _decode(place[1:].partition(b"\n")[0])
+        return msgspec.json.decode(place[1:].partition(b"\n")[0], type=StepNote)
     except msgspec.MsgspecError:
         return None
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import ExtraMissing, Invalid
+from outlast import errors
+from outlast.errors import Invalid
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
 
@@ -43,7 +44,7 @@ def _extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ExtraMissing("a store on PostgreSQL", "postgres") from error
+        raise errors.ExtraMissing("a store on PostgreSQL", "postgres") from error
 
 
 def url_of(path: Path) -> str:

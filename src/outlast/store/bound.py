@@ -22,9 +22,9 @@ from outlast.store.contract import (
     Reading,
     Store,
     Tombstone,
-    Writing,
     below,
 )
+from outlast.store.contract.protocols.store import Writing
 from outlast.store.contract.workspace import LinkRow
 
 T = TypeVar("T")

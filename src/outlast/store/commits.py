@@ -10,12 +10,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.errors import NoThread
+from outlast import errors
 from outlast.ledger.journal import JournalEntry
 from outlast.store.contract import Hold, Plain, Writing
 from outlast.values.ambient import begin
@@ -23,6 +22,9 @@ from outlast.values.ambient import begin
 if TYPE_CHECKING:
     import asyncio
     from contextvars import Context
+    from queue import SimpleQueue
+else:
+    from _queue import SimpleQueue  # `queue` has others too, with what they need
 
 AT_ONCE = 2  # threads that are woken together
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
@@ -212,7 +214,7 @@ class CommitQueue:
     def _wake_thread(self) -> None:
         try:
             self._begin_thread()
-        except NoThread:  # nobody else would ever tell who waits: then it is done here
+        except errors.NoThread:  # nobody else would ever tell who waits: then it is done here
             self._told = None
             self._serve_once()
         else:

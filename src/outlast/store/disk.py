@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from outlast.errors import DiskFull, HomeReadOnly, NetworkFilesystem, StoreFailed, StoreReadOnly, ValueRefused
+from outlast import errors
 
 PIECE_BYTES = 1 << 20
 
-ReadOnly = StoreReadOnly | HomeReadOnly
 FilesystemOf = Callable[[Path], str]
 # SQLite's locks cannot be trusted over a network.
 NETWORK = frozenset(
@@ -43,7 +42,7 @@ sync_folder = sync_file
 def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
     """Write a file by renaming: whoever looks finds all of it, or what was there before."""
     if path.is_dir():
-        raise ValueRefused(str(path), "it is a folder", "name a file in it")
+        raise errors.ValueRefused(str(path), "it is a folder", "name a file in it")
     temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     try:
         with open(temporary, "wb") as file:
@@ -56,13 +55,14 @@ def write_whole(path: Path, pieces: Iterator[bytes]) -> Path:
     return path
 
 
-def translated(error: OSError, path: str, read_only: type[ReadOnly] = StoreReadOnly) -> Exception:
-    """Our error for one of the disk's."""
+def translated(error: OSError, path: str, *, of_home: bool = False) -> Exception:
+    """Our error for one of the disk's. `of_home`: of a file beside the store."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(path)
+        return errors.DiskFull(path)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        read_only = errors.HomeReadOnly if of_home else errors.StoreReadOnly
         return read_only(path, error.strerror or str(error))
-    return StoreFailed(path, str(error))
+    return errors.StoreFailed(path, str(error))
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def translating(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise translated(error, str(place), HomeReadOnly) from error
+        raise translated(error, str(place), of_home=True) from error
 
 
 def filesystem_of(path: Path, table: Path = _TABLE) -> str:
@@ -100,4 +100,4 @@ def refuse_network(path: Path, look: FilesystemOf = filesystem_of) -> None:
     """Raises NetworkFilesystem when `path` lies on one."""
     kind = look(path)
     if kind in NETWORK:
-        raise NetworkFilesystem(str(path), kind)
+        raise errors.NetworkFilesystem(str(path), kind)

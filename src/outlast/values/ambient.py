@@ -16,7 +16,8 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outlast.errors import NoThread, OutlastError, Stopped
+from outlast import errors
+from outlast.errors import OutlastError, Stopped
 
 if TYPE_CHECKING:
     from traceback import FrameSummary, TracebackException
@@ -63,7 +64,7 @@ def begin(thread: threading.Thread, what: str) -> threading.Thread:
     try:
         thread.start()
     except RuntimeError as error:
-        raise NoThread(what, str(error)) from error
+        raise errors.NoThread(what, str(error)) from error
     return thread
 
 

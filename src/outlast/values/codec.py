@@ -21,15 +21,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast, get_origin
 
 import msgspec
 
+from outlast import errors
 from outlast.clock import moment
-from outlast.errors import ValueRefused
 from outlast.values.late import late
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def refuse_large(size: int, path: str, limit: int = SMALL_BYTES) -> None:
     """Raises ValueRefused for more bytes than that."""
     if size > limit:
         why = f"it has {size:,} bytes as JSON, and the limit is {limit:,}"
-        raise ValueRefused(path, why, "save it as an artifact (run.workspace.save) and give its ref")
+        raise errors.ValueRefused(path, why, "save it as an artifact (run.workspace.save) and give its ref")
 
 
 def _is_plain(value: Any) -> bool:
@@ -219,7 +219,7 @@ def _refuse_subtype(value: Any, path: str) -> None:
     for where, item in _walk(value, path):
         if type(item) not in _SCALARS and type(item) not in (dict, list):
             kind = next(base.__name__ for base in type(item).__mro__ if base in (*_SCALARS, dict, list, object))
-            raise ValueRefused(where, f"{type(item).__qualname__} would come back as {kind}", ANNOTATE)
+            raise errors.ValueRefused(where, f"{type(item).__qualname__} would come back as {kind}", ANNOTATE)
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
@@ -251,14 +251,14 @@ def _encodes(value: Any, encoder: msgspec.json.Encoder) -> bool:
 
 def _refuse_nan(path: str, value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueRefused(path, f"{value} has no JSON form", "use None or a text for it")
+        raise errors.ValueRefused(path, f"{value} has no JSON form", "use None or a text for it")
 
 
 def _refuse_keys(path: str, value: Any) -> None:
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ValueRefused(path, f"its key {key!r} is no text", "use text keys, or a list of pairs")
+                raise errors.ValueRefused(path, f"its key {key!r} is no text", "use text keys, or a list of pairs")
 
 
 def _innermost(value: Any, path: str, encoder: msgspec.json.Encoder) -> tuple[str, Any]:
@@ -271,9 +271,9 @@ def _innermost(value: Any, path: str, encoder: msgspec.json.Encoder) -> tuple[st
 
 def _refusal(
     value: Any, path: str, error: Exception, remedy: str = ANNOTATE, encoder: msgspec.json.Encoder = _plain
-) -> ValueRefused:
+) -> errors.ValueRefused:
     if isinstance(error, RecursionError):
-        return ValueRefused(path, "it is nested too deeply or contains itself", "flatten it")
+        return errors.ValueRefused(path, "it is nested too deeply or contains itself", "flatten it")
     where, item = _innermost(value, path, encoder)
     if isinstance(error, msgspec.ValidationError):  # it is not what the annotation says; NaN became null
         for place, part in _walk(value, path):
@@ -282,8 +282,8 @@ def _refusal(
         _refuse_keys(where, item)
     if isinstance(error, NotImplementedError):
         what = f"a live object of type {type(item).__qualname__}" if item is not value else ""
-        return ValueRefused(where, what or f"a live object of type {type(value).__qualname__}", INJECT)
-    return ValueRefused(where, str(error), remedy)
+        return errors.ValueRefused(where, what or f"a live object of type {type(value).__qualname__}", INJECT)
+    return errors.ValueRefused(where, str(error), remedy)
 
 
 def _refuse_difference(value: Any, copy: Any, path: str) -> None:
@@ -293,7 +293,7 @@ def _refuse_difference(value: Any, copy: Any, path: str) -> None:
         _refuse_nan(where, item)
         _refuse_keys(where, item)
         why = f"{type(item).__qualname__} would come back as {type(back).__qualname__}"
-        raise ValueRefused(where, why, ANNOTATE)
+        raise errors.ValueRefused(where, why, ANNOTATE)
 
 
 def _difference(value: Any, copy: Any, path: str) -> tuple[str, Any, Any] | None:
@@ -358,20 +358,47 @@ def value_of(kind: type[S], row: Any, **given: Any) -> S:
     return kind(**said, **given)
 
 
+Read = Callable[[Any], Any]
+
+
 @cache
-def _readers(kind: type[msgspec.Struct], columns: tuple[str, ...]) -> list[tuple[str, Callable[[Any], Any]]]:
+def _readers(kind: type[msgspec.Struct], columns: tuple[str, ...]) -> list[tuple[str, Read]]:
     """How each field that a row has a column for is read from it."""
-    return [(each.name, _reader(each.type)) for each in msgspec.structs.fields(kind) if each.name in columns]
+    said = kind.__annotations__
+    names = [name for name in kind.__struct_fields__ if name in columns]
+    return [(name, _PLAINLY.get(said.get(name)) or partial(_read, kind, name)) for name in names]
 
 
-def _reader(kind: Any) -> Callable[[Any], Any]:
+def _read(kind: type[msgspec.Struct], name: str, value: Any) -> Any:
+    return _by_types(kind)[name](value)
+
+
+@cache
+def _by_types(kind: type[msgspec.Struct]) -> dict[str, Read]:
+    return {each.name: _reader(each.type) for each in msgspec.structs.fields(kind)}
+
+
+def _reader(kind: Any) -> Read:
     if kind in (datetime, datetime | None):
         return moment
     if kind is bool:
         return bool
     if kind in (str, int) or get_origin(kind) is Literal:
-        return lambda value: value
+        return _as_it_is
     return lambda text: msgspec.convert(decode(text), kind)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+# By what an annotation says: to find out what it is takes longer than all else that is read with it.
+_PLAINLY: dict[Any, Read] = {
+    **dict.fromkeys(("str", "int"), _as_it_is),
+    **dict.fromkeys(("datetime", "datetime | None"), moment),
+    "bool": bool,
+    "dict[str, Any]": _reader(dict[str, Any]),
+}
 
 
 # -- JSON text from outside --------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outlast.errors import FlowNotFound, InputsInvalid, SecretMissing
+from outlast import errors
 from outlast.files.repository import top_of
 from outlast.flows.loading import FLOW_FILES, full_path, here
 from outlast.flows.spec import FlowSpec, Signature
@@ -72,7 +72,9 @@ class FlowFileSpec(FlowSpec, frozen=True, dict=True, kw_only=True):
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name. Raises InputsInvalid, and SecretMissing while nothing has begun."""
         if args:
-            raise InputsInvalid(self.name, "its inputs are given by name", ", ".join(self.definition.inputs) or "none")
+            raise errors.InputsInvalid(
+                self.name, "its inputs are given by name", ", ".join(self.definition.inputs) or "none"
+            )
         return self.bind_all(kwargs)
 
     def bind_all(self, given: Mapping[str, Any], *, words: bool = False) -> dict[str, Any]:
@@ -96,10 +98,10 @@ def find_flow_file(source: str, *folders: Path) -> FlowFileSpec:
     paths = [full_path(folder / place) for folder in folders or (here(),)]
     path = next((path for path in paths if os.path.exists(path)), None)
     if path is None:
-        raise FlowNotFound(source, "there is no such file")
+        raise errors.FlowNotFound(source, "there is no such file")
     definition = _read(Path(os.path.realpath(path)))
     if source != place and source != f"{place}:{definition.name}":
-        raise FlowNotFound(source, f"that file is the flow {definition.name!r} now")
+        raise errors.FlowNotFound(source, f"that file is the flow {definition.name!r} now")
     # its body is not here: whoever runs it performs its nodes (`commands/flow.py`)
     named, file = f"{path}:{definition.name}", Path(os.path.realpath(path))
     parameters = Signature(_body, skip=1)
@@ -168,7 +170,7 @@ def bind_inputs(definition: FlowDefinition, given: Mapping[str, Any], *, words: 
         fault = misfit(wanted.type, bound[name]) or unfit_for_a_variable(f"OUTLAST_INPUT_{name}", bound[name])
         faults += [f"{name} {fault}"] if fault else []
     if faults:
-        raise InputsInvalid(definition.name, "; ".join(faults), signature(definition))
+        raise errors.InputsInvalid(definition.name, "; ".join(faults), signature(definition))
     return bound
 
 
@@ -250,7 +252,7 @@ def demand_secrets(definition: FlowDefinition, environ: Mapping[str, str]) -> di
     """The flow's secrets with their values. Raises SecretMissing that names all that are unset or empty."""
     missing = [name for name in definition.secrets if not environ.get(name)]
     if missing:
-        raise SecretMissing(definition.name, ", ".join(missing))
+        raise errors.SecretMissing(definition.name, ", ".join(missing))
     return {name: environ[name] for name in definition.secrets}
 
 

@@ -223,6 +223,8 @@ def to_keep(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
         if row.payload is None or (_STARTED not in row.payload and _LEFT not in row.payload):
             continue
         header = decode_header(row.header)
+        if header.kind not in CALLS:  # a mark names such entries, and is none
+            continue
         # `fix[3]/` is `fix/`: without the numbers of its rounds
         place = ("/".join(part.rpartition("[")[0] or part for part in header.scope.split("/")), header.name)
         if _LEFT in row.payload and found.get(place):

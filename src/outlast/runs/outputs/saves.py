@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import IntegrityBroken, Invalid, LeaseLost, OperationConflict, Refused, Unavailable
+from outlast import errors
+from outlast.errors import Invalid, Refused, Unavailable
 from outlast.home.home import run_row
 from outlast.ledger.journal import Row, decode_header, decode_payload
 from outlast.runs.attempt import Answered, Attempt, Frame
 from outlast.runs.call import Call
 from outlast.runs.holder import refuse_lost
+from outlast.runs.outputs.place import FILE, SAVES, CommandPlace
 from outlast.store.contract import RunRow, Writing
 from outlast.store.contract.workspace import NOTHING, ArtifactRow, WorkspaceKeys
 from outlast.values.codec import identity
@@ -113,7 +115,7 @@ def write_in_step(execution: Execution, work: Callable[[Writing], T]) -> T:
 
     try:
         return execution.executor.home.store.write(owned)
-    except (LeaseLost, Unavailable) as error:
+    except (errors.LeaseLost, Unavailable) as error:
         execution.writer.sever(error)
 
 
@@ -198,7 +200,7 @@ def _first_answer(execution: Execution, scope: str, answer: dict[str, Any]) -> A
     found = artifacts.get(execution.executor.home, scope, ref)
     if found.digest != digest:
         why = "this home has other content under that ref; what the run saved did not travel with it"
-        raise IntegrityBroken(f"{ref} of run {execution.id}", why)
+        raise errors.IntegrityBroken(f"{ref} of run {execution.id}", why)
     return found
 
 
@@ -239,21 +241,6 @@ def _save_in_step(execution: Execution, attempt: Attempt, draft: ArtifactDraft, 
     return artifacts.artifact_of(caller.home, added.row, replayed=not added.is_new)
 
 
-SAVES = "OUTLAST_SAVES"
-FILE = "saves"
-
-
-class CommandPlace(msgspec.Struct, frozen=True):
-    """Where a command stands: of which home, in which attempt of which step of which run."""
-
-    home: str
-    file: str
-    run: str
-    step: str
-    attempt: int
-    epoch: int
-
-
 class SaveNote(msgspec.Struct, frozen=True):
     """One save, as it is noted."""
 
@@ -261,14 +248,6 @@ class SaveNote(msgspec.Struct, frozen=True):
     is_new: bool
     operation: str = ""  # the id that it was asked for by
     print: str = ""
-
-
-def standing_of(execution: Execution, attempt: Attempt, folder: Path) -> str:
-    """What a command is told."""
-    call, home = attempt.asked.call, str(execution.executor.home.folder)
-    step, epoch = f"{call.scope}{call.step}", execution.hold.epoch
-    made = CommandPlace(home, str(folder / FILE), execution.id, step, attempt.number, epoch)
-    return msgspec.json.encode(made).decode()
 
 
 def save_from_command(
@@ -295,7 +274,7 @@ def save_from_command(
     def work(tx: Writing) -> AddedArtifact:
         lease = tx.lease_of(place.run)
         if lease is None or lease.epoch != place.epoch:
-            raise LeaseLost(place.run, place.epoch)
+            raise errors.LeaseLost(place.run, place.epoch)
         before = _answered(own, operation) or operation.answered(tx)
         if before is not None:
             return artifacts.AddedArtifact(artifacts.row_again(tx, int(before)), is_new=False)
@@ -313,7 +292,7 @@ def _answered(own: Iterable[SaveNote], operation: Repeatable) -> str | None:
     if before is None:
         return None
     if before.print != operation.print:
-        raise OperationConflict(str(operation.id), operation.kind)
+        raise errors.OperationConflict(str(operation.id), operation.kind)
     return str(before.key)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from outlast.errors import AnswerInvalid
+from outlast import errors
 from outlast.ledger.journal import BY_THEMSELVES, OF_A_CALL
 from outlast.ledger.journal import RESERVED as RESERVED
 from outlast.values.codec import decode, encode, identity
@@ -172,13 +172,13 @@ def check_answer(interrupt: Interrupt, answer: Any) -> Any:
         return _check_told(interrupt, answer)
     choices = ", ".join(interrupt.choices) or "nothing: it ends by itself"
     if not isinstance(answer, dict) or answer.get("choice") not in interrupt.choices:
-        raise AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
+        raise errors.AnswerInvalid(interrupt.id, 'it needs {"choice": …}', choices)
     known = {"choice", "why", "result"} if answer["choice"] == "skip" else {"choice", "why"}
     unknown = sorted(set(answer) - known)
     if unknown:
-        raise AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", choices)
+        raise errors.AnswerInvalid(interrupt.id, f"unknown field {unknown[0]!r}", choices)
     if answer["choice"] == "skip" and "result" not in answer:
-        raise AnswerInvalid(interrupt.id, "skip needs a result (null is one)", choices)
+        raise errors.AnswerInvalid(interrupt.id, "skip needs a result (null is one)", choices)
     return answer
 
 
@@ -186,13 +186,15 @@ def _check_told(interrupt: Interrupt, answer: Any) -> Any:
     """An answer to the flow's own question, against its schema; an approval says yes or no."""
     if interrupt.type == "signal":
         send = f"outlast signal {interrupt.payload.get('name')} JSON --run {interrupt.run_id}"
-        raise AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
+        raise errors.AnswerInvalid(interrupt.id, "it waits for a signal", f"none: send the signal, `{send}`")
     from outlast.values.schema import APPROVAL, wrong_with
 
     schema = APPROVAL if interrupt.type == "approval" else interrupt.schema
     if wrong := wrong_with(schema, answer) if schema is not None else "":
         form = '{"approved": true} or {"approved": false, "comment": "why"}'
-        raise AnswerInvalid(interrupt.id, wrong, form if interrupt.type == "approval" else encode(schema).decode())
+        raise errors.AnswerInvalid(
+            interrupt.id, wrong, form if interrupt.type == "approval" else encode(schema).decode()
+        )
     return answer
 
 

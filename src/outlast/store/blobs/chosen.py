@@ -20,7 +20,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 from msgspec import Struct
 
-from outlast.errors import BlobsElsewhere, BlobsTaken, ExtraMissing, IntegrityBroken, Invalid, OutlastError
+from outlast import errors
+from outlast.errors import Invalid, OutlastError
 from outlast.store.blobs.folder import FolderBlobs
 from outlast.store.contract.blobs import BlobsWanted, nothing_inside
 from outlast.store.contract.runs import MARK
@@ -130,7 +131,7 @@ def chosen_in(look: Reading) -> ChosenBucket | None:
     try:
         return msgspec.json.decode(row[2], type=ChosenBucket) if row else None
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise IntegrityBroken("the place of a home's content", "it cannot be read") from error
+        raise errors.IntegrityBroken("the place of a home's content", "it cannot be read") from error
 
 
 class LateBlobs:
@@ -178,7 +179,7 @@ def opened(place: BucketPlace, tenant: str, folder: Path, owner: str, inside: An
     try:
         from outlast.store.blobs.s3 import S3Blobs
     except ModuleNotFoundError as error:
-        raise ExtraMissing("content in a bucket", "s3") from error
+        raise errors.ExtraMissing("content in a bucket", "s3") from error
     return S3Blobs(place, tenant, folder, owner, inside)
 
 
@@ -207,7 +208,7 @@ def refuse_unusable(url: str, tenant: str, folder: Path) -> None:
     if url:
         blobs = opened(place_of(url), tenant, folder, "", nothing_inside)
         if blobs.claimed_by():
-            raise BlobsTaken(blobs.place)
+            raise errors.BlobsTaken(blobs.place)
         trial = f"probe-{secrets.token_hex(8)}/0"
         blobs.bucket.put(trial, b"")
         blobs.bucket.remove(trial)
@@ -226,13 +227,13 @@ def choose(store: Store, folder: Path, tenant: str, url: str) -> ChosenBucket | 
         new = ChosenBucket(place.url, secrets.token_hex(16))
         blobs = opened(place, tenant, folder, new.owner, store.content)
         if blobs.claimed_by():
-            raise BlobsTaken(blobs.place)
+            raise errors.BlobsTaken(blobs.place)
         remembered = store.write(lambda tx: _remember(tx, store.place, folder, new))
         if remembered == new:
             blobs.claim()
     there = place_of(remembered.url)
     if not there.is_same(place):
-        raise BlobsElsewhere(store.place, there.url, place.url)
+        raise errors.BlobsElsewhere(store.place, there.url, place.url)
     return remembered
 
 
@@ -241,7 +242,7 @@ def _remember(tx: Writing, home: str, folder: Path, new: ChosenBucket) -> Chosen
     if before is not None:
         return before
     if any(tx.content_of(name) is None for name in tx.blobs_between(FIRST, LAST)):
-        raise BlobsElsewhere(home, str(folder), new.url)
+        raise errors.BlobsElsewhere(home, str(folder), new.url)
     tx.add_operation(_ID, _KIND, "", msgspec.json.encode(new).decode(), int(time.time() * 1_000_000))
     return new
 

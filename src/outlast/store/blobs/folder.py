@@ -18,8 +18,7 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from outlast import failpoints
-from outlast.errors import HomeReadOnly, IntegrityBroken
+from outlast import errors, failpoints
 from outlast.store.contract.blobs import BlobFile, IsNeeded, Shelf, nothing_inside
 from outlast.store.disk import PIECE_BYTES, sync_file, sync_folder, translated, translating
 from outlast.values.codec import FEW_BYTES, digest
@@ -102,7 +101,7 @@ class FolderBlobs:
             self.move_in(beside, name)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise translated(error, str(self.folder), HomeReadOnly) from error
+            raise translated(error, str(self.folder), of_home=True) from error
         return True
 
     def _rely_on(self, path: Path, content: bytes) -> bool:
@@ -174,7 +173,7 @@ class FolderBlobs:
         with translating(self.folder), self._opened(name) as file:
             content = file.read()
         if digest(content) != name:
-            raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+            raise errors.IntegrityBroken(f"blob {name[:12]}", "its content was changed")
         return content
 
     def pieces(self, name: str) -> Iterator[bytes]:
@@ -185,7 +184,7 @@ class FolderBlobs:
         with translating(self.folder), self._opened(name) as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != name:
-            raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+            raise errors.IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
     def keep(self, name: str, pieces: Iterable[bytes]) -> None:
         path = self.path(name)
@@ -206,7 +205,7 @@ class FolderBlobs:
     def _is_whole(self, name: str) -> bool:
         try:
             self.check(name)
-        except IntegrityBroken:
+        except errors.IntegrityBroken:
             return False
         return True
 
@@ -229,7 +228,7 @@ class FolderBlobs:
             return BytesIO(content)
         if (found := _plain(self.folder / "trash" / name) or _plain(path)) is not None:  # it may be back meanwhile
             return found
-        raise IntegrityBroken(f"blob {name[:12]}", "it is missing")
+        raise errors.IntegrityBroken(f"blob {name[:12]}", "it is missing")
 
 
 def _plain(path: Path) -> BufferedReader | None:
@@ -239,7 +238,7 @@ def _plain(path: Path) -> BufferedReader | None:
     except FileNotFoundError:
         return None
     except NotPlain as error:
-        raise IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
+        raise errors.IntegrityBroken(f"blob {path.name[:12]}", str(error.strerror)) from error
 
 
 def _digest_of(file: BufferedReader) -> str:
@@ -257,7 +256,7 @@ def checked(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         found.update(piece)
         yield piece
     if found.hexdigest() != name:
-        raise IntegrityBroken(f"blob {name[:12]}", "its content was changed")
+        raise errors.IntegrityBroken(f"blob {name[:12]}", "its content was changed")
 
 
 # -- its trash: where unreferenced blobs wait before they are gone -----------------------------------

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outlast.errors import IntegrityBroken
+from outlast import errors
 from outlast.ledger.journal import Break
 from outlast.ledger.lease import Beat, Process
 from outlast.store.contract.handoffs import FirstRevision, PlainStore
@@ -112,7 +112,7 @@ class WrittenRows(Rows):
         """The one row that is asked for; in a write, to act on it. Raises IntegrityBroken for a damaged one."""
         row = super()._row(kind, name, *values)
         if why := damage_of(row):
-            raise IntegrityBroken(name_of(row), why)
+            raise errors.IntegrityBroken(name_of(row), why)
         return row
 
 

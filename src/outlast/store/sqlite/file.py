@@ -19,7 +19,7 @@ from pathlib import Path
 
 import apsw
 
-from outlast.errors import StoreForeign, StoreLost, StoreNewer
+from outlast import errors
 from outlast.store.nouns.rows import migrations, newest_version
 from outlast.values.frozen import NamedTuple
 from outlast.values.private import kind_of, make_file, make_folder, read_plain
@@ -65,7 +65,7 @@ def inspect(path: Path, marker: Path | None) -> None:
         try:
             _inspect(path, marker)
             return
-        except (StoreLost, StoreForeign, FileNotFoundError):
+        except (errors.StoreLost, errors.StoreForeign, FileNotFoundError):
             if attempt == _TRIES - 1:
                 raise
 
@@ -73,7 +73,7 @@ def inspect(path: Path, marker: Path | None) -> None:
 def _inspect(path: Path, marker: Path | None) -> None:
     kind = kind_of(os.path.realpath(path))
     if kind or (os.path.islink(path) and not path.exists()):
-        raise StoreForeign(str(path), f"it is {kind or 'a link that leads nowhere'}, no plain file")
+        raise errors.StoreForeign(str(path), f"it is {kind or 'a link that leads nowhere'}, no plain file")
     if not os.path.exists(path):
         refuse_lost(path, marker, "is gone")
         return
@@ -96,26 +96,28 @@ def _refuse_without_log(path: Path) -> None:
     frames, copied = (int.from_bytes(index[at : at + 4], sys.byteorder) for at in (16, 96))
     if len(index) == 128 and index[12] and frames > copied and not os.path.exists(f"{path}-wal"):
         what = f"{path.name}-shm counts {frames - copied} pages that only {path.name}-wal had"
-        raise StoreLost(str(path), "has lost its log", what)
+        raise errors.StoreLost(str(path), "has lost its log", what)
 
 
 def _judge(path: Path, marker: Path | None, raw: bytes, size: int) -> None:
     """A database without a log: the file is all there is."""
     if not raw.startswith(MAGIC[: len(raw)]):
-        raise StoreForeign(str(path), "its first bytes are not those of a database")
+        raise errors.StoreForeign(str(path), "its first bytes are not those of a database")
     if len(raw) < 108:
-        raise StoreForeign(str(path), f"it was cut off: it has {size} bytes")
+        raise errors.StoreForeign(str(path), f"it was cut off: it has {size} bytes")
     header = DatabaseHeader.of(raw)
     if header.application != APPLICATION_ID:
         if header.tables or header.application:
-            raise StoreForeign(str(path), "it is a database of another program")
+            raise errors.StoreForeign(str(path), "it is a database of another program")
         refuse_lost(path, marker, NO_TABLES)
         return
     known = newest_version("sqlite")
     if header.version > known:
-        raise StoreNewer(str(path), header.version, known)
+        raise errors.StoreNewer(str(path), header.version, known)
     if header.pages * header.page_size > size:
-        raise StoreForeign(str(path), f"it was cut off: it has {size} of {header.pages * header.page_size} bytes")
+        raise errors.StoreForeign(
+            str(path), f"it was cut off: it has {size} of {header.pages * header.page_size} bytes"
+        )
 
 
 def _has(name: str) -> bool:
@@ -144,7 +146,7 @@ def refuse_lost(path: Path, marker: Path | None, how: str) -> None:
     for evidence in _evidence(path, marker, log=how != NO_TABLES):
         if how == "is gone" and path.exists():  # another process has made it, and what we saw is its
             return
-        raise StoreLost(str(path), how, evidence)
+        raise errors.StoreLost(str(path), how, evidence)
 
 
 def _evidence(path: Path, marker: Path | None, log: bool) -> Iterator[str]:
@@ -220,7 +222,7 @@ def refuse_foreign(connection: apsw.Connection, path: str) -> None:
     both = "SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"
     application, tables = next(connection.execute(both))  # of one moment: another process may be making it now
     if application != APPLICATION_ID and tables:
-        raise StoreForeign(path, "it is a database of another program")
+        raise errors.StoreForeign(path, "it is a database of another program")
 
 
 def schema_version(connection: apsw.Connection, path: str, known: int) -> int:
@@ -228,7 +230,7 @@ def schema_version(connection: apsw.Connection, path: str, known: int) -> int:
     refuse_foreign(connection, path)
     version = int(connection.pragma("user_version"))
     if version > known:
-        raise StoreNewer(path, version, known)
+        raise errors.StoreNewer(path, version, known)
     return version
 
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import apsw
 
-from outlast.errors import NoThread
+from outlast import errors
 from outlast.values.ambient import begin
 
 LEAST_ROOM, LOG_BYTES = 256 * 1024, 4_200_000  # a log begins anew after about a thousand pages
@@ -104,7 +104,7 @@ class LogCopier:
             thread = threading.Thread(target=self._serve, name="outlast-log", daemon=True)
             try:
                 self._thread = begin(thread, "copying the log")
-            except NoThread:
+            except errors.NoThread:
                 self._stage = "copied"  # the writer does it all
                 return
         self._wake.put(True)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
-from outlast.errors import IntegrityBroken, LeaseLost
+from outlast import errors
 from outlast.ledger.journal import JournalEntry, Later, link
 from outlast.store.contract import Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
@@ -112,7 +112,7 @@ def read_anyway(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) 
 
     about = apsw.ext.query_info(connection, sql)
     if not about.is_readonly:
-        raise IntegrityBroken("a row", "a text of it is not UTF-8")
+        raise errors.IntegrityBroken("a row", "a text of it is not UTF-8")
     names = [f"c{number}" for number in range(len(about.description))]
     raw = ", ".join(f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END" for name in names)
     types = ", ".join(f"typeof({name})" for name in names)
@@ -240,7 +240,7 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         self.do_many(advance or self._advance, guards)
         if self.total_changes() != expected:
             self.put_back(len(self.moved) - len(appends))
-            raise LeaseLost(appends[0][0].run_id, appends[0][0].epoch)
+            raise errors.LeaseLost(appends[0][0].run_id, appends[0][0].epoch)
         self.do_many(self._entry, rows)
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)

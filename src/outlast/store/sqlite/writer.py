@@ -15,8 +15,7 @@ from typing import Any
 
 import apsw
 
-from outlast import failpoints
-from outlast.errors import LeaseLost
+from outlast import errors, failpoints
 from outlast.ledger.journal import JournalEntry, link
 from outlast.store.commits import MOST_ITEMS, CommitQueue, Item
 from outlast.store.contract import Hold
@@ -242,7 +241,8 @@ class Writer(CommitQueue):
         except BEFORE_COMMIT as error:
             tx.put_back()
             if is_refused(error):
-                raise LeaseLost(hold.run_id, hold.epoch) from None  # of several each is tried alone, for the one it is
+                # of several each is tried alone, for the one it is
+                raise errors.LeaseLost(hold.run_id, hold.epoch) from None
             raise
         except apsw.Error:
             if not self._landed():
