@@ -38,7 +38,7 @@ class Target:
     variant: str
     python: str = sys.executable
     slow: bool = False
-    source: str = ""  # the folder of another version of our code
+    source: str = ""  # where another version of our code is imported from
 
     def command(self, home: Path, *verb: str) -> list[str]:
         child = str(HERE / "child.py")

@@ -52,9 +52,15 @@ class Plan:
         )
 
 
-def as_it_was(source: str, named: str) -> list[Target]:
-    """Our own code of another commit, measured beside that of now."""
-    return [replace(target, name=f"{target.name}, {named}", source=source) for target in (DEF, ASYNC)]
+def as_it_was(checkout: Path, named: str) -> list[Target]:
+    """Our own code of another commit, measured beside that of now.
+
+    Raises FileNotFoundError where there is none: that of now would be measured in its name.
+    """
+    source = (checkout / "src").resolve()
+    if not (source / "outlast" / "__init__.py").is_file():
+        raise FileNotFoundError(f"there is no src/outlast in {checkout}")
+    return [replace(target, name=f"{target.name}, {named}", source=str(source)) for target in (DEF, ASYNC)]
 
 
 def peers(python: Path) -> list[Target]:

@@ -65,7 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
-    parser.add_argument("--against", default="", help="FOLDER=COMMIT: src/ of another commit, measured beside this one")
+    parser.add_argument("--against", default="", help="FOLDER=COMMIT: a checkout of another commit, measured beside this one")
     parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
     parser.add_argument("--keep", action="store_true", help="with --write: the other rows stay as they stand there")
     parser.add_argument("--scratch", type=Path, default=HERE, help="a folder on a real disk (not tmpfs)")
@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
 
 def _measure(options: argparse.Namespace, scratch: Path, facts: list[str]) -> list[Row]:
     folder, _, commit = options.against.partition("=")
-    before = as_it_was(folder, f"at {commit}") if folder else []
+    before = as_it_was(Path(folder), f"at {commit}") if folder else []
     plan = Plan(scratch, _peers(facts) if options.peers else [], before)
     plan = plan.quick() if options.quick else plan
     homes = Homes(scratch)
