@@ -65,9 +65,12 @@ def test_every_statement_of_sqlite_has_one_of_this_name_here_but_for_appends_pro
         "next_chain",
         "begin_view",
         "begin_trigger",
+        "due_trigger",
+        "begin_run_plainly",
         "begin_runs_plainly",
         "end_view",
         "end_trigger",
+        "end_run_plainly",
         "end_runs_plainly",
     }  # `start_runs` there
     own |= {"store_facts", "store_view", "store_trigger", "store_plainly"}  # by its work there

@@ -170,8 +170,8 @@ class Prover:
             self._touched.add((table, key))
 
 
-_WAYS: dict[type[Plain], tuple[str, str]] = {
-    PlainStart: ("begin_view", "begin_trigger"),
+_WAYS: dict[type[Plain], tuple[str, ...]] = {
+    PlainStart: ("begin_view", "begin_trigger", "due_trigger"),
     PlainEnd: ("end_view", "end_trigger"),
     PlainStore: ("store_view", "store_trigger"),
 }
@@ -292,7 +292,10 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
             beaten = start.beaten_after, start.beaten_upto
             values += (*started_row(start, row, hold.head, hold.hash), *beaten, header, payload)
             given.append((start, hold, row))
-        self.do_rows("begin_runs_plainly", START_VALUES, values)
+        if len(starts) == 1:
+            self.do(self.sql["begin_run_plainly"], values)
+        else:
+            self.do_rows("begin_runs_plainly", START_VALUES, values)
         self.moved += [(hold, 0, start.start) for start, hold, _ in given]
         return [start.given(hold, row) for start, hold, row in given]
 
@@ -303,7 +306,10 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
             hash_ = link(hold.hash, header)
             values += (hold.lease_key, hold.run_key, hold.epoch, hold.head + 1, hash_, *ended_row(end), header, payload)
             moved.append((hold, hash_))
-        self.do_rows("end_runs_plainly", END_VALUES, values)
+        if len(ends) == 1:
+            self.do(self.sql["end_run_plainly"], values)
+        else:
+            self.do_rows("end_runs_plainly", END_VALUES, values)
         for hold, hash_ in moved:
             self.moved.append((hold, hold.head, hold.hash))
             hold.head, hold.hash = hold.head + 1, hash_
