@@ -19,7 +19,7 @@ import msgspec
 
 from outlast import errors
 from outlast.ledger.journal import JournalEntry, Later, link
-from outlast.store.contract import Plain, PlainStart, PlainStore
+from outlast.store.contract import FirstRevision, Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
 from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import (
@@ -210,6 +210,11 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         """Of a journal that this transaction has lengthened nobody else can read everything yet."""
         return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
 
+    def end_of_chain(self, key: int) -> tuple[int, bytes] | None:
+        """The number and the hash of the last entry of a chain; None where it is not there."""
+        found: tuple[int, bytes] | None = self._one("end_of_chain", key)
+        return found
+
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
         self.append_all([(hold, entries)])
 
@@ -309,20 +314,31 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
             hold.head, hold.hash = hold.head + 1, hash_
         return [None] * len(moved)
 
-    def _store(self, store: PlainStore) -> Any:
+    def store_keys(self, store: PlainStore) -> tuple[int, int] | None:
+        """The keys of its chain and of the handoff, if nothing is known of its anchor and its task."""
         ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))
-        if not is_plain:
+        return (key, newest) if is_plain else None
+
+    def store(self, store: PlainStore, first: FirstRevision, keys: tuple[int, int]) -> None:
+        """A first revision and all that it is found by, in one statement. The database refuses it by a constraint, and
+        nothing is done, where the keys are taken or something is known by now.
+        """
+        key, newest = keys
+        header, payload, _ = first.entry
+        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
+        self.moved.append((hold, 0, first.start))
+        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
+
+    def _store(self, store: PlainStore) -> Any:
+        keys = self.store_keys(store)
+        if keys is None:
             return NOT_PLAIN
         first = store.make()
-        header, payload, blobs = first.entry
-        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
-        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
-        self.do_many(self.sql["add_handoff_file"], [(path, key) for path in first.handoff.files])
-        if blobs:
-            self.do_many(self.sql["add_blob_ref"], [(name, key, 1) for name in blobs])
+        self.store(store, first, keys)
+        if first.entry.blobs:
+            self.do_many(self.sql["add_blob_ref"], [(name, keys[0], 1) for name in first.entry.blobs])
         if first.contents:
             self.keep_contents(first.contents)
-        self.moved.append((hold, 0, first.start))
         return first.given
 
     def put_back(self, to: int = 0) -> None:

@@ -43,6 +43,9 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
+-- name: end_of_chain
+SELECT head, hash FROM chains WHERE key = ?
+
 -- Rows of marks are repeated for as many as there are (`Transaction.do_rows`); a row that begins with nothing is none.
 
 -- name: append_entries
@@ -134,18 +137,28 @@ SELECT (SELECT 1 + coalesce(max(key), 0)
 
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
-SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS branch, '' AS root, '' AS symbol, 0 AS score,
-       0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof, x'' AS handoff_proof,
-       x'' AS hash, x'' AS header, x'' AS payload
+SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS task, '' AS branch, '' AS root, '' AS symbol,
+       0 AS score, 0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof,
+       x'' AS handoff_proof, '[]' AS files, x'' AS hash, x'' AS header, x'' AS payload
+
+-- What was asked for the facts is compared here: the statement may be a transaction of its own. That nothing is known of
+-- the anchor, and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
 
 -- name: store_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
+  SELECT RAISE(ABORT, 'there is more to this handoff')
+  WHERE EXISTS (SELECT 1 FROM tombstones WHERE key >= NEW.key)
+     OR EXISTS (SELECT 1 FROM tasks WHERE scope = NEW.scope AND task = NEW.task)
+     OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                WHERE scope = NEW.scope AND task = NEW.task
+                AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'));
   INSERT INTO chains (key, subject, epoch, head, hash, holder)
   VALUES (NEW.key, 'handoff:' || NEW.id, 0, 1, NEW.hash, NULL);
   INSERT INTO anchors (key, id, scope, anchor, status, revision, newest, branch, root, symbol, score, stored_at, expires_at)
   VALUES (NEW.key, NEW.id, NEW.scope, NEW.anchor, 'open', 1, NEW.newest, NEW.branch, NEW.root, NEW.symbol, NEW.score,
           NEW.stored_at, NEW.expires_at);
   INSERT INTO handoffs (key, id, anchor, revision, seq) VALUES (NEW.newest, NEW.handoff, NEW.key, 1, 1);
+  INSERT INTO handoff_files (path, anchor) SELECT value, NEW.key FROM json_each(NEW.files) WHERE true ON CONFLICT DO NOTHING;
   INSERT INTO proofs (noun, row, proof)
   VALUES ('chains', NEW.key, NEW.chain_proof), ('anchors', NEW.key, NEW.anchor_proof),
          ('handoffs', NEW.newest, NEW.handoff_proof)
@@ -154,7 +167,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
 END
 
 -- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
