@@ -94,7 +94,7 @@ def test_of_a_process_whose_sign_of_life_is_not_of_late_a_start_is_done_by_its_w
 ) -> None:
     sign_in(store)  # at 100
     run = new_run("run1", task="run1")
-    plain = PlainStart(run, start_of("run1"), [some(1)], ME.id, *window, "", lambda hold, row: (hold, row))
+    plain = PlainStart(run, start_of("run1"), some(1), ME.id, *window, "", lambda hold, row: (hold, row))
     assert store.write(lambda tx: "worked", plain) == "worked"
     assert store.read(lambda look: look.run_by_id("run1")) is None
 

@@ -59,7 +59,7 @@ def test_every_text_is_compared_by_its_bytes(store: Store, backend: PostgresSche
 
 
 def test_every_statement_of_sqlite_has_one_of_this_name_here_but_for_appends_proofs_and_kept_numbers() -> None:
-    own = {"put_proof", "drop_proof", "append_view", "append_trigger", "append_entry", "append_entries"}
+    own = {"put_proof", "drop_proof", "append_view", "append_trigger", "append_entry", "append_entries", "end_of_chain"}
     own |= {
         "advance_and_release",
         "next_chain",

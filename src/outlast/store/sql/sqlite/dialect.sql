@@ -43,6 +43,9 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
+-- name: end_of_chain
+SELECT head, hash FROM chains WHERE key = ?
+
 -- Of several the row of marks is repeated for as many as there are (`Transaction.do_rows`), and one that begins with nothing
 -- is none. SQLite puts what it selects for a view aside first, which of one row takes longer than the rest.
 
@@ -68,8 +71,10 @@ SELECT 0 AS key, '' AS id, '' AS scope, '' AS flow, '' AS task, '' AS inputs, ''
 
 -- name: begin_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
-  SELECT RAISE(ABORT, 'there is more to this start')  -- something is known of the task, or no late sign of life
-  WHERE NOT EXISTS (SELECT 1 FROM processes
+  SELECT RAISE(ABORT, 'there is more to this start')  -- its key is taken, its task known, or no sign of life is late enough
+  WHERE EXISTS (SELECT 1 FROM chains WHERE key = NEW.key)
+     OR EXISTS (SELECT 1 FROM tombstones WHERE key >= NEW.key)
+     OR NOT EXISTS (SELECT 1 FROM processes
                     WHERE id = NEW.holder AND boot_us > NEW.beaten_after AND boot_us <= NEW.beaten_upto)
      OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
                 WHERE scope = NEW.scope AND task = NEW.task
@@ -148,18 +153,28 @@ SELECT 1 + max(coalesce((SELECT max(key) FROM chains), 0), coalesce((SELECT max(
 
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
-SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS branch, '' AS root, '' AS symbol, 0 AS score,
-       0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof, x'' AS handoff_proof,
-       x'' AS hash, x'' AS header, x'' AS payload
+SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS task, '' AS branch, '' AS root, '' AS symbol,
+       0 AS score, 0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof,
+       x'' AS handoff_proof, '[]' AS files, x'' AS hash, x'' AS header, x'' AS payload
+
+-- What was asked for the facts is compared here: the statement may be a transaction of its own. That nothing is known of
+-- the anchor, and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
 
 -- name: store_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
+  SELECT RAISE(ABORT, 'there is more to this handoff')
+  WHERE EXISTS (SELECT 1 FROM tombstones WHERE key >= NEW.key)
+     OR EXISTS (SELECT 1 FROM tasks WHERE scope = NEW.scope AND task = NEW.task)
+     OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                WHERE scope = NEW.scope AND task = NEW.task
+                AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'));
   INSERT INTO chains (key, subject, epoch, head, hash, holder)
   VALUES (NEW.key, 'handoff:' || NEW.id, 0, 1, NEW.hash, NULL);
   INSERT INTO anchors (key, id, scope, anchor, status, revision, newest, branch, root, symbol, score, stored_at, expires_at)
   VALUES (NEW.key, NEW.id, NEW.scope, NEW.anchor, 'open', 1, NEW.newest, NEW.branch, NEW.root, NEW.symbol, NEW.score,
           NEW.stored_at, NEW.expires_at);
   INSERT INTO handoffs (key, id, anchor, revision, seq) VALUES (NEW.newest, NEW.handoff, NEW.key, 1, 1);
+  INSERT INTO handoff_files (path, anchor) SELECT value, NEW.key FROM json_each(NEW.files) WHERE true ON CONFLICT DO NOTHING;
   INSERT INTO proofs (noun, row, proof)
   VALUES ('chains', NEW.key, NEW.chain_proof), ('anchors', NEW.key, NEW.anchor_proof),
          ('handoffs', NEW.newest, NEW.handoff_proof)
@@ -168,7 +183,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
 END
 
 -- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
