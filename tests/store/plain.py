@@ -23,7 +23,7 @@ def start_on(store: Store, run_id: str, task: str = "", **given: Any) -> Any:
             tx.beat(Beat(ME, 100, 100, 30.0))
         return "worked"
 
-    plain = PlainStart(run, start_of(run_id), [some(1)], ME.id, 0, 200, "", lambda hold, row: (hold, row))
+    plain = PlainStart(run, start_of(run_id), some(1), ME.id, 0, 200, "", lambda hold, row: (hold, row))
     return store.write(work, plain)
 
 
@@ -35,7 +35,7 @@ def end_on(store: Store, hold: Hold, row: RunRow, seq: int = 2) -> Any:
         tx.append_last(hold, [some(seq)])
         return "worked"
 
-    return store.write(work, PlainEnd(hold, [some(seq)], row, ending, ""))
+    return store.write(work, PlainEnd(hold, some(seq), row, ending, ""))
 
 
 def wrong_rows(store: Store) -> list[Any]:

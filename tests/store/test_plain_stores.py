@@ -1,6 +1,8 @@
 """The first handoff of an anchor of which nothing is known, in one statement: it comes to what its work does."""
 
 import contextlib
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -9,16 +11,16 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import Outlast
+from outlast import Outlast, failpoints
 from outlast.clock import ManualClock
-from outlast.errors import Forbidden
+from outlast.errors import Forbidden, OutlastError
 from outlast.ledger.journal import JournalEntry
 from outlast.store.bound import BoundStore
-from outlast.store.contract import FirstRevision, NewHandoff, PlainStore, Store, TaskRow, Writing
+from outlast.store.contract import FirstRevision, Hold, NewHandoff, PlainStore, Store, TaskRow, Writing
 from outlast.store.sqlite.open import SqliteStore
 
 from .plain import wrong_rows
-from .support import new_run, some, start_of, together
+from .support import new_run, outsider, some, start_of, together
 
 A, B = "a" * 64, "b" * 64
 
@@ -43,7 +45,7 @@ def store_on(store: Store, anchor: str = "task:t", scope: str = "default", **giv
         return "worked"
 
     task = anchor.removeprefix("task:") if anchor.startswith("task:") else None
-    return store.write(work, PlainStore(scope, anchor, task, lambda: first(anchor, **given)))
+    return store.write(work, PlainStore(scope, anchor, task, lambda: first(anchor, **given), bool(given)))
 
 
 def test_it_is_found_as_it_was_stored(store: SqliteStore) -> None:
@@ -163,17 +165,146 @@ def test_where_more_is_asked_it_is_done_by_its_work(
     assert not any(isinstance(plain, PlainStore) for plain in done)
 
 
-def test_the_first_handoff_of_an_anchor_takes_five_statements_of_a_file(tmp_path: Path) -> None:
+def test_the_first_handoff_of_an_anchor_takes_one_statement_of_a_file_and_a_look_before(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path), Outlast(tmp_path / "home") as here:
+        here.handoff.store("first", "s", "t")
+        with statements_of(here._home.store) as said:
+            here.handoff.store("second", "s", "t", target_files=["one.txt"], bind=False)
+    assert [each.split()[0] for each in said] == ["SELECT", "INSERT"]
+
+
+def test_with_content_it_takes_a_transaction(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("one")
+    with contextlib.chdir(tmp_path), Outlast(tmp_path / "home") as here:
+        here.handoff.store("first", "s", "t")
+        with statements_of(here._home.store) as said:
+            here.handoff.store("second", "s", "t", target_files=["one.txt"])
+    assert (said[0], said[-1]) == ("BEGIN IMMEDIATE", "COMMIT")
+
+
+@contextlib.contextmanager
+def statements_of(store: Any) -> Iterator[list[str]]:
+    """What the connection that writes is asked meanwhile, without comments."""
     said: list[str] = []
 
     def note(cursor: apsw.Cursor, statement: str, values: object) -> bool:
-        said.append(statement)
+        said.append(re.sub(r"--.*\n", "", statement).strip())
         return True
 
-    with contextlib.chdir(tmp_path), Outlast(tmp_path / "home") as here:
-        here.handoff.store("first", "s", "t")
-        connection = here._home.store._writer._tx.connection  # type: ignore[attr-defined]
-        connection.exec_trace = note
-        here.handoff.store("second", "s", "t", target_files=["one.txt"], bind=False)
-        connection.exec_trace = None
-    assert (said[0], said[-1], len(said)) == ("BEGIN IMMEDIATE", "COMMIT", 5)
+    store._writer._tx.connection.exec_trace = note
+    yield said
+    store._writer._tx.connection.exec_trace = None
+
+
+# -- one that is a commit of its own -----------------------------------------------------------------
+
+
+def _chain(tx: Writing) -> None:
+    tx.add_run(new_run("other", task="other"), start_of("other"), "p2")
+
+
+@pytest.mark.parametrize("meanwhile", [_anchor, _task, _run, _chain])
+def test_what_another_process_does_after_the_look_is_never_written_over(
+    store: SqliteStore, tmp_path: Path, meanwhile: Callable[[Writing], None]
+) -> None:
+    other, known = SqliteStore(tmp_path / "outlast.db"), list[int]()
+
+    def make() -> FirstRevision:
+        other.write(meanwhile)
+        return first("task:t")
+
+    def work(tx: Writing) -> str:
+        known.append(len(tx.anchors_after(0, 9)))
+        return "worked"
+
+    assert store.write(work, PlainStore("default", "task:t", "t", make, False)) == "worked"
+    other.close()
+    assert known == [int(meanwhile is _anchor)]
+    assert store.read(lambda look: look.handoffs_after(0, 9)) == []
+    assert wrong_rows(store) == []
+
+
+def test_a_run_of_its_task_that_goes_on_meanwhile_is_seen(store: SqliteStore, tmp_path: Path) -> None:
+    def make() -> FirstRevision:
+        with outsider(tmp_path / "outlast.db") as connection:
+            connection.execute("UPDATE runs SET status = 'running'")
+        return first("task:t")
+
+    store.write(_run)
+    with outsider(tmp_path / "outlast.db") as connection:
+        connection.execute("UPDATE runs SET status = 'aborted'")
+    assert store.write(lambda tx: "worked", PlainStore("default", "task:t", "t", make, False)) == "worked"
+
+
+def test_the_number_of_a_run_that_is_gone_is_given_to_no_handoff(store: SqliteStore, tmp_path: Path) -> None:
+    def make() -> FirstRevision:
+        with outsider(tmp_path / "outlast.db") as connection:
+            kept = "id, key, scope, flow, task, status, head, hash, created_at, ended_at, removed_at, removed_by"
+            gone = "'gone', 1, 'default', 'f', 't2', 'succeeded', 1, zeroblob(32), 1, 2, 3, 'me'"
+            connection.execute(f"INSERT INTO tombstones ({kept}) VALUES ({gone})")
+        return first("task:t")
+
+    assert store.write(lambda tx: "worked", PlainStore("default", "task:t", "t", make, False)) == "worked"
+    assert store_on(store) == "plain"
+    assert [row.key for row in store.read(lambda look: look.anchors_after(0, 9))] == [2]
+
+
+@pytest.mark.parametrize("point", ["commit.begin", "commit.applied", "commit.done"])
+def test_ctrl_c_neither_loses_nor_doubles_it(store: SqliteStore, point: str) -> None:
+    def interrupt(name: str) -> None:
+        if name == point:
+            failpoints.arm(None)
+            raise KeyboardInterrupt
+
+    ticket = store.put_work(lambda tx: "worked", PlainStore("default", "a", None, lambda: first("a"), False))
+    failpoints.arm(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.finish(ticket)
+    assert store.finish(ticket) == "plain"
+    assert len(store.read(lambda look: look.handoffs_after(0, 9))) == 1
+    assert wrong_rows(store) == []
+
+
+def test_ctrl_c_right_after_it_was_written_doubles_nothing(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, reached: Counter[str]
+) -> None:
+    tx = store._writer._tx
+    stores = tx.store
+
+    def interrupted(*given: Any) -> None:
+        stores(*given)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    ticket = store.put_work(lambda tx: "worked", PlainStore("default", "a", None, lambda: first("a"), False))
+    monkeypatch.setattr(tx, "store", interrupted)
+    reached.clear()
+    with pytest.raises(KeyboardInterrupt):
+        store.finish(ticket)
+    assert store.finish(ticket) == "plain"
+    assert reached["commit.begin"] == 1  # nobody wrote it once more
+    assert len(store.read(lambda look: look.handoffs_after(0, 9))) == 1
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_where_its_commit_fails_the_file_says_whether_it_was_made(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    stores = store._writer._tx.store
+
+    def fails(*given: Any) -> None:
+        if written:
+            stores(*given)
+        else:
+            store._writer._tx.moved.append((Hold(1, "id-a", 1, 0, 1, b"h" * 32), 0, b"s" * 32))
+        raise apsw.IOError("the disk is gone")
+
+    monkeypatch.setattr(store._writer._tx, "store", fails)
+    if written:
+        assert store_on(store, "a") == "plain"
+    else:
+        with pytest.raises(OutlastError):
+            store_on(store, "a")
+    assert len(store.read(lambda look: look.handoffs_after(0, 9))) == int(written)
+    assert store_on(store, "b") == "plain"
+    assert wrong_rows(store) == []

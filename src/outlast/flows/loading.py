@@ -101,7 +101,8 @@ def where_we_are() -> str:
     """The same as a text."""
     named = os.environ.get("PWD", "")
     try:
-        return named if os.path.isabs(named) and os.path.samefile(named, ".") else os.getcwd()
+        is_here = named.startswith("/") and os.path.samestat(os.stat(named), os.stat("."))
+        return named if is_here else os.getcwd()
     except OSError:
         # nobody can look at how it was named, or it is gone
         try:

@@ -251,7 +251,10 @@ def _plain(caller: Caller, prepared: _Prepared, how: Storing) -> PlainStore | No
     asks = (how.claim_id, how.expected_revision, how.guard, contract.supersedes)
     if how.strict or how.pause or asks.count(None) < len(asks):
         return None
-    return PlainStore(how.scope, contract.anchor, task_of(contract.anchor), lambda: _first(caller, prepared, how))
+    bound, said = prepared.binding, prepared.baseline
+    has_content = bool(prepared.contents or (bound and bound.blobs) or any(each.output for each in said))
+    make, task = partial(_first, caller, prepared, how), task_of(contract.anchor)
+    return PlainStore(how.scope, contract.anchor, task, make, has_content)
 
 
 def _first(caller: Caller, prepared: _Prepared, how: Storing) -> FirstRevision:

@@ -144,7 +144,7 @@ class AsyncOutlast:
         """The outcome of a run that was begun, for the caller who waits here for it."""
         if isinstance(begun, Outcome):
             return unseen(rooms.outcomes.given(self._caller, begun))
-        with rooms.outcomes.receiving(self._caller, begun.run.id):
+        with rooms.outcomes.Receiving(self._caller, begun.run.id):
             caller, accepted = self._caller, accept or rooms.caller.NOTHING_ACCEPTED
             going, given = rooms.start.go_on_async, rooms.outcomes.given
             # no name for the outcome: the trace of its error keeps this frame

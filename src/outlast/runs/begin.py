@@ -66,7 +66,9 @@ def new_run(
         at=caller.home.clock.now(),
         named=int(options.named),
         tags=tuple(sorted({check_name("tag", tag) for tag in options.tags})),
-        **known._asdict(),
+        identity=known.identity,
+        source=known.source,
+        worktree=known.worktree,
     )
 
 
@@ -125,7 +127,8 @@ def _begun(
             raise errors.InputsConflict(new.task, found.id)
         return Outcome(found.id, "queued")
     if isinstance(found, RunClaim):
-        return found._replace(notes=beside(executor.caller, spec, found.run))
+        notes = beside(executor.caller, spec, found.run)
+        return found._replace(notes=notes) if notes else found
     if isinstance(found, Undelivered):
         return outcomes.redelivered(executor.caller, spec, found.run)
     if isinstance(found, FinishedRow):

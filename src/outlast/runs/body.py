@@ -210,24 +210,28 @@ def _find(home: Home, claimed: RunClaim) -> FoundRun:
 # -- running a body ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def living(executor: Executor, execution: Execution) -> Iterator[Frame]:
+class Living:
     """The run is live in this process: its lease is renewed, its threads are known."""
-    executor.live.enter(execution)
-    calls.enter_process()
-    try:
-        yield Frame(execution)
-    finally:
+
+    def __init__(self, executor: Executor, execution: Execution) -> None:
+        self._executor, self._execution = executor, execution
+
+    def __enter__(self) -> Frame:
+        self._executor.live.enter(self._execution)
+        calls.enter_process()
+        return Frame(self._execution)
+
+    def __exit__(self, *_: object) -> None:
         calls.leave_process()
-        executor.live.leave(execution)
-        execution.let_go()
-        if executor.home.recall_due:  # something was recorded
-            search.keep_up_all(executor.home)
+        self._executor.live.leave(self._execution)
+        self._execution.let_go()
+        if self._executor.home.recall_due:  # something was recorded
+            search.keep_up_all(self._executor.home)
 
 
 def run_plain(executor: Executor, execution: Execution, body: Callable[[], Any], back: Decode) -> Outcome[Any]:
     """Run a plain body to its end and write the end. Raises what stopped it from outside."""
-    with living(executor, execution) as frame:
+    with Living(executor, execution) as frame:
         token = CURRENT.set(frame)
         try:
             result = body()
@@ -252,7 +256,7 @@ async def run_async(
 ) -> Outcome[Any]:
     """The same for an async body, on the running loop."""
     branches.watch_tasks(asyncio.get_running_loop())
-    with living(executor, execution) as frame:
+    with Living(executor, execution) as frame:
         tasks = execution.branches = branches.Branches(execution.turns())
         try:
             result = await branches.run_body(execution, tasks, body(), frame)
@@ -507,7 +511,7 @@ class OpenBody:
 def body(executor: Executor, execution: Execution) -> Iterator[OpenBody]:
     """The block is the body: its end is written like any other, and its exceptions go on to the caller."""
     ended = OpenBody()
-    with living(executor, execution) as frame:
+    with Living(executor, execution) as frame:
         token = CURRENT.set(frame)
         error: BaseException | None = None
         try:

@@ -95,7 +95,7 @@ def plain_start(home: Home, run: NewRun, start: bytes, began: JournalEntry, rece
     def given(hold: Hold, row: RunRow) -> RunClaim:
         return _taken_from_start(home, RunClaim(hold, row, "new", delivers=bool(receiver)))
 
-    return PlainStart(run, start, (began,), home.process.id, now - fresh, now + fresh, receiver, given)
+    return PlainStart(run, start, began, home.process.id, now - fresh, now + fresh, receiver, given)
 
 
 def _taken_from_start(home: Home, claimed: RunClaim) -> RunClaim:

@@ -191,9 +191,8 @@ class JournalWriter:
         return Entries(put, None, held)
 
     def plain_end(self, row: RunRow, fact: JournalEntry, ending: Ending, receiver: str) -> PlainEnd | None:
-        """All that waits and this fact as the last of a run; None where one of them refers to a blob."""
-        entries = [*self.waiting, fact]
-        return None if any(made.blobs for made in entries) else PlainEnd(self.hold, entries, row, ending, receiver)
+        """This fact as the last of a run; None where more entries wait, or it refers to a blob."""
+        return None if self.waiting or fact.blobs else PlainEnd(self.hold, fact, row, ending, receiver)
 
     def queue_receipt(self, attempt: Attempt, status: str, payload: Payload, *, delivered: bool, mark: str) -> Entries:
         """The receipt of an attempt, in one transaction with what becomes of what it kept. With the lock held."""

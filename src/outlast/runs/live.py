@@ -108,8 +108,8 @@ class Live:
         self.flows: tuple[FlowSpec, ...] = ()  # given here: runs are looked for in them first
         self.sink: Callable[[str, bytes], None] | None = None  # is shown what commands print, with the step's name
         self.stops = 0  # how often the runs of this process were asked to stop
-        self._lock, self._idle = threading.Lock(), threading.Event()  # the second is set while nothing executes here
-        self._idle.set()
+        self._lock = threading.Lock()
+        self._idle: threading.Event | None = None  # that nothing executes here any more, for who waits for that
         self._resources: Resources | None = None
         self._heartbeat: Heartbeat | None = None
         self._guard: CommandGuard | None = None
@@ -163,7 +163,6 @@ class Live:
             held.executing.add(execution.id)
             held.claimed.discard(execution.id)
             self._home.store.live = len(self.executions)
-            self._idle.clear()
         self.heartbeat.start()
         if self.mirrors is not None:
             self.mirrors.follow(execution)
@@ -176,7 +175,7 @@ class Live:
             self.executions.pop(execution.id, None)
             self._home.held.executing.discard(execution.id)
             self._home.store.live = len(self.executions)
-            if not self.executions:
+            if self._idle is not None and not self.executions:
                 self._idle.set()
 
     def stop(self, now: bool = False, by: str = "shutdown") -> bool:
@@ -198,9 +197,13 @@ class Live:
         if settled:
             return
         self.stop()
-        if not self._idle.wait(self._home.settings.close_seconds):
+        with self._lock:
+            idle = self._idle = threading.Event()
+            if not self.executions:
+                idle.set()
+        if not idle.wait(self._home.settings.close_seconds):
             self.stop(now=True)  # commands are ended; Python code that does not stop is left behind
-            self._idle.wait(self._home.settings.patience_seconds + 1)
+            idle.wait(self._home.settings.patience_seconds + 1)
 
     def is_closed_now(self) -> bool:
         """Whether it was not closed before: who is told so closes it."""

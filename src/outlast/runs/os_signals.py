@@ -13,12 +13,13 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from outlast import errors
 from outlast.runs.call import label
 from outlast.runs.stops import PERSON, SHUTDOWN, both, stopped_by
 from outlast.values.ambient import CALLERS, begin
@@ -78,7 +79,7 @@ class OsSignals:
         self._poked = False  # the next signal is our own thread's
         self._over = False
         self._news: SimpleQueue[None] = SimpleQueue()  # that it is over
-        self._seen_to = threading.Event()  # what a signal asked for has come about
+        self._seen_to: SimpleQueue[None] = SimpleQueue()  # that what a signal asked for has come about
 
     def __enter__(self) -> OsSignals:
         heard = [number for number in DEFAULTS if self._may_hear(number)]
@@ -93,7 +94,7 @@ class OsSignals:
         self._over = True  # from here on a signal is only noted
         self._news.put(None)
         if self.first:
-            self._seen_to.wait()
+            self._seen_to.get()
         self.put_back()
         if self in _listening:
             _listening.remove(self)
@@ -155,7 +156,7 @@ class OsSignals:
         try:
             self._insist_until_over()
         finally:
-            self._seen_to.set()
+            self._seen_to.put(None)
 
     def _insist_until_over(self) -> None:
         until = time.monotonic() + self._executor.home.settings.grace_seconds
@@ -192,24 +193,36 @@ def _see_to_all() -> None:
         _asked.get().see_to_it()
 
 
-@contextmanager
-def over_defaults(executor: Executor) -> Iterator[None]:
-    """Listen while a library's run executes: only in the main thread, and only over Python's own handlers.
+class OverDefaults(OsSignals):
+    """Listens while a library's run executes, over Python's own handlers only.
 
-    When the run has ended the signal still counts: KeyboardInterrupt, or SystemExit(143) for SIGTERM, 129 for SIGHUP.
+    Where there is no thread for that, `unheard` is called first. When the run has ended the signal still counts:
+    KeyboardInterrupt, or SystemExit(143) for SIGTERM, 129 for SIGHUP.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    listening = OsSignals(executor)
-    try:
-        with listening:
-            yield
-    finally:
-        if listening.first == signal.SIGINT:
+
+    def __init__(self, executor: Executor, unheard: Callable[[], None]) -> None:
+        super().__init__(executor)
+        self._unheard = unheard
+
+    def __enter__(self) -> OsSignals:
+        try:
+            return super().__enter__()
+        except errors.NoThread:
+            self._unheard()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        if self.first == signal.SIGINT:
             raise KeyboardInterrupt
-        if listening.first:
-            raise SystemExit(128 + listening.first)
+        if self.first:
+            raise SystemExit(128 + self.first)
+
+
+def over_defaults(executor: Executor, unheard: Callable[[], None]) -> AbstractContextManager[object]:
+    """Listens for as long as the block lasts in the main thread, which alone hears signals."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return OverDefaults(executor, unheard) if is_main else nullcontext()
 
 
 def run_on_loop(work: Coroutine[Any, Any, T]) -> T:

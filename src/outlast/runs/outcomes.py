@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -281,16 +281,20 @@ def expect(home: Home, tx: Writing, run_key: int, run: NewRun, options: Options)
     return True
 
 
-@contextmanager
-def receiving(caller: Caller, run_id: str) -> Iterator[None]:
+class Receiving:
     """Somebody in this process waits for the outcome of the run. Who is thrown out of that receives nothing."""
-    if caller.received_when != "never":
-        caller.home.held.receiving.add(run_id)
-    try:
-        yield
-    except BaseException:
-        caller.home.held.receiving.discard(run_id)
-        raise
+
+    def __init__(self, caller: Caller, run_id: str) -> None:
+        self._receiving, self._run_id = caller.home.held.receiving, run_id
+        self._is_received = caller.received_when != "never"
+
+    def __enter__(self) -> None:
+        if self._is_received:
+            self._receiving.add(self._run_id)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._receiving.discard(self._run_id)
 
 
 def given(caller: Caller, outcome: Outcome[Any], *, noted: bool = True) -> Outcome[Any]:

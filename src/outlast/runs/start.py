@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -200,19 +200,18 @@ def given_back(home: Home, claimed: RunClaim, has_begun: Callable[[], bool] = la
     try:
         yield
     except errors.NoThread:
-        if has_begun():
-            raise
-        claims.release(home, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        if not has_begun():
+            _give_back(home, claimed)
         raise
 
 
-@contextmanager
-def heard(executor: Executor, claimed: RunClaim) -> Iterator[None]:
-    """Signals are heard while a claimed run goes on here. Raises NoThread, giving it back."""
-    begun = False
-    with given_back(executor.home, claimed, lambda: begun), signals.over_defaults(executor):
-        begun = True
-        yield
+def _give_back(home: Home, claimed: RunClaim) -> None:
+    claims.release(home, claimed, claimed.found if claimed.found != "new" else "interrupted")
+
+
+def heard(executor: Executor, claimed: RunClaim) -> AbstractContextManager[object]:
+    """Signals are heard while a claimed run goes on here. Entered it raises NoThread, giving it back."""
+    return signals.over_defaults(executor, lambda: _give_back(executor.home, claimed))
 
 
 def _ready(
@@ -231,7 +230,7 @@ def _ready(
             inputs = found.typed(decode(claimed.run.inputs))
         return found, inputs
     except BaseException:
-        claims.release(executor.home, claimed, claimed.found if claimed.found != "new" else "interrupted")
+        _give_back(executor.home, claimed)
         raise
 
 

@@ -59,15 +59,18 @@ def test_every_text_is_compared_by_its_bytes(store: Store, backend: PostgresSche
 
 
 def test_every_statement_of_sqlite_has_one_of_this_name_here_but_for_appends_proofs_and_kept_numbers() -> None:
-    own = {"put_proof", "drop_proof", "append_view", "append_trigger", "append_entry", "append_entries"}
+    own = {"put_proof", "drop_proof", "append_view", "append_trigger", "append_entry", "append_entries", "end_of_chain"}
     own |= {
         "advance_and_release",
         "next_chain",
         "begin_view",
         "begin_trigger",
+        "due_trigger",
+        "begin_run_plainly",
         "begin_runs_plainly",
         "end_view",
         "end_trigger",
+        "end_run_plainly",
         "end_runs_plainly",
     }  # `start_runs` there
     own |= {"store_facts", "store_view", "store_trigger", "store_plainly"}  # by its work there

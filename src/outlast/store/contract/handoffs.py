@@ -75,7 +75,8 @@ class PlainStore(NamedTuple):
     scope: str
     anchor: str
     task: str | None  # that the anchor is of
-    make: Callable[[], FirstRevision]  # asked in the transaction, once it is known to be plain
+    make: Callable[[], FirstRevision]  # asked by who writes, once it is known to be plain
+    has_content: bool  # content is kept with it, or referred to: that is more than one statement
 
 
 class TaskRow(NamedTuple):

@@ -5,7 +5,7 @@ And rows that no store wrote: what is left of them, so that whoever lists them c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -129,7 +129,7 @@ class PlainStart(NamedTuple):
 
     run: NewRun
     start: bytes  # what its chain begins with
-    entries: Sequence[JournalEntry]  # which refer to no blob
+    entry: JournalEntry  # the first, which refers to no blob
     holder: str
     beaten_after: int  # its last sign of life, by the clock of its machine: after this
     beaten_upto: int
@@ -141,7 +141,7 @@ class PlainEnd(NamedTuple):
     """The end of a run that nothing waits for, whose row is as its holder wrote it; the lease is let go of with it."""
 
     hold: Hold
-    entries: Sequence[JournalEntry]  # which refer to no blob
+    entry: JournalEntry  # the last, and the only one that is not written yet; it refers to no blob
     run: RunRow  # as it is before
     ending: Ending
     receiver: str

@@ -371,13 +371,14 @@ def ended_row(end: PlainEnd) -> tuple[Any, ...]:
 
 
 def stored_row(store: PlainStore, first: FirstRevision, key: int, newest: int) -> tuple[Any, ...]:
-    """What is written of a handoff that is stored plainly: its anchor and itself, and proofs of both and the chain."""
+    """What is written of a handoff that is stored plainly: its anchor, itself, proofs of both and the chain, files."""
     new, named = first.handoff, (first.anchor_id, store.scope, store.anchor)
     found_by = (new.branch, new.root, new.symbol, new.score, new.stored_at, new.expires_at)
     chain = proof_of("chains", (key, f"handoff:{first.anchor_id}", 0, None))
     anchor = proof_of("anchors", (key, key, *named, "open", "", 1, newest, *found_by, 0))
     handoff = proof_of("handoffs", (newest, newest, new.id, key, 1, 1, ""))
-    return (key, newest, *named, *found_by, new.id, chain, anchor, handoff)
+    files = msgspec.json.encode(new.files).decode()
+    return (key, newest, *named, store.task, *found_by, new.id, chain, anchor, handoff, files)
 
 
 class Proofs(Rows):

@@ -158,7 +158,7 @@ class PlainRuns:
             if why[place]:
                 continue
             row = start.run.as_row(key, "running")
-            head, hash_ = _chained(entries, (key,), 0, start.start, start.entries)
+            head, hash_ = _chained(entries, (key,), 0, start.start, (start.entry,))
             rows.append(started_row(start, row, head, hash_))
             given[place] = start.given(Hold(key, row.id, key, epoch=1, head=head, hash=hash_), row)
             key += 1
@@ -182,7 +182,7 @@ class PlainRuns:
         rows, entries = list[_Row](), list[_Row]()
         for number, end in enumerate(ends):
             hold, before = end.hold, (end.hold.head, end.hold.hash)
-            hold.head, hold.hash = _chained(entries, (number, hold.run_key), *before, end.entries)
+            hold.head, hold.hash = _chained(entries, (number, hold.run_key), *before, (end.entry,))
             moved = (number, hold.lease_key, hold.run_key, hold.epoch, *before, hold.head, hold.hash)
             rows.append((*moved, *ended_row(end)))
         answer = self._ends.run((*as_columns(rows, _ENDS), *as_columns(entries, _ENTRIES_OF_ENDS)))

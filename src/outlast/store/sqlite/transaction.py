@@ -19,7 +19,7 @@ import msgspec
 
 from outlast import errors
 from outlast.ledger.journal import JournalEntry, Later, link
-from outlast.store.contract import Plain, PlainStart, PlainStore
+from outlast.store.contract import FirstRevision, Plain, PlainStart, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, Hold, PlainEnd
 from outlast.store.nouns import Nouns, WrittenNouns
 from outlast.store.nouns.rows import (
@@ -32,6 +32,7 @@ from outlast.store.nouns.rows import (
     started_row,
     stored_row,
 )
+from outlast.values.frozen import NamedTuple
 
 # -- how a named statement is run --------------------------------------------------------------------
 
@@ -170,8 +171,18 @@ class Prover:
             self._touched.add((table, key))
 
 
-_WAYS: dict[type[Plain], tuple[str, str]] = {
-    PlainStart: ("begin_view", "begin_trigger"),
+class PlainRows(NamedTuple):
+    """What one statement writes for starts of runs, or for ends: of one, or of many with so many values for each."""
+
+    of_one: str
+    of_many: str
+    width: int
+    values: list[Any]
+    given: list[Any]  # by each
+
+
+_WAYS: dict[type[Plain], tuple[str, ...]] = {
+    PlainStart: ("begin_view", "begin_trigger", "due_trigger"),
     PlainEnd: ("end_view", "end_trigger"),
     PlainStore: ("store_view", "store_trigger"),
 }
@@ -209,6 +220,11 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
     def later(self, chain: int) -> Later | None:
         """Of a journal that this transaction has lengthened nobody else can read everything yet."""
         return None if any(hold.run_key == chain for hold, _, _ in self.moved) else super().later(chain)
+
+    def end_of_chain(self, key: int) -> tuple[int, bytes] | None:
+        """The number and the hash of the last entry of a chain; None where it is not there."""
+        found: tuple[int, bytes] | None = self._one("end_of_chain", key)
+        return found
 
     def append(self, hold: Hold, entries: Sequence[JournalEntry]) -> None:
         self.append_all([(hold, entries)])
@@ -250,11 +266,11 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         if len(values) == ENTRY_VALUES:
             self.do(self._append_one, values)
         else:
-            self.do_rows("append_entries", ENTRY_VALUES, values)
+            self._do_rows("append_entries", ENTRY_VALUES, values)
 
-    def do_rows(self, name: str, width: int, values: list[Any]) -> None:
-        """One statement for many rows of so many values. There is one for each power of two: what is missing to that is
-        filled with rows that are none.
+    def _do_rows(self, name: str, width: int, values: list[Any]) -> None:
+        """One statement for several rows of so many values. There is one for each power of two: what is missing to that
+        is filled with rows that are none.
         """
         count = len(values) // width
         size = 1 << (count - 1).bit_length()
@@ -273,56 +289,77 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         """
         if stores := [plain for plain in plains if isinstance(plain, PlainStore)]:
             return [self._store(plain) for plain in stores]
-        starts = [plain for plain in plains if isinstance(plain, PlainStart) and len(plain.entries) == 1]
-        ends = [plain for plain in plains if isinstance(plain, PlainEnd) and len(plain.entries) == 1]
+        moved = len(self.moved)
         try:
-            if len(plains) in (len(starts), len(ends)):
-                return self._start(starts) if starts else self._end(ends)
+            rows = self.rows_of(plains)
+            self.write(rows)
         except apsw.ConstraintError as error:
             if not is_refused(error):
                 raise
-        return [NOT_PLAIN] * len(plains)
+            self.put_back(moved)
+            return [NOT_PLAIN] * len(plains)
+        return rows.given
 
-    def _start(self, starts: Sequence[PlainStart]) -> Sequence[Any]:
+    def rows_of(self, plains: Sequence[Plain]) -> PlainRows:
+        """What is written of starts, or of ends, and what each gives. Their heads are moved."""
+        if isinstance(plains[0], PlainStart):
+            return self._starts([plain for plain in plains if isinstance(plain, PlainStart)])
+        return self._ends([plain for plain in plains if isinstance(plain, PlainEnd)])
+
+    def write(self, rows: PlainRows) -> None:
+        """The same, in one statement. The database refuses it, and does nothing, where there is more to one of them."""
+        if len(rows.given) == 1:
+            self.do(self.sql[rows.of_one], rows.values)
+        else:
+            self._do_rows(rows.of_many, rows.width, rows.values)
+
+    def _starts(self, starts: Sequence[PlainStart]) -> PlainRows:
         ((first,),) = self.execute(self.sql["next_chain"])
         given, values = [], list[Any]()
         for key, start in enumerate(starts, first):
-            run, (header, payload, _) = start.run, start.entries[0]
+            run, (header, payload, _) = start.run, start.entry
             row, hold = run.as_row(key, "running"), Hold(key, run.id, key, 1, 1, link(start.start, header))
             beaten = start.beaten_after, start.beaten_upto
             values += (*started_row(start, row, hold.head, hold.hash), *beaten, header, payload)
-            given.append((start, hold, row))
-        self.do_rows("begin_runs_plainly", START_VALUES, values)
-        self.moved += [(hold, 0, start.start) for start, hold, _ in given]
-        return [start.given(hold, row) for start, hold, row in given]
+            self.moved.append((hold, 0, start.start))
+            given.append(start.given(hold, row))
+        return PlainRows("begin_run_plainly", "begin_runs_plainly", START_VALUES, values, given)
 
-    def _end(self, ends: Sequence[PlainEnd]) -> Sequence[Any]:
-        moved, values = [], list[Any]()
+    def _ends(self, ends: Sequence[PlainEnd]) -> PlainRows:
+        values = list[Any]()
         for end in ends:
-            hold, (header, payload, _) = end.hold, end.entries[0]
-            hash_ = link(hold.hash, header)
-            values += (hold.lease_key, hold.run_key, hold.epoch, hold.head + 1, hash_, *ended_row(end), header, payload)
-            moved.append((hold, hash_))
-        self.do_rows("end_runs_plainly", END_VALUES, values)
-        for hold, hash_ in moved:
-            self.moved.append((hold, hold.head, hold.hash))
-            hold.head, hold.hash = hold.head + 1, hash_
-        return [None] * len(moved)
+            hold, (header, payload, _) = end.hold, end.entry
+            head, before = hold.head, hold.hash
+            self.moved.append((hold, head, before))
+            hold.head, hold.hash = head + 1, link(before, header)
+            values += (hold.lease_key, hold.run_key, hold.epoch, hold.head, hold.hash, *ended_row(end), header, payload)
+        return PlainRows("end_run_plainly", "end_runs_plainly", END_VALUES, values, [None] * len(ends))
+
+    def store_keys(self, store: PlainStore) -> tuple[int, int] | None:
+        """The keys of its chain and of the handoff, if nothing is known of its anchor and its task."""
+        ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))
+        return (key, newest) if is_plain else None
+
+    def store(self, store: PlainStore, first: FirstRevision, keys: tuple[int, int]) -> None:
+        """A first revision and all that it is found by, in one statement. The database refuses it by a constraint, and
+        nothing is done, where the keys are taken or something is known by now.
+        """
+        key, newest = keys
+        header, payload, _ = first.entry
+        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
+        self.moved.append((hold, 0, first.start))
+        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
 
     def _store(self, store: PlainStore) -> Any:
-        ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))
-        if not is_plain:
+        keys = self.store_keys(store)
+        if keys is None:
             return NOT_PLAIN
         first = store.make()
-        header, payload, blobs = first.entry
-        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
-        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
-        self.do_many(self.sql["add_handoff_file"], [(path, key) for path in first.handoff.files])
-        if blobs:
-            self.do_many(self.sql["add_blob_ref"], [(name, key, 1) for name in blobs])
+        self.store(store, first, keys)
+        if first.entry.blobs:
+            self.do_many(self.sql["add_blob_ref"], [(name, keys[0], 1) for name in first.entry.blobs])
         if first.contents:
             self.keep_contents(first.contents)
-        self.moved.append((hold, 0, first.start))
         return first.given
 
     def put_back(self, to: int = 0) -> None:

@@ -10,6 +10,7 @@ what is found there after a full checkpoint is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -18,7 +19,7 @@ import apsw
 from outlast import errors, failpoints
 from outlast.ledger.journal import JournalEntry, link
 from outlast.store.commits import MOST_ITEMS, CommitQueue, Item
-from outlast.store.contract import Hold
+from outlast.store.contract import Hold, Plain, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, PlainEnd, PlainStart
 from outlast.store.sqlite.log import LogCopier, LogRoom
 from outlast.store.sqlite.transaction import Transaction, is_refused
@@ -45,6 +46,7 @@ BEFORE_COMMIT = (
     apsw.ConnectionClosedError,
     apsw.CursorClosedError,
 )
+ROWS = (PlainStart, PlainEnd)  # kinds of plain work of which many are one statement
 SPLIT_ITEMS = 32  # that loops wait for: of fewer a sync takes longer than what could be computed beside it
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 
@@ -172,6 +174,10 @@ class Writer(CommitQueue):
             self._commit_unsynced(batch)
         elif appends := _entries_alone(batch):
             self._commit_entries(appends)
+        elif len(batch) == 1 and isinstance(batch[0].plain, PlainStore) and not batch[0].plain.has_content:
+            self._commit_store(batch[0], batch[0].plain)
+        elif _kind(batch[0]) in ROWS and all(type(item.plain) is type(batch[0].plain) for item in batch):
+            self._commit_plains(batch)
         else:
             self._commit_synced(batch)
 
@@ -192,8 +198,8 @@ class Writer(CommitQueue):
         if failpoints.armed:
             failpoints.armed("commit.begin")
         for item in batch:
-            if item.plain is not None and type(item.plain) not in tx.ways:
-                tx.make_way(type(item.plain))
+            if item.plain is not None:
+                self._make_way(type(item.plain))
         try:
             tx.do("BEGIN IMMEDIATE")
             _apply(batch, tx)
@@ -223,26 +229,72 @@ class Writer(CommitQueue):
         """The same for nothing but entries, in one statement: threads that compute beside us hold us up once, however
         many entries there are, and go on until all of it is on disk.
 
-        Each is chained and guarded like the others. Where it fails nobody knows whether that was at its COMMIT.
+        Each is chained and guarded like the others.
         """
-        tx, moved, values = self._tx, list[tuple[Hold, int, bytes]](), list[Any]()
+        try:
+            self._commit_statement(partial(_append_alone, appends))
+        except apsw.ConstraintError as error:
+            if is_refused(error):
+                hold = appends[-1][0]  # of several each is tried alone, for the one it is
+                raise errors.LeaseLost(hold.run_id, hold.epoch) from None
+            raise
+
+    def _commit_plains(self, batch: list[Item]) -> None:
+        """The same for nothing but starts, or ends, of runs; by their work where there is more to one of them."""
+        plains = [item.plain for item in batch if item.plain is not None]
+        self._make_way(type(plains[0]))
+
+        def do(tx: Transaction) -> None:
+            rows = tx.rows_of(plains)
+            for item, result in zip(batch, rows.given, strict=True):
+                item.result = result
+            tx.write(rows)
+
+        try:
+            self._commit_statement(do)
+        except apsw.ConstraintError as error:
+            if not is_refused(error):
+                raise
+            if len(batch) == 1:
+                batch[0].plain = None
+            self._commit_synced(batch)
+
+    def _commit_store(self, item: Item, store: PlainStore) -> None:
+        """The same for the first handoff of an anchor, and by its work where there is more to it.
+
+        Nobody else of this process writes meanwhile. What another one does after the look, the statement refuses.
+        """
+        tx = self._tx
+        tx.moved.clear()
+        self._durable = False
+        self._make_way(PlainStore)
+        keys = tx.store_keys(store)
+        if keys is not None:
+            first = store.make()
+            item.result = first.given
+            try:
+                self._commit_statement(lambda tx: tx.store(store, first, keys))
+            except apsw.ConstraintError:
+                item.result = None
+            else:
+                return
+        item.plain = None
+        self._commit_synced([item])
+
+    def _commit_statement(self, do: Callable[[Transaction], None]) -> None:
+        """What is done by one statement, which is a transaction of its own.
+
+        Where it fails nobody knows whether that was at its COMMIT.
+        """
+        tx, moved = self._tx, list[tuple[Hold, int, bytes]]()
         self._durable, tx.moved = False, moved
         if failpoints.armed:
             failpoints.armed("commit.begin")
             tx.connection.set_commit_hook(_applied)
         try:
-            for hold, (header, payload, _) in appends:
-                head, before = hold.head, hold.hash
-                seq, hash_ = head + 1, link(before, header)
-                moved.append((hold, head, before))
-                hold.head, hold.hash = seq, hash_
-                values += (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
-            tx.append_alone(values)
-        except BEFORE_COMMIT as error:
+            do(tx)
+        except BEFORE_COMMIT:
             tx.put_back()
-            if is_refused(error):
-                # of several each is tried alone, for the one it is
-                raise errors.LeaseLost(hold.run_id, hold.epoch) from None
             raise
         except apsw.Error:
             if not self._landed():
@@ -256,6 +308,10 @@ class Writer(CommitQueue):
             if failpoints.armed:
                 self._tx.connection.set_commit_hook(None)
         self._is_committed()
+
+    def _make_way(self, kind: type[Plain]) -> None:
+        if kind not in self._tx.ways:
+            self._tx.make_way(kind)
 
     def _is_committed(self) -> None:
         """What was to be committed is on disk."""
@@ -274,8 +330,7 @@ class Writer(CommitQueue):
         if not moved or moved[-1][0].head == moved[-1][1]:  # the last of them was not moved yet
             return False
         hold = moved[-1][0]
-        lease = self._tx.lease_of(hold.run_id)
-        return lease is not None and (lease.head, lease.hash) == (hold.head, hold.hash)
+        return self._tx.end_of_chain(hold.lease_key) == (hold.head, hold.hash)
 
     def _roll_back(self) -> None:
         self._tx.put_back()
@@ -294,8 +349,7 @@ class Writer(CommitQueue):
         self._tx.connection.close(True)
         self._tx = fresh
         fresh.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        found = {hold: fresh.lease_of(hold.run_id) for hold in expected}
-        landed = bool(expected) and all(row and (row.head, row.hash) == expected[hold] for hold, row in found.items())
+        landed = bool(expected) and all(fresh.end_of_chain(hold.lease_key) == end for hold, end in expected.items())
         if landed:
             for hold, (head, hash_) in expected.items():
                 hold.head, hold.hash = head, hash_
@@ -309,7 +363,7 @@ def _apply(batch: list[Item], tx: Transaction) -> None:
         items = list(together)
         if kind is JournalEntry:
             tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
-        elif kind in (PlainStart, PlainEnd):
+        elif kind in ROWS:
             do_plain(items, tx, alone=alone)
         else:
             for item in items:
@@ -332,6 +386,18 @@ def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
             return []
         appends.append((item.hold, item.entries[0]))
     return appends
+
+
+def _append_alone(appends: Sequence[tuple[Hold, JournalEntry]], tx: Transaction) -> None:
+    """Chain entries and append them, with their guards, in one statement."""
+    values, moved = list[Any](), tx.moved
+    for hold, (header, payload, _) in appends:
+        head, before = hold.head, hold.hash
+        seq, hash_ = head + 1, link(before, header)
+        moved.append((hold, head, before))
+        hold.head, hold.hash = seq, hash_
+        values += (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
+    tx.append_alone(values)
 
 
 def _applied() -> bool:

@@ -43,7 +43,11 @@ END
 -- name: append_entry
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?, ?, ?, ?, ?, ?, ?)
 
--- Rows of marks are repeated for as many as there are (`Transaction.do_rows`); a row that begins with nothing is none.
+-- name: end_of_chain
+SELECT head, hash FROM chains WHERE key = ?
+
+-- Of several the row of marks is repeated for as many as there are (`Transaction.do_rows`), and one that begins with nothing
+-- is none. SQLite puts what it selects for a view aside first, which of one row takes longer than the rest.
 
 -- name: append_entries
 INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload)
@@ -51,9 +55,12 @@ SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- Starts and ends of runs, and the first revision of a handoff, where there is no more to them than is given, in one
 -- statement: what pieces of work would write, with the proofs. Where there is more to one it is refused, and nothing is done.
+-- What a trigger has looked at SQLite puts aside when the same one fills it by a SELECT or with several rows, in a table of
+-- its own that takes longer than the rest; and so it does with a list of values (`IN`). Triggers of one view may go in any
+-- order: the guard of a start does not look at what it writes itself.
 
 -- name: next_chain
-SELECT 1 + coalesce(max(key), 0) FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used
+SELECT 1 + max(coalesce((SELECT max(key) FROM chains), 0), coalesce((SELECT max(key) FROM tombstones), 0))
 
 -- name: begin_view
 CREATE TEMP VIEW IF NOT EXISTS begun AS
@@ -64,8 +71,10 @@ SELECT 0 AS key, '' AS id, '' AS scope, '' AS flow, '' AS task, '' AS inputs, ''
 
 -- name: begin_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
-  SELECT RAISE(ABORT, 'there is more to this start')  -- something is known of the task, or no late sign of life
-  WHERE NOT EXISTS (SELECT 1 FROM processes
+  SELECT RAISE(ABORT, 'there is more to this start')  -- its key is taken, its task known, or no sign of life is late enough
+  WHERE EXISTS (SELECT 1 FROM chains WHERE key = NEW.key)
+     OR EXISTS (SELECT 1 FROM tombstones WHERE key >= NEW.key)
+     OR NOT EXISTS (SELECT 1 FROM processes
                     WHERE id = NEW.holder AND boot_us > NEW.beaten_after AND boot_us <= NEW.beaten_upto)
      OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
                 WHERE scope = NEW.scope AND task = NEW.task
@@ -73,7 +82,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
      OR EXISTS (SELECT 1 FROM runs WHERE scope = NEW.scope AND task = NEW.task
                 AND named = 1 AND status IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
      OR EXISTS (SELECT 1 FROM tombstones WHERE scope = NEW.scope AND task = NEW.task AND named = 1)
-     OR EXISTS (SELECT 1 FROM deliveries WHERE scope = NEW.scope AND task = NEW.task);
+     OR EXISTS (SELECT 1 FROM deliveries WHERE scope = NEW.scope AND task = NEW.task AND run <> NEW.key);
   INSERT INTO chains (key, subject, epoch, head, hash, holder)
   VALUES (NEW.key, 'run:' || NEW.id, 1, NEW.head, NEW.hash, NEW.holder);
   INSERT INTO runs (key, id, scope, flow, task, inputs, inputs_digest, status, parent, session, trace_id, meta,
@@ -81,15 +90,21 @@ CREATE TEMP TRIGGER IF NOT EXISTS begin_run INSTEAD OF INSERT ON begun BEGIN
   VALUES (NEW.key, NEW.id, NEW.scope, NEW.flow, NEW.task, NEW.inputs, NEW.inputs_digest, 'running', NEW.parent,
           NEW.session, NEW.trace_id, NEW.meta, NEW.actor, NEW.at, NEW.at, NEW.named, NEW.identity, NEW.source,
           NEW.worktree);
-  INSERT INTO deliveries (run, scope, task, receiver)
-  SELECT NEW.key, NEW.scope, NEW.task, NEW.receiver WHERE NEW.receiver <> '';
-  INSERT INTO proofs (noun, row, proof)
-  SELECT 'chains', NEW.key, NEW.chain_proof UNION ALL SELECT 'runs', NEW.key, NEW.run_proof
-  UNION ALL SELECT 'deliveries', NEW.key, NEW.delivery_proof WHERE NEW.receiver <> ''
+  INSERT INTO proofs (noun, row, proof) VALUES ('chains', NEW.key, NEW.chain_proof), ('runs', NEW.key, NEW.run_proof)
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
   INSERT INTO journal (chain, seq, header, hash, payload)
   VALUES (NEW.key, NEW.head, NEW.header, NEW.hash, NEW.payload);
 END
+
+-- name: due_trigger
+CREATE TEMP TRIGGER IF NOT EXISTS due_run INSTEAD OF INSERT ON begun WHEN NEW.receiver <> '' BEGIN
+  INSERT INTO deliveries (run, scope, task, receiver) VALUES (NEW.key, NEW.scope, NEW.task, NEW.receiver);
+  INSERT INTO proofs (noun, row, proof) VALUES ('deliveries', NEW.key, NEW.delivery_proof)
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
+END
+
+-- name: begin_run_plainly
+INSERT INTO begun VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: begin_runs_plainly
 INSERT INTO begun
@@ -104,7 +119,8 @@ SELECT 0 AS lease, 0 AS run, 0 AS epoch, 0 AS seq, x'' AS hash, '' AS status, ''
 CREATE TEMP TRIGGER IF NOT EXISTS end_run INSTEAD OF INSERT ON ended BEGIN
   SELECT RAISE(ABORT, 'there is more to this end')
   WHERE NOT EXISTS (SELECT 1 FROM proofs WHERE noun = 'runs' AND row = NEW.run AND proof = NEW.known)
-     OR EXISTS (SELECT 1 FROM interrupts WHERE run = NEW.run AND status IN ('open', 'answered'))
+     OR EXISTS (SELECT 1 FROM interrupts WHERE run = NEW.run AND status = 'open')
+     OR EXISTS (SELECT 1 FROM interrupts WHERE run = NEW.run AND status = 'answered')
      OR EXISTS (SELECT 1 FROM deliveries WHERE run = NEW.run AND receiver <> NEW.receiver);
   UPDATE chains SET head = NEW.seq, hash = NEW.hash, holder = NULL, epoch = epoch + 1
   WHERE key = NEW.lease AND epoch = NEW.epoch AND head = NEW.seq - 1;
@@ -112,11 +128,15 @@ CREATE TEMP TRIGGER IF NOT EXISTS end_run INSTEAD OF INSERT ON ended BEGIN
   UPDATE runs SET status = NEW.status, phase = NEW.phase, result = NEW.result, error = NULL, updated_at = NEW.at
   WHERE key = NEW.run;
   DELETE FROM queue_entries WHERE run = NEW.run;
-  INSERT INTO proofs (noun, row, proof)
-  SELECT 'chains', NEW.lease, NEW.chain_proof UNION ALL SELECT 'runs', NEW.run, NEW.run_proof WHERE true
+  INSERT INTO proofs (noun, row, proof) VALUES ('chains', NEW.lease, NEW.chain_proof)
+  ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
+  INSERT INTO proofs (noun, row, proof) VALUES ('runs', NEW.run, NEW.run_proof)
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
   INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.run, NEW.seq, NEW.header, NEW.hash, NEW.payload);
 END
+
+-- name: end_run_plainly
+INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: end_runs_plainly
 INSERT INTO ended
@@ -124,8 +144,7 @@ SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE colum
 
 -- name: store_facts
 -- The next keys of a chain and of a handoff; and whether nothing is known of the anchor, and of its task.
-SELECT (SELECT 1 + coalesce(max(key), 0)
-        FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
+SELECT 1 + max(coalesce((SELECT max(key) FROM chains), 0), coalesce((SELECT max(key) FROM tombstones), 0)),
        (SELECT 1 + coalesce(max(key), 0) FROM handoffs),
        NOT EXISTS (SELECT 1 FROM anchors WHERE scope = ?1 AND anchor = ?2)
        AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = ?1 AND task = ?3)
@@ -134,18 +153,28 @@ SELECT (SELECT 1 + coalesce(max(key), 0)
 
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
-SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS branch, '' AS root, '' AS symbol, 0 AS score,
-       0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof, x'' AS handoff_proof,
-       x'' AS hash, x'' AS header, x'' AS payload
+SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS task, '' AS branch, '' AS root, '' AS symbol,
+       0 AS score, 0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof,
+       x'' AS handoff_proof, '[]' AS files, x'' AS hash, x'' AS header, x'' AS payload
+
+-- What was asked for the facts is compared here: the statement may be a transaction of its own. That nothing is known of
+-- the anchor, and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
 
 -- name: store_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
+  SELECT RAISE(ABORT, 'there is more to this handoff')
+  WHERE EXISTS (SELECT 1 FROM tombstones WHERE key >= NEW.key)
+     OR EXISTS (SELECT 1 FROM tasks WHERE scope = NEW.scope AND task = NEW.task)
+     OR EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
+                WHERE scope = NEW.scope AND task = NEW.task
+                AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'));
   INSERT INTO chains (key, subject, epoch, head, hash, holder)
   VALUES (NEW.key, 'handoff:' || NEW.id, 0, 1, NEW.hash, NULL);
   INSERT INTO anchors (key, id, scope, anchor, status, revision, newest, branch, root, symbol, score, stored_at, expires_at)
   VALUES (NEW.key, NEW.id, NEW.scope, NEW.anchor, 'open', 1, NEW.newest, NEW.branch, NEW.root, NEW.symbol, NEW.score,
           NEW.stored_at, NEW.expires_at);
   INSERT INTO handoffs (key, id, anchor, revision, seq) VALUES (NEW.newest, NEW.handoff, NEW.key, 1, 1);
+  INSERT INTO handoff_files (path, anchor) SELECT value, NEW.key FROM json_each(NEW.files) WHERE true ON CONFLICT DO NOTHING;
   INSERT INTO proofs (noun, row, proof)
   VALUES ('chains', NEW.key, NEW.chain_proof), ('anchors', NEW.key, NEW.anchor_proof),
          ('handoffs', NEW.newest, NEW.handoff_proof)
@@ -154,7 +183,7 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
 END
 
 -- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
