@@ -182,6 +182,16 @@ def test_with_content_it_takes_a_transaction(tmp_path: Path) -> None:
     assert (said[0], said[-1]) == ("BEGIN IMMEDIATE", "COMMIT")
 
 
+def test_what_is_written_together_lies_together(store: SqliteStore) -> None:
+    pages = list[int]()
+    for number in range(300):
+        store_on(store, f"task:{number}")
+    store._writer._tx.connection.set_wal_hook(lambda connection, name, count: pages.append(count) or 0)
+    for number in range(300, 350):
+        store_on(store, f"task:{number}")
+    assert (pages[-1] - pages[0]) / 49 < 19  # one of each tree that has a part of it, and what grows
+
+
 @contextlib.contextmanager
 def statements_of(store: Any) -> Iterator[list[str]]:
     """What the connection that writes is asked meanwhile, without comments."""

@@ -41,8 +41,10 @@ def says_nothing(text: str) -> bool:
     """Whether a text has not one word that says what to do it to. Mostly its first word does."""
     if len(text) > LONGEST_CHECK:
         return False
-    words = (found[0].lower().replace("’", "'") for found in _WORD.finditer(text))
-    return _EMPTY.issuperset(words) and not _CONCRETE.search(text) and not paths_in(text)
+    for found in _WORD.finditer(text):
+        if found[0].lower().replace("’", "'") not in _EMPTY:
+            return False
+    return not _CONCRETE.search(text) and not paths_in(text)
 
 
 def proves_nothing(form: Form) -> bool:
@@ -132,13 +134,21 @@ def unstable(anchor: str) -> str:
         return ""
     if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if _NO_NAME.issuperset([word for word in _LINT_WORD.findall(name.lower()) if len(word) > 1]):
+    if _names_nothing(name.lower()):
         return f"{anchor!r} names no task"
     named = _DIGEST.sub("", anchor) if "-" in anchor[-14:-12] else anchor  # a task's own ends in a digest of its inputs
     for found, pattern in _UNSTABLE:
         if pattern.search(named):
             return f"{anchor!r} has {found} in it"
     return ""
+
+
+def _names_nothing(name: str) -> bool:
+    """Whether a name has not one word that tells it from others."""
+    for found in _LINT_WORD.finditer(name):
+        if len(found[0]) > 1 and found[0] not in _NO_NAME:
+            return False
+    return True
 
 
 def _slug(contract: Contract) -> str:

@@ -407,6 +407,9 @@ _STEPS = tuple({"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in 
 _OTHERS = bytes(byte for byte in range(256) if not _STEPS[byte])
 
 
+_NESTED = (dict, list)
+
+
 class NotStrict(ValueError):
     """A text that is no JSON, or that two readers could take for two things; says why."""
 
@@ -435,9 +438,9 @@ def _members(value: Any) -> int:
         each = left.pop()
         if isinstance(each, dict):
             count += len(each)
-            left += each.values()
+            left += [inner for inner in each.values() if isinstance(inner, _NESTED)]
         elif isinstance(each, list):
-            left += each
+            left += [inner for inner in each if isinstance(inner, _NESTED)]
     return count
 
 
