@@ -146,7 +146,7 @@ def _list_of(read: Reader, most: int) -> Reader:
     def read_all(value: Any, path: str) -> tuple[Any, ...]:
         if isinstance(value, str):
             refuse(path, "is one text where a list is expected", f"put it into a list: {path}=[…]")
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, (list, tuple)):
             refuse(path, f"is {kind_of(value)} where a list is expected", "give a list, or leave it out")
         if len(value) > most:
             refuse(path, f"has {len(value):,} entries and at most {most} are taken", "split the work, or name a folder")
@@ -457,10 +457,12 @@ def passes_always(form: Form) -> bool:
 
 def command_passes_always(run: str) -> bool:
     """The same of its command; not of a rule about a file, which has none."""
-    end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
+    has_parts = ";" in run or "|" in run or "&" in run
+    end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:]) if has_parts else None
     if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
         return True
-    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+    parts = _PARTS.split(run) if has_parts else [run]
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, parts))
 
 
 def run_of(form: Form) -> str:

@@ -134,21 +134,13 @@ def unstable(anchor: str) -> str:
         return ""
     if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if _names_nothing(name.lower()):
+    if all(len(found[0]) < 2 or found[0] in _NO_NAME for found in _LINT_WORD.finditer(name.lower())):
         return f"{anchor!r} names no task"
     named = _DIGEST.sub("", anchor) if "-" in anchor[-14:-12] else anchor  # a task's own ends in a digest of its inputs
     for found, pattern in _UNSTABLE:
         if pattern.search(named):
             return f"{anchor!r} has {found} in it"
     return ""
-
-
-def _names_nothing(name: str) -> bool:
-    """Whether a name has not one word that tells it from others."""
-    for found in _LINT_WORD.finditer(name):
-        if len(found[0]) > 1 and found[0] not in _NO_NAME:
-            return False
-    return True
 
 
 def _slug(contract: Contract) -> str:

@@ -407,7 +407,7 @@ _STEPS = tuple({"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in 
 _OTHERS = bytes(byte for byte in range(256) if not _STEPS[byte])
 
 
-_NESTED = (dict, list)
+_NESTED = frozenset({dict, list})
 
 
 class NotStrict(ValueError):
@@ -438,9 +438,9 @@ def _members(value: Any) -> int:
         each = left.pop()
         if isinstance(each, dict):
             count += len(each)
-            left += [inner for inner in each.values() if isinstance(inner, _NESTED)]
+            left += [inner for inner in each.values() if type(inner) in _NESTED]
         elif isinstance(each, list):
-            left += [inner for inner in each if isinstance(inner, _NESTED)]
+            left += [inner for inner in each if type(inner) in _NESTED]
     return count
 
 
@@ -493,5 +493,6 @@ def _depths(raw: bytes) -> Iterator[int]:
 
 
 def _between_texts(raw: bytes) -> bytes:
-    plain = raw.replace(rb"\\", b"").replace(rb"\"", b"")  # in this order: what is left of \\" is a quote
-    return b"".join(plain.split(b'"')[::2])
+    if b"\\" in raw:
+        raw = raw.replace(rb"\\", b"").replace(rb"\"", b"")  # in this order: what is left of \\" is a quote
+    return b"".join(raw.split(b'"')[::2])
