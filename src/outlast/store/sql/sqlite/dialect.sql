@@ -126,7 +126,6 @@ INSERT INTO ended
 SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- name: store_facts
--- The next keys of a chain and of a handoff; and whether nothing is known of the anchor, and of its task.
 SELECT (SELECT 1 + coalesce(max(key), 0)
         FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
        (SELECT 1 + coalesce(max(key), 0) FROM handoffs),
@@ -135,14 +134,18 @@ SELECT (SELECT 1 + coalesce(max(key), 0)
        AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
                        WHERE scope = ?1 AND task = ?3 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
 
+-- name: store_plainly
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
 SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS task, '' AS branch, '' AS root, '' AS symbol,
        0 AS score, 0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof,
        x'' AS handoff_proof, '[]' AS files, x'' AS hash, x'' AS header, x'' AS payload
 
--- What was asked for the facts is compared here: the statement may be a transaction of its own. That nothing is known of
--- the anchor, and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
+-- The facts are the next keys of a chain and of a handoff, and whether nothing is known of the anchor and of its task. What
+-- was asked for them is compared here: the statement may be a transaction of its own. That nothing is known of the anchor,
+-- and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
 
 -- name: store_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
@@ -165,9 +168,6 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
   INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.key, 1, NEW.header, NEW.hash, NEW.payload);
 END
-
--- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
