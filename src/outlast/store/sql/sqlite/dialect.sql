@@ -125,17 +125,23 @@ END
 INSERT INTO ended
 SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
+-- name: store_plainly
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: store_facts
 SELECT (SELECT 1 + coalesce(max(key), 0)
         FROM (SELECT max(key) AS key FROM chains UNION ALL SELECT max(key) FROM tombstones) AS used),
        (SELECT 1 + coalesce(max(key), 0) FROM handoffs),
-       NOT EXISTS (SELECT 1 FROM anchors WHERE scope = ?1 AND anchor = ?2)
-       AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = ?1 AND task = ?3)
+       NOT EXISTS (SELECT 1 FROM anchors WHERE scope = asked.value ->> 0 AND anchor = asked.value ->> 1)
+       AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = asked.value ->> 0 AND task = asked.value ->> 2)
        AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
-                       WHERE scope = ?1 AND task = ?3 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+                       WHERE scope = asked.value ->> 0 AND task = asked.value ->> 2
+                       AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+FROM json_each(?) AS asked ORDER BY asked.key
 
--- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- name: store_all_plainly
+INSERT INTO stored
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
