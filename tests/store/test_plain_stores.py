@@ -138,16 +138,10 @@ def test_one_with_content_and_one_that_is_known_are_done_beside_the_others_of_th
     )
     with statements_of(store) as said:
         assert together(store, *stores) == ["plain", "worked", "plain", "plain"]
-    assert (
-        len([each for each in said if each.startswith("INSERT INTO stored")]) == 2
-    )  # of two, and of that with content
+    assert sum(each.startswith("INSERT INTO stored") for each in said) == 2  # that with content has its own
     assert store.read(lambda look: look.content_of(A)) == b"one"
-    assert sorted(row.anchor for row in store.read(lambda look: look.anchors_after(0, 9))) == [
-        "a",
-        "b",
-        "kept",
-        "known",
-    ]
+    anchors = store.read(lambda look: look.anchors_after(0, 9))
+    assert sorted(row.anchor for row in anchors) == ["a", "b", "kept", "known"]
     assert wrong_rows(store) == []
 
 

@@ -320,9 +320,9 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         return (key, newest) if is_plain else None
 
     def _store_facts(self, stores: Sequence[PlainStore]) -> list[Any]:
-        """The next keys of a chain and of a handoff; and of each whether nothing is known of its anchor and its task."""
+        """The next keys of a chain and of a handoff; and of each, whether nothing is known of its anchor and task."""
         asked = msgspec.json.encode([(store.scope, store.anchor, store.task) for store in stores]).decode()
-        return self.execute(self.sql["store_facts"], (asked,)).fetchall()
+        return self._all("store_facts", asked)
 
     def store(self, store: PlainStore, first: FirstRevision, keys: tuple[int, int]) -> None:
         """A first revision and all that it is found by, in one statement. The database refuses it by a constraint, and
