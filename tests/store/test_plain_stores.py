@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -84,11 +85,63 @@ def test_one_of_which_something_is_known_is_done_by_its_work(
     assert wrong_rows(store) == []
 
 
-def test_of_two_under_an_anchor_in_one_commit_the_second_is_done_by_its_work(store: SqliteStore) -> None:
-    assert together(store, lambda: store_on(store), lambda: store_on(store), lambda: store_on(store, "other")) == [
-        *("plain", "worked", "plain")
-    ]
+def test_of_two_under_an_anchor_in_one_commit_the_second_is_done_by_its_work(
+    store: SqliteStore, reached: Counter[str]
+) -> None:
+    stores = (partial(store_on, store), partial(store_on, store), partial(store_on, store, "other"))
+    reached.clear()
+    assert together(store, *stores) == ["plain", "worked", "plain"]
+    assert reached["commit.done"] == 2  # theirs, and of what kept the writer busy
     assert len(store.read(lambda look: look.anchors_after(0, 9))) == 2
+    assert wrong_rows(store) == []
+
+
+def test_several_in_one_commit_take_one_statement_and_a_look_before(store: SqliteStore) -> None:
+    store_on(store, "first")
+    stores = [partial(store_on, store, f"task:{number}") for number in range(5)]
+    with statements_of(store) as said:
+        assert together(store, *stores) == ["plain"] * 5
+    assert [each.split()[0] for each in said[-4:]] == ["BEGIN", "SELECT", "INSERT", "COMMIT"]
+    anchors = store.read(lambda look: look.anchors_after(0, 9))
+    assert [(row.key, row.newest) for row in anchors] == [(number, number) for number in range(1, 7)]
+    assert all(store.read(lambda look, key=row.key: look.files_of_anchor(key)) == ["a.py", "b.py"] for row in anchors)
+    assert wrong_rows(store) == []
+
+
+def test_where_the_commit_of_several_fails_the_file_says_whether_it_was_made(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do = store._writer._tx.do
+
+    def fails(sql: str, *values: Any) -> Any:
+        done = do(sql, *values)
+        said.append(sql)
+        if sql == "COMMIT" and said[-2].startswith("INSERT INTO stored"):
+            raise apsw.IOError("the disk is gone")
+        return done
+
+    said: list[str] = []
+    store_on(store, "before")
+    monkeypatch.setattr(store._writer._tx, "do", fails)
+    assert together(store, lambda: store_on(store, "a"), lambda: store_on(store, "b")) == ["plain", "plain"]
+    assert len(store.read(lambda look: look.handoffs_after(0, 9))) == 3
+
+
+def test_one_with_content_and_one_that_is_known_are_done_beside_the_others_of_their_commit(store: SqliteStore) -> None:
+    store_on(store, "known")
+    entry = some(1)._replace(blobs=(A,))
+    stores = (
+        partial(store_on, store, "a"),
+        partial(store_on, store, "known"),
+        partial(store_on, store, "kept", entry=entry, contents={A: b"one"}),
+        partial(store_on, store, "b"),
+    )
+    with statements_of(store) as said:
+        assert together(store, *stores) == ["plain", "worked", "plain", "plain"]
+    assert sum(each.startswith("INSERT INTO stored") for each in said) == 2  # that with content has its own
+    assert store.read(lambda look: look.content_of(A)) == b"one"
+    anchors = store.read(lambda look: look.anchors_after(0, 9))
+    assert sorted(row.anchor for row in anchors) == ["a", "b", "kept", "known"]
     assert wrong_rows(store) == []
 
 
@@ -180,6 +233,16 @@ def test_with_content_it_takes_a_transaction(tmp_path: Path) -> None:
         with statements_of(here._home.store) as said:
             here.handoff.store("second", "s", "t", target_files=["one.txt"])
     assert (said[0], said[-1]) == ("BEGIN IMMEDIATE", "COMMIT")
+
+
+def test_what_is_written_together_lies_together(store: SqliteStore) -> None:
+    pages = list[int]()
+    for number in range(300):
+        store_on(store, f"task:{number}")
+    store._writer._tx.connection.set_wal_hook(lambda connection, name, count: pages.append(count) or 0)
+    for number in range(300, 350):
+        store_on(store, f"task:{number}")
+    assert (pages[-1] - pages[0]) / 49 < 19  # one of each tree that has a part of it, and what grows
 
 
 @contextlib.contextmanager

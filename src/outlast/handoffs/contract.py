@@ -75,11 +75,14 @@ def draft_of(**given: Any) -> Contract:
 
 
 def _values(given: dict[str, Any]) -> dict[str, Any]:
-    values = {}
+    """The fields as they are kept. What is left out is left out here too: most are."""
+    left_out, values = _LEFT_OUT.get, dict[str, Any]()
     for name, value in given.items():
+        if value is left_out(name, _NEVER):
+            continue
         if (read := _READERS.get(name)) is None:
             refuse(name[:100], "is no field of a handoff", nearest(name, _READERS, "the fields are"))
-        values[name] = value if value is _LEFT_OUT.get(name, msgspec.NODEFAULT) else read(value, name)
+        values[name] = read(value, name)
     return values
 
 
@@ -143,11 +146,11 @@ def _list_of(read: Reader, most: int) -> Reader:
     def read_all(value: Any, path: str) -> tuple[Any, ...]:
         if isinstance(value, str):
             refuse(path, "is one text where a list is expected", f"put it into a list: {path}=[…]")
-        if not isinstance(value, list | tuple):
+        if not isinstance(value, (list, tuple)):
             refuse(path, f"is {kind_of(value)} where a list is expected", "give a list, or leave it out")
         if len(value) > most:
             refuse(path, f"has {len(value):,} entries and at most {most} are taken", "split the work, or name a folder")
-        return tuple(read(item, f"{path}[{place}]") for place, item in enumerate(value))
+        return tuple([read(item, f"{path}[{place}]") for place, item in enumerate(value)])
 
     return read_all
 
@@ -454,10 +457,12 @@ def passes_always(form: Form) -> bool:
 
 def command_passes_always(run: str) -> bool:
     """The same of its command; not of a rule about a file, which has none."""
-    end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:])
+    has_parts = ";" in run or "|" in run or "&" in run
+    end = _IN_ANY_CASE.search(run[-LONGEST_CHECK:]) if has_parts else None
     if end and not any(end[0].count(quote) % 2 for quote in "\"'"):  # else it is inside of quotes
         return True
-    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, _PARTS.split(run)))
+    parts = _PARTS.split(run) if has_parts else [run]
+    return 0 < len(run) <= LONGEST_CHECK and all(map(_PASSES_ALWAYS.fullmatch, parts))
 
 
 def run_of(form: Form) -> str:
@@ -468,6 +473,7 @@ def run_of(form: Form) -> str:
 
 _DEFAULTS = zip(reversed(Contract.__struct_fields__), reversed(Contract.__struct_defaults__), strict=False)
 _LEFT_OUT = {name: default for name, default in _DEFAULTS if default is not msgspec.NODEFAULT}
+_NEVER = object()  # given for no field
 _read_anchor, _read_tag = partial(_read_line, longest=LONGEST_ANCHOR), partial(_read_line, longest=LONGEST_TAG)
 _checks, _musts = _list_of(read_check, MAX_CHECKS), _list_of(read_must, MAX_CHECKS)
 _READERS: dict[str, Reader] = {

@@ -41,8 +41,10 @@ def says_nothing(text: str) -> bool:
     """Whether a text has not one word that says what to do it to. Mostly its first word does."""
     if len(text) > LONGEST_CHECK:
         return False
-    words = (found[0].lower().replace("’", "'") for found in _WORD.finditer(text))
-    return _EMPTY.issuperset(words) and not _CONCRETE.search(text) and not paths_in(text)
+    for found in _WORD.finditer(text):
+        if found[0].lower().replace("’", "'") not in _EMPTY:
+            return False
+    return not _CONCRETE.search(text) and not paths_in(text)
 
 
 def proves_nothing(form: Form) -> bool:
@@ -132,7 +134,7 @@ def unstable(anchor: str) -> str:
         return ""
     if _NUMBER.fullmatch(anchor.strip()):
         return f"{anchor!r} is a bare number"
-    if _NO_NAME.issuperset([word for word in _LINT_WORD.findall(name.lower()) if len(word) > 1]):
+    if all(len(found[0]) < 2 or found[0] in _NO_NAME for found in _LINT_WORD.finditer(name.lower())):
         return f"{anchor!r} names no task"
     named = _DIGEST.sub("", anchor) if "-" in anchor[-14:-12] else anchor  # a task's own ends in a digest of its inputs
     for found, pattern in _UNSTABLE:

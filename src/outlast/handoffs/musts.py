@@ -140,6 +140,8 @@ def refuse_contradictions(contract: Contract) -> None:
 
 def each_must(contract: Contract) -> list[tuple[str, int, Form]]:
     """Every must with the name of its field and its place there."""
+    if not (contract.must_change or contract.must_remove or contract.must_keep):
+        return []  # mostly
     return [(name, place, form) for name in MUST_NAMES for place, form in enumerate(getattr(contract, name))]
 
 

@@ -264,7 +264,7 @@ def _gather(value: Any, texts: list[str], names: list[str]) -> bool:
         names += (keys := [str(key) for key in value])
         texts += keys
         known = _gather([*value.values()], texts, names)
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, (list, tuple)):
         for item in value:
             if type(item) is str:
                 texts.append(item)

@@ -407,6 +407,9 @@ _STEPS = tuple({"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(byte), 0) for byte in 
 _OTHERS = bytes(byte for byte in range(256) if not _STEPS[byte])
 
 
+_NESTED = frozenset({dict, list})
+
+
 class NotStrict(ValueError):
     """A text that is no JSON, or that two readers could take for two things; says why."""
 
@@ -435,9 +438,9 @@ def _members(value: Any) -> int:
         each = left.pop()
         if isinstance(each, dict):
             count += len(each)
-            left += each.values()
+            left += [inner for inner in each.values() if type(inner) in _NESTED]
         elif isinstance(each, list):
-            left += each
+            left += [inner for inner in each if type(inner) in _NESTED]
     return count
 
 
@@ -490,5 +493,6 @@ def _depths(raw: bytes) -> Iterator[int]:
 
 
 def _between_texts(raw: bytes) -> bytes:
-    plain = raw.replace(rb"\\", b"").replace(rb"\"", b"")  # in this order: what is left of \\" is a quote
-    return b"".join(plain.split(b'"')[::2])
+    if b"\\" in raw:
+        raw = raw.replace(rb"\\", b"").replace(rb"\"", b"")  # in this order: what is left of \\" is a quote
+    return b"".join(raw.split(b'"')[::2])

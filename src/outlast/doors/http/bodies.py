@@ -171,10 +171,18 @@ def decode(raw: bytes, kind: Any) -> Any:
 
 def _in_our_spelling(said: dict[str, Any], kind: Any) -> dict[str, Any]:
     """The same object, fields that are spelt as TypeScript does (`handoffText`) by our names."""
-    meant = {name: _ours(name) for name in said if name not in kind.__struct_fields__}
-    if not meant or any(name in said or name not in kind.__struct_fields__ for name in meant.values()):
+    fields = _fields(kind)
+    if fields.issuperset(said):
+        return said
+    meant = {name: _ours(name) for name in said.keys() - fields}
+    if any(name in said or name not in fields for name in meant.values()):
         return said
     return {meant.get(name, name): value for name, value in said.items()}
+
+
+@cache
+def _fields(kind: type[Any]) -> frozenset[str]:
+    return frozenset(kind.__struct_fields__)
 
 
 def _ours(name: str) -> str:

@@ -182,9 +182,11 @@ class Metrics:
 
     def _count(self) -> None:
         answered, self._answered = self._answered, []
-        for method, route, status, seconds in answered:
-            self._requests.labels(method, route, str(status)).inc()
-            self._seconds.labels(method, route).observe(seconds)
+        for (method, route, status), number in Counter(each[:3] for each in answered).items():
+            self._requests.labels(method, route, str(status)).inc(number)
+        kinds = {each[:2]: self._seconds.labels(*each[:2]) for each in answered}
+        for method, route, _, seconds in answered:
+            kinds[method, route].observe(seconds)
 
     def text(self) -> bytes:
         self._count()

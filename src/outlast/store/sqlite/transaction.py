@@ -38,8 +38,8 @@ from outlast.values.frozen import NamedTuple
 
 
 R = TypeVar("R", bound=tuple[Any, ...])
-# How many values there are of an entry with what guards it, and of the start and the end of a run.
-ENTRY_VALUES, START_VALUES, END_VALUES = 7, 28, 15
+# How many values there are of an entry with what guards it, of the start and the end of a run, and of a handoff.
+ENTRY_VALUES, START_VALUES, END_VALUES, STORE_VALUES = 7, 28, 15, 20
 
 
 class SqliteRows(Rows):
@@ -288,7 +288,7 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         NOT_PLAIN of each, and nothing is done, where there is more to one of them.
         """
         if stores := [plain for plain in plains if isinstance(plain, PlainStore)]:
-            return [self._store(plain) for plain in stores]
+            return [self._store(stores[0])] if len(stores) == 1 else self._store_all(stores)
         moved = len(self.moved)
         try:
             rows = self.rows_of(plains)
@@ -337,18 +337,21 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
 
     def store_keys(self, store: PlainStore) -> tuple[int, int] | None:
         """The keys of its chain and of the handoff, if nothing is known of its anchor and its task."""
-        ((key, newest, is_plain),) = self.execute(self.sql["store_facts"], (store.scope, store.anchor, store.task))
+        ((key, newest, is_plain),) = self._store_facts([store])
         return (key, newest) if is_plain else None
+
+    def _store_facts(self, stores: Sequence[PlainStore]) -> list[Any]:
+        """The next keys of a chain and of a handoff; and of each, whether nothing is known of its anchor and task."""
+        asked = msgspec.json.encode([(store.scope, store.anchor, store.task) for store in stores]).decode()
+        return self._all("store_facts", asked)
 
     def store(self, store: PlainStore, first: FirstRevision, keys: tuple[int, int]) -> None:
         """A first revision and all that it is found by, in one statement. The database refuses it by a constraint, and
         nothing is done, where the keys are taken or something is known by now.
         """
-        key, newest = keys
-        header, payload, _ = first.entry
-        hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
+        hold, row = _stored(store, first, keys)
         self.moved.append((hold, 0, first.start))
-        self.do(self.sql["store_plainly"], (*stored_row(store, first, key, newest), hold.hash, header, payload))
+        self.do(self.sql["store_plainly"], row)
 
     def _store(self, store: PlainStore) -> Any:
         keys = self.store_keys(store)
@@ -362,8 +365,35 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
             self.keep_contents(first.contents)
         return first.given
 
+    def _store_all(self, stores: Sequence[PlainStore]) -> Sequence[Any]:
+        """Those that are plain in one statement, NOT_PLAIN of the others; of all, where two are of one anchor."""
+        given: list[Any] = [NOT_PLAIN] * len(stores)
+        moved, values = list[tuple[Hold, int, bytes]](), list[Any]()
+        for place, (key, newest, is_plain) in enumerate(self._store_facts(stores)):
+            if is_plain and not stores[place].has_content:
+                first = stores[place].make()
+                hold, row = _stored(stores[place], first, (key + len(moved), newest + len(moved)))
+                moved.append((hold, 0, first.start))
+                values += row
+                given[place] = first.given
+        try:
+            if moved:
+                self._do_rows("store_all_plainly", STORE_VALUES, values)
+        except apsw.ConstraintError:
+            return [NOT_PLAIN] * len(stores)
+        self.moved += moved
+        return given
+
     def put_back(self, to: int = 0) -> None:
         """Forget heads that were moved since: what moved them was rolled back."""
         for hold, head, before in reversed(self.moved[to:]):
             hold.head, hold.hash = head, before
         del self.moved[to:]
+
+
+def _stored(store: PlainStore, first: FirstRevision, keys: tuple[int, int]) -> tuple[Hold, tuple[Any, ...]]:
+    """The hold on its chain once it is stored, and the values of the statement that stores it."""
+    key, newest = keys
+    header, payload, _ = first.entry
+    hold = Hold(key, first.anchor_id, key, 0, 1, link(first.start, header))
+    return hold, (*stored_row(store, first, key, newest), hold.hash, header, payload)

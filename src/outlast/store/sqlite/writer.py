@@ -363,14 +363,11 @@ def _apply(batch: list[Item], tx: Transaction) -> None:
         items = list(together)
         if kind is JournalEntry:
             tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
-        elif kind in ROWS:
-            do_plain(items, tx, alone=alone)
-        else:
+        elif kind is type(None):
             for item in items:
-                if item.plain is not None:
-                    do_plain([item], tx, alone=alone)
-                else:
-                    do_work(item, tx, alone=alone)
+                do_work(item, tx, alone=alone)
+        else:
+            do_plain(items, tx, alone=alone)
 
 
 def _kind(item: Item) -> type:

@@ -142,14 +142,23 @@ INSERT INTO ended VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 INSERT INTO ended
 SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
+-- name: store_plainly
+INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: store_facts
 -- The next keys of a chain and of a handoff; and whether nothing is known of the anchor, and of its task.
 SELECT 1 + max(coalesce((SELECT max(key) FROM chains), 0), coalesce((SELECT max(key) FROM tombstones), 0)),
        (SELECT 1 + coalesce(max(key), 0) FROM handoffs),
-       NOT EXISTS (SELECT 1 FROM anchors WHERE scope = ?1 AND anchor = ?2)
-       AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = ?1 AND task = ?3)
+       NOT EXISTS (SELECT 1 FROM anchors WHERE scope = asked.value ->> 0 AND anchor = asked.value ->> 1)
+       AND NOT EXISTS (SELECT 1 FROM tasks WHERE scope = asked.value ->> 0 AND task = asked.value ->> 2)
        AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY one_unfinished_run
-                       WHERE scope = ?1 AND task = ?3 AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+                       WHERE scope = asked.value ->> 0 AND task = asked.value ->> 2
+                       AND status NOT IN ('succeeded', 'aborted') AND seal IN ('', 'moved'))
+FROM json_each(?) AS asked ORDER BY asked.key
+
+-- name: store_all_plainly
+INSERT INTO stored
+SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) WHERE column1 IS NOT NULL
 
 -- name: store_view
 CREATE TEMP VIEW IF NOT EXISTS stored AS
@@ -157,8 +166,9 @@ SELECT 0 AS key, 0 AS newest, '' AS id, '' AS scope, '' AS anchor, '' AS task, '
        0 AS score, 0 AS stored_at, 0 AS expires_at, '' AS handoff, x'' AS chain_proof, x'' AS anchor_proof,
        x'' AS handoff_proof, '[]' AS files, x'' AS hash, x'' AS header, x'' AS payload
 
--- What was asked for the facts is compared here: the statement may be a transaction of its own. That nothing is known of
--- the anchor, and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
+-- The facts are the next keys of a chain and of a handoff, and whether nothing is known of the anchor and of its task. What
+-- was asked for them is compared here: the statement may be a transaction of its own. That nothing is known of the anchor,
+-- and that nobody took the keys meanwhile, its own rows and those of the chain and the handoff say by being added.
 
 -- name: store_trigger
 CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGIN
@@ -181,9 +191,6 @@ CREATE TEMP TRIGGER IF NOT EXISTS store_handoff INSTEAD OF INSERT ON stored BEGI
   ON CONFLICT (noun, row) DO UPDATE SET proof = excluded.proof;
   INSERT INTO journal (chain, seq, header, hash, payload) VALUES (NEW.key, 1, NEW.header, NEW.hash, NEW.payload);
 END
-
--- name: store_plainly
-INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- SQLite keeps no statistics here and is told where to begin: CROSS JOIN keeps the order of tables, a sign before a column
 -- keeps its index out, and INDEXED BY names one.
