@@ -149,7 +149,7 @@ def test_what_refers_to_content_goes_by_a_transaction(store: SqliteStore) -> Non
 # -- who takes turns with the loop -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("runs", "sizes"), [(31, [31]), (32, [16, 16]), (64, [32, 32])])
+@pytest.mark.parametrize(("runs", "sizes"), [(31, [31]), (32, [16, 16]), (64, [32, 32]), (600, [256])])
 def test_of_many_that_a_loop_waits_for_half_are_committed_at_a_time(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, runs: int, sizes: list[int]
 ) -> None:

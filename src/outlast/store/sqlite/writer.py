@@ -90,10 +90,12 @@ class Writer(CommitQueue):
         connect: Callable[[], Transaction],
         translate: Callable[[apsw.Error], Exception],
         beside: Callable[[], apsw.Connection],
+        empty_log: Callable[[apsw.Connection], object],
     ) -> None:
         super().__init__()
         self._connect = connect
         self._translate = translate
+        self._empty_log = empty_log
         self._tx = self._connect()
         self._room = LogRoom(self._tx.connection.filename_wal)
         self._copier = LogCopier(beside)
@@ -125,7 +127,7 @@ class Writer(CommitQueue):
     def _most(self) -> int:
         """Of what loops wait for half: while that is committed they compute, and queue the other half."""
         awaited = len(self._unheard)
-        return MOST_ITEMS if awaited < SPLIT_ITEMS else (awaited + 1) // 2
+        return MOST_ITEMS if awaited < SPLIT_ITEMS else min(MOST_ITEMS, (awaited + 1) // 2)
 
     def vacuum(self) -> None:
         """Rewrite the file without its free pages. Everyone else waits."""
@@ -136,15 +138,15 @@ class Writer(CommitQueue):
             finally:
                 self._tx.do("PRAGMA temp_store = MEMORY")
                 self._tx.make_ready()
-            self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._empty_log(self._tx.connection)
             self._until_look = 1  # the log has no room any more
         if self._queue:  # somebody came meanwhile, found the mutex taken and waits
             self._hand_over()
 
     def close(self) -> None:
         self.end_thread()
-        self._copier.close()
-        with self._mutex:
+        with self._mutex:  # nobody commits any more, and so nobody begins a copy
+            self._copier.close()
             self._tx.connection.close()
 
     # -- committing, under the mutex -------------------------------------------------------------
@@ -293,7 +295,7 @@ class Writer(CommitQueue):
         fresh = self._connect()
         self._tx.connection.close(True)
         self._tx = fresh
-        fresh.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._empty_log(fresh.connection)
         found = {hold: fresh.lease_of(hold.run_id) for hold in expected}
         landed = bool(expected) and all(row and (row.head, row.hash) == expected[hold] for hold, row in found.items())
         if landed:
