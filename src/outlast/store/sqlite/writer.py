@@ -46,6 +46,7 @@ BEFORE_COMMIT = (
     apsw.CursorClosedError,
 )
 SPLIT_ITEMS = 32  # that loops wait for: of fewer a sync takes longer than what could be computed beside it
+STATEMENT_BYTES = 4 << 20  # of entries in one statement: all its rows are kept in memory before the first is written
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 
 
@@ -327,13 +328,14 @@ def _kind(item: Item) -> type:
 
 
 def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
-    """One entry of each item; nothing, if there is more to one of them."""
-    appends = []
+    """One entry of each item; nothing, if there is more to one of them, or more of several than one statement takes."""
+    appends, size = [], 0
     for item in batch:
-        if item.hold is None or len(item.entries) != 1 or item.entries[0].blobs:
+        if item.hold is None or len(item.entries) != 1 or (entry := item.entries[0]).blobs:
             return []
-        appends.append((item.hold, item.entries[0]))
-    return appends
+        appends.append((item.hold, entry))
+        size += len(entry.payload or b"")
+    return appends if size <= STATEMENT_BYTES or len(appends) == 1 else []
 
 
 def _applied() -> bool:
