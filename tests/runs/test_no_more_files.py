@@ -46,8 +46,46 @@ with Outlast(home) as outlast:
 """
 
 
-def said(folder: Path, *words: str) -> str:
-    (folder / "flow.py").write_text(SCRIPT)
+ON_A_LOOP = """\
+import asyncio, os, resource, sys
+from outlast import AsyncOutlast, AsyncRun, flow, effect
+
+held = []
+
+@effect
+async def refused() -> object:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return object()  # that is told by a kind of error that is not loaded yet
+
+@flow
+async def work(run: AsyncRun) -> str:
+    try:
+        await refused()
+    except Exception as error:
+        return "it went on"
+    finally:
+        while held:
+            os.close(held.pop())
+
+async def main():
+    async with AsyncOutlast(sys.argv[1]) as outlast:
+        try:
+            outcome = await outlast.run(work)
+        except Exception:
+            print("ended", *(receipt.status for receipt in await outlast.receipts((await outlast.runs())[0].id)))
+        else:
+            print(outcome.result)
+
+asyncio.run(main())
+"""
+
+
+def said(folder: Path, *words: str, script: str = SCRIPT) -> str:
+    (folder / "flow.py").write_text(script)
     command = [sys.executable, str(folder / "flow.py"), str(folder / "home"), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
@@ -59,3 +97,7 @@ def test_a_step_that_fails_so_has_failed(tmp_path: Path) -> None:
 def test_where_that_cannot_be_recorded_the_run_ends_and_goes_on_when_it_is_called_again(tmp_path: Path) -> None:
     assert said(tmp_path, "") == "ended"
     assert said(tmp_path, "", "again") == "done succeeded"
+
+
+def test_on_a_loop_too_a_flow_does_not_go_on_with_what_is_not_on_record(tmp_path: Path) -> None:
+    assert said(tmp_path, script=ON_A_LOOP) == "ended started"
