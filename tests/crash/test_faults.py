@@ -417,3 +417,30 @@ def test_what_fails_while_the_log_is_copied_beside_fails_no_commit(
     found.close()
     store.close()
     disk.unregister()
+
+
+@pytest.mark.parametrize("case", [case for case in FAULTS if "for a while" not in case])  # then nobody can tell
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_entries_in_one_statement_are_there_all_or_none_and_their_runs_go_on(
+    case: str, number: int, power: PowerVFS, tmp_path: Path
+) -> None:
+    disk = FaultVFS(next(_names), base=power.name)
+    store = SqliteStore(tmp_path / "outlast.db", vfs=disk.name)
+    holds = [begin(store, f"run{number}") for number in range(11)]
+    store._writer._tx.connection.pragma("wal_autocheckpoint", 1)  # type: ignore[union-attr]
+    fault = FAULTS[case][0]()
+    fault.nth = number
+    disk.arm(fault)
+    tickets, written = [store.put(hold, [some(1)]) for hold in holds], 0
+    for ticket in tickets:
+        with suppress(StoreFailed, DiskFull):
+            store.finish(ticket)
+            written += 1
+    disk.disarm()
+    assert written in (0, 11)
+    assert [hold.head for hold in holds] == [written // 11] * 11
+    again = [store.put(hold, [some(2)]) for hold in holds]
+    store.finish(again[-1])
+    assert [broken(store, f"run{number}", written // 11 + 1) for number in range(11)] == [None] * 11
+    store.close()
+    disk.unregister()
