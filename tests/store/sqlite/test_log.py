@@ -369,3 +369,28 @@ def test_nobody_begins_a_copy_of_a_store_that_is_being_closed(
     monkeypatch.setattr(LogCopier, "close", noted)
     store.close()
     assert held == [True]
+
+
+def test_who_comes_while_a_store_is_being_closed_is_told(
+    commits: Commits, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, told, entry = LogCopier.close, list[Exception](), some(1)
+
+    def write() -> None:
+        try:
+            store.append(commits.holds[0], entry)
+        except StoreFailed as error:
+            told.append(error)
+
+    comes = threading.Thread(target=write, daemon=True)
+
+    def slowly(copier: LogCopier) -> None:
+        comes.start()
+        while not (queue := store._writer._queue) or queue[0].gate is None:  # type: ignore[union-attr]
+            threading.Event().wait(0.001)
+        close(copier)
+
+    monkeypatch.setattr(LogCopier, "close", slowly)
+    store.close()
+    comes.join(30)
+    assert len(told) == 1

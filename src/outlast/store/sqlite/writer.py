@@ -149,6 +149,8 @@ class Writer(CommitQueue):
         with self._mutex:  # nobody commits any more, and so nobody begins a copy
             self._copier.close()
             self._tx.connection.close()
+        if self._queue:  # somebody came meanwhile, found the mutex taken and waits: that it is closed is told by a try
+            self._hand_over()
 
     # -- committing, under the mutex -------------------------------------------------------------
 
