@@ -106,9 +106,11 @@ class LogCopier:
             self._begin_copy()
 
     def _begin_copy(self) -> None:
-        with suppress(errors.NoThread):
+        try:
             self._thread = self._thread or self._begin_thread()
-            self._wake.put(True)
+        except Exception:  # no thread can be had, and the commit stands all the same
+            return
+        self._wake.put(True)
 
     def _begin_thread(self) -> threading.Thread:
         self._wake = wake = SimpleQueue[bool]()
