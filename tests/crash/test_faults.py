@@ -18,13 +18,28 @@ from outlast.errors import DiskFull, HomeReadOnly, LeaseLost, StoreFailed, Store
 from outlast.ledger.journal import Header, entry
 from outlast.runs.begin import decide, new_run
 from outlast.runs.claim import RunClaim
+from outlast.store.sqlite import log
+from outlast.store.sqlite.open import SqliteStore
 from outlast.testing import crashes
 from outlast.testing.crashes import Tell, in_child
 
 from ..kit import by_url
+from ..store.support import begin, broken, some
 from . import flows
 from .fault_tables import FaultTables
-from .power import DropAll, DropSome, Fault, FaultVFS, KeepAll, Loss, PowerVFS, disk_full, failed_sync, failed_write
+from .power import (
+    DropAll,
+    DropSome,
+    Fault,
+    FaultVFS,
+    KeepAll,
+    Kind,
+    Loss,
+    PowerVFS,
+    disk_full,
+    failed_sync,
+    failed_write,
+)
 from .processes import AfterReboot, wait_until
 
 pytestmark = pytest.mark.crash
@@ -362,3 +377,70 @@ def test_a_disk_that_turns_read_only_ends_the_run_and_loses_nothing(outlast: Out
     disk.disarm()
     assert outlast.run(plain).unwrap() == 5
     assert ran.count(1) == 1
+
+
+# -- of a thread that copies the log -----------------------------------------------------------------
+
+
+class CopyFaults(FaultVFS):
+    """A disk that fails while the log is copied beside the writer."""
+
+    def run(self, kind: Kind, path: Path, call: Callable[[], None]) -> None:
+        if threading.current_thread().name == "outlast-log":
+            super().run(kind, path, call)
+        else:
+            call()
+
+
+@pytest.mark.parametrize("fault", [failed_write, failed_sync, disk_full])
+def test_what_fails_while_the_log_is_copied_beside_fails_no_commit(
+    fault: Callable[..., Fault], power: PowerVFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "COPIED_PAGES", 60)
+    monkeypatch.setattr(log, "LOG_BYTES", 0)  # no room ahead: the file is as long as the log was
+    disk, never = CopyFaults(next(_names), base=power.name), threading.Event()
+    armed = disk.arm(fault(".db", count=None))
+    store = SqliteStore(tmp_path / "outlast.db", vfs=disk.name)
+    holds, copier = [begin(store, f"run{number}") for number in range(8)], store._writer._copier  # type: ignore[union-attr]
+    before = os.stat(f"{store.place}-wal").st_size
+    for number in range(60):
+        tickets = [store.put(hold, [some(number, text="x" * 1500)]) for hold in holds]
+        store.finish(tickets[0])
+        while copier._stage == "is copied":
+            never.wait(0.001)
+    assert armed.fired > 3
+    assert os.stat(f"{store.place}-wal").st_size < before + 120 * 4120  # the writer copies it
+    power.cut(tmp_path / "cut", DropAll())
+    found = SqliteStore(tmp_path / "cut" / "outlast.db")
+    assert [broken(found, f"run{number}", 60) for number in range(8)] == [None] * 8
+    assert found.check() == []
+    found.close()
+    store.close()
+    disk.unregister()
+
+
+@pytest.mark.parametrize("case", [case for case in FAULTS if "for a while" not in case])  # then nobody can tell
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_entries_in_one_statement_are_there_all_or_none_and_their_runs_go_on(
+    case: str, number: int, power: PowerVFS, tmp_path: Path
+) -> None:
+    disk = FaultVFS(next(_names), base=power.name)
+    store = SqliteStore(tmp_path / "outlast.db", vfs=disk.name)
+    holds = [begin(store, f"run{number}") for number in range(11)]
+    store._writer._tx.connection.pragma("wal_autocheckpoint", 1)  # type: ignore[union-attr]
+    fault = FAULTS[case][0]()
+    fault.nth = number
+    disk.arm(fault)
+    tickets, written = [store.put(hold, [some(1)]) for hold in holds], 0
+    for ticket in tickets:
+        with suppress(StoreFailed, DiskFull):
+            store.finish(ticket)
+            written += 1
+    disk.disarm()
+    assert written in (0, 11)
+    assert [hold.head for hold in holds] == [written // 11] * 11
+    again = [store.put(hold, [some(2)]) for hold in holds]
+    store.finish(again[-1])
+    assert [broken(store, f"run{number}", written // 11 + 1) for number in range(11)] == [None] * 11
+    store.close()
+    disk.unregister()

@@ -5,6 +5,7 @@ torn, or reordered (see power.py). With `synchronous=OFF` the same script must l
 """
 
 import itertools
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from outlast import Outlast, Run, current, flow
+from outlast.store.sqlite import log
+from outlast.store.sqlite.open import SqliteStore
 from outlast.testing import crashes
 
+from ..store.support import begin, broken, lease_of, some
 from . import flows
 from .power import DropAll, DropSome, Loss, Operation, PowerVFS
 from .processes import AfterReboot
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(1200)]  # the long form looks at a thousand homes
 
 _names = (f"power-{number}" for number in itertools.count())
 SHARE = 5  # of the cuts one in so many is looked at in every run of the tests; the long form looks at all
@@ -132,3 +136,60 @@ def world_at(cuts: Cuts, number: int, world: Path) -> str:
     lines = world.read_text().splitlines()
     known = cuts.made[number][1]
     return "".join(f"{line}\n" for line in lines[: ("tell" in known) + ("charge" in known)])
+
+
+# -- while the log is copied beside the writer -------------------------------------------------------
+
+RUNS, COMMITS = 8, 60
+
+
+@dataclass(slots=True)
+class CopyCuts:
+    """Cuts the power before operations of who writes and of who copies the log; what was acknowledged by then."""
+
+    power: PowerVFS
+    folder: Path
+    often: int  # one in so many of each thread's, and each sync
+    acknowledged: int = 0  # commits
+    made: list[tuple[Path, int, bool]] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def before(self, operation: Operation) -> None:
+        known, who = self.acknowledged, threading.current_thread().name
+        number = self.seen[who] = self.seen.get(who, 0) + 1
+        if operation.kind == "sync" or number % self.often == 0:
+            loss = DropAll() if number % 2 else DropSome(operation.number)
+            home = self.folder / f"{operation.number}-{who}"
+            self.power.cut(home, loss)
+            self.made.append((home, known, who == "outlast-log"))
+
+
+def test_every_entry_survives_a_power_cut_at_any_operation_while_the_log_is_copied_beside(
+    power: PowerVFS, tmp_path: Path, crash_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "COPIED_PAGES", 60)
+    store = SqliteStore(tmp_path / "outlast.db", vfs=power.name)
+    holds = [begin(store, f"run{number}") for number in range(RUNS)]
+    copier, never = store._writer._copier, threading.Event()  # type: ignore[union-attr]
+    cuts = CopyCuts(power, tmp_path / "cuts", 3 if crash_long else 25)
+    power.before = cuts.before
+    for number in range(COMMITS):
+        tickets = [store.put(hold, [some(number, text="x" * 1500)]) for hold in holds]
+        store.finish(tickets[0])
+        cuts.acknowledged += 1
+        while number % 3 and copier._stage == "is copied":  # of some, nothing is written during the copy
+            never.wait(0.001)
+    power.before = None
+    store.close()
+    assert sum(beside for _, _, beside in cuts.made) > 10
+    assert [home for home, known, _ in cuts.made if min(entries_left(home)) < known] == []
+
+
+def entries_left(home: Path) -> list[int]:
+    """How many entries each run has in what a cut left, of whose journals none is broken."""
+    store = SqliteStore(home / "outlast.db", synchronous="OFF")
+    heads = [lease_of(store, f"run{number}").head for number in range(RUNS)]
+    assert store.check() == []
+    assert [broken(store, f"run{number}", head) for number, head in enumerate(heads)] == [None] * RUNS
+    store.close()
+    return heads

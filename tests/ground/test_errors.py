@@ -175,3 +175,18 @@ def test_signals_cannot_be_eaten_by_except_exception() -> None:
         assert not issubclass(signal, Exception)
     assert issubclass(errors.NotDone, Exception)
     assert not issubclass(errors.NotDone, OutlastError)
+
+
+LOADED = """\
+import sys
+from outlast import errors
+
+assert errors.loaded("LeaseLost", "CommandFailed", "DiskFull") == ()
+assert not [name for name in sys.modules if name.startswith("outlast.errors.")]
+assert isinstance(errors.LeaseLost("run", 1), errors.loaded("DiskFull", "LeaseLost"))
+assert errors.loaded("DiskFull", "LeaseLost") == (errors.LeaseLost,)
+"""
+
+
+def test_to_ask_whether_an_error_is_of_a_kind_loads_none() -> None:
+    subprocess.run([sys.executable, "-c", LOADED], check=True)

@@ -105,12 +105,12 @@ class CommandSpec(StepSpec, frozen=True, kw_only=True):
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
         exits = self.work.command.retry_exits
-        if not exits or isinstance(error, errors.StepTimedOut):
+        if not exits or isinstance(error, errors.loaded("StepTimedOut")):
             return not exits
-        return (error.exit if isinstance(error, errors.CommandFailed) else (facts or {}).get("exit")) in exits
+        return (error.exit if isinstance(error, errors.loaded("CommandFailed")) else (facts or {}).get("exit")) in exits
 
     def says_not_done(self, error: BaseException) -> bool:
-        return isinstance(error, NotDone | errors.CommandNotStarted)
+        return isinstance(error, (NotDone, *errors.loaded("CommandNotStarted")))
 
 
 def command_spec(command: Command, setting: Setting) -> CommandSpec:

@@ -45,6 +45,7 @@ name of it is first asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast, dataclass_transform
@@ -282,6 +283,15 @@ def _load(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
     return found
+
+
+def loaded(*names: str) -> tuple[type[OutlastError], ...]:
+    """Those of these kinds that are loaded: an error is of no other one.
+
+    Who only asks what an error is, loads nothing: it may be that no file can be opened any more.
+    """
+    rooms = [(sys.modules.get(f"{__name__}.{_ROOM_OF[name]}"), name) for name in names]
+    return tuple(kind for room, name in rooms if (kind := getattr(room, name, None)) is not None)
 
 
 if not TYPE_CHECKING:  # a checker sees the imports above, and misses a name that is not among them

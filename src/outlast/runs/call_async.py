@@ -111,13 +111,17 @@ async def drive_async(execution: Execution, asked: StepCall, *, park: bool = Tru
         if asked.spec.shape.is_effect and execution.made.has_question():
             await asyncio.sleep(0)  # a task that was given the question asks it now
             execution.made.refuse_before_effect()
-        attempt = call_flat.begin(execution, asked)
-        if attempt is None:
-            return await _drive(execution, asked, drive(execution, asked), park)
-        ended = await run_body(execution, attempt)
-        done = call_flat.receipt_of(execution, attempt, ended)
-        if done is None:
-            return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
+        try:
+            attempt = call_flat.begin(execution, asked)
+            if attempt is None:
+                return await _drive(execution, asked, drive(execution, asked), park)
+            ended = await run_body(execution, attempt)
+            done = call_flat.receipt_of(execution, attempt, ended)
+            if done is None:
+                return await _drive(execution, asked, drive_on(execution, attempt, ended), park)
+        except Exception as error:
+            execution.refuse_unrecorded(asked, error)
+            raise
         value, made = done
         if execution.store.live > 1 or not execution.writer.append_now(made):
             call = asked.call

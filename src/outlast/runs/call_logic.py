@@ -143,7 +143,7 @@ def _failed(execution: Execution, attempt: Attempt, ended: Raised) -> Driven:
         raise error
     if ended.status == "failed" and not is_ours(error):
         yield from _unless_stopped(execution, attempt, error)
-    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, errors.LimitNotFound):
+    if spec.is_effect and not spec.says_not_done(error) and not isinstance(error, errors.loaded("LimitNotFound")):
         return (yield from _in_doubt(execution, attempt, ended))
     if ended.status == "cancelled":
         execution.endings.cancelled(call)

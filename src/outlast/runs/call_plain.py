@@ -119,17 +119,21 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
     found = asked.next
     if found is not FIRST and isinstance(found, Replay) and found.past.status != "cancelled":
         return execution.recorded(asked, found.past)
-    attempt = call_flat.begin(execution, asked)
-    if attempt is not None:
-        ended = _ended(execution, attempt)
-        done = call_flat.receipt_of(execution, attempt, ended)
-        if done is not None:
-            execution.writer.append(done[1])
-            return done[0]
-        driven = drive_on(execution, attempt, ended)
-    else:
-        driven = drive(execution, asked)
-    return _drive(execution, asked, driven, park)
+    try:
+        attempt = call_flat.begin(execution, asked)
+        if attempt is not None:
+            ended = _ended(execution, attempt)
+            done = call_flat.receipt_of(execution, attempt, ended)
+            if done is not None:
+                execution.writer.append(done[1])
+                return done[0]
+            driven = drive_on(execution, attempt, ended)
+        else:
+            driven = drive(execution, asked)
+        return _drive(execution, asked, driven, park)
+    except Exception as error:
+        execution.refuse_unrecorded(asked, error)
+        raise
 
 
 def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) -> Any:

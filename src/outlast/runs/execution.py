@@ -575,6 +575,15 @@ class Execution:
             self.notes.end(attempt.noted)
             attempt.noted = -1
 
+    def refuse_unrecorded(self, asked: StepCall, error: Exception) -> None:
+        """End the body where the end of an attempt could not be made ready: no file could be opened any more, say.
+
+        The flow must not go on with what nobody will find on record, nor the run wait for an end that never comes.
+        """
+        if any(attempt.asked is asked for attempt in tuple(self.open)):
+            why = f"what became of step {asked.spec.name} could not be recorded ({type(error).__name__}: {error})"
+            self.writer.sever(error if isinstance(error, OutlastError) else Unavailable(detail=f"{why}; run it again"))
+
     def cancelled_late(self, asked: StepCall, written: JournalEntry | None) -> None:
         """The flow cancelled a call while its entries were being written: that is what the flow was given.
 

@@ -55,7 +55,7 @@ def record(error: BaseException) -> dict[str, Any]:
 
 def deliverable(error: BaseException, step: str) -> BaseException:
     """The exception to raise in the flow: itself if replay can rebuild it, else StepFailed."""
-    if isinstance(error, errors.StepFailed | errors.StepTimedOut):
+    if isinstance(error, errors.loaded("StepFailed", "StepTimedOut")):
         return error
     kept = record(error)
     if type(rebuild(kept, step)) is type(error):
@@ -67,19 +67,19 @@ def deliverable(error: BaseException, step: str) -> BaseException:
 
 def rebuild(kept: dict[str, Any], step: str) -> BaseException:
     """The exception that a receipt recorded."""
-    short = str(kept["type"]).rpartition(":")[2]
-    fallback = errors.StepFailed(step, short, kept["message"])
-    if "args" not in kept:
-        return fallback
+    again = _made_again(kept) if "args" in kept else None
+    if again is not None and _text(again) == kept["message"]:
+        return again
+    return errors.StepFailed(step, str(kept["type"]).rpartition(":")[2], kept["message"])
+
+
+def _made_again(kept: dict[str, Any]) -> BaseException | None:
+    """By its kind and arguments; None where these do not make one any more."""
     try:
         kind = _find(kept["type"])
-        if issubclass(kind, OutlastError):
-            again: BaseException = kind(**kept["args"])
-        else:
-            again = kind(*kept["args"])
+        return kind(**kept["args"]) if issubclass(kind, OutlastError) else kind(*kept["args"])
     except Exception:
-        return fallback
-    return again if _text(again) == kept["message"] else fallback
+        return None
 
 
 def _arguments(error: BaseException) -> Any:

@@ -57,20 +57,20 @@ def is_signal_exit(code: int | None) -> bool:
 
 def died_of_signal(error: BaseException) -> bool:
     """Whether an error says that a process of ours was ended by INT, TERM or HUP, or before it began."""
-    if isinstance(error, errors.CommandFailed):
+    if isinstance(error, errors.loaded("CommandFailed")):
         return error.exit > 128 and is_signal_exit(error.exit)
-    if isinstance(error, errors.CommandNotStarted):
+    if isinstance(error, errors.loaded("CommandNotStarted")):
         return True
     return is_signal_exit(getattr(error, "returncode", None)) or type(error).__name__ == "BrokenProcessPool"
 
 
 def listening_seconds(error: BaseException) -> float:
     """How long our own signal is waited for before a step that ended so has failed."""
-    if isinstance(error, errors.CommandNotStarted):
+    if isinstance(error, errors.loaded("CommandNotStarted")):
         return COMMAND_SECONDS
     if died_of_signal(error):
         return LISTEN_SECONDS
-    return COMMAND_SECONDS if isinstance(error, errors.CommandFailed) else 0.0
+    return COMMAND_SECONDS if isinstance(error, errors.loaded("CommandFailed")) else 0.0
 
 
 def listen(is_stopping: Callable[[], bool], seconds: float) -> None:

@@ -1,15 +1,23 @@
 """The log is copied into the database beside the writer while many wait for commits, and by the writer otherwise."""
 
 import os
+import shutil
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+from outlast.errors import StoreFailed
 from outlast.store.contract import Hold
 from outlast.store.sqlite import log
+from outlast.store.sqlite import open as opening
 from outlast.store.sqlite.log import LogCopier
 from outlast.store.sqlite.open import SqliteStore
 
@@ -210,3 +218,179 @@ def test_after_a_failed_commit_the_new_connection_is_counted_from_its_beginning(
     commits.make(20, RUNS)
     assert len(turns) > before
     assert frames(store) < length + LONG
+
+
+# -- while another process copies it -----------------------------------------------------------------
+
+COPYING = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as index:
+    fcntl.lockf(index, fcntl.LOCK_EX, 1, 121)  # the lock of who copies
+    print("copying", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def copying_until_somebody_waits(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Another process copies the log until this one naps, which is noted."""
+    command = [sys.executable, "-c", COPYING, f"{store.place}-shm"]
+    naps: list[str] = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "copying\n"
+
+        def nap() -> float:
+            naps.append("nap")
+            other.communicate()
+            return 0.0
+
+        monkeypatch.setattr(opening, "chance", nap)
+        yield naps
+        other.communicate()
+
+
+def test_a_vacuum_waits_for_who_copies_the_log(
+    commits: Commits, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits.make(20, RUNS)
+    with copying_until_somebody_waits(store, monkeypatch) as naps:
+        store.vacuum()
+    assert naps == ["nap"]
+    assert frames(store) == 0
+    assert commits.are_whole(store)
+
+
+def test_what_became_of_a_commit_that_failed_is_found_out_also_while_somebody_copies_the_log(
+    commits: Commits, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tx = store._writer._tx  # type: ignore[union-attr]
+    append = tx.append_alone
+
+    def failing(values: list[Any]) -> None:
+        append(values)
+        raise apsw.IOError("disk I/O error")  # it is in the file all the same
+
+    monkeypatch.setattr(tx, "append_alone", failing)
+    with copying_until_somebody_waits(store, monkeypatch) as naps:
+        commits.make(1, RUNS)
+    assert naps == ["nap"]
+    commits.make(1, RUNS)
+    assert commits.are_whole(store)
+
+
+# -- what else may happen to a copy ------------------------------------------------------------------
+
+
+def test_where_the_file_is_gone_none_is_made_to_copy_the_log_into(
+    commits: Commits, store: SqliteStore, turns: list[str]
+) -> None:
+    os.rename(store.place, f"{store.place}.moved")
+    commits.make(12, RUNS)
+    assert turns != []
+    assert not os.path.exists(store.place)
+    with pytest.raises(StoreFailed):
+        store.still_there()
+
+
+def test_a_file_in_the_place_of_ours_is_left_as_it_is(
+    commits: Commits, store: SqliteStore, turns: list[str], tmp_path: Path
+) -> None:
+    other = Path(shutil.copy(store.place, tmp_path / "other.db"))
+    before = other.read_bytes()
+    other.replace(store.place)
+    commits.make(12, RUNS)
+    assert turns != []
+    assert Path(store.place).read_bytes() == before
+
+
+def test_after_a_copy_that_could_not_be_made_the_next_one_is(
+    commits: Commits, store: SqliteStore, turns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copier = store._writer._copier  # type: ignore[union-attr]
+    connect, tried = copier._connect, list[Exception]([StoreFailed("", "no"), OSError(24, "Too many open files")])
+
+    def refused() -> apsw.Connection:
+        if tried:
+            raise tried.pop()
+        return connect()
+
+    monkeypatch.setattr(copier, "_connect", refused)
+    before = frames(store)
+    commits.make(60, RUNS)
+    assert len(turns) > 4
+    assert tried == []
+    assert threads().count("outlast-log") == 1
+    assert frames(store) < before + LONG
+
+
+def test_after_a_ctrl_c_as_its_thread_begins_there_is_one_of_them(
+    commits: Commits, store: SqliteStore, turns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name == "outlast-log":
+            monkeypatch.setattr(threading.Thread, "start", start)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        commits.make(20, RUNS)
+    before = len(turns)
+    commits.make(20, RUNS)
+    assert len(turns) > before
+    assert threads().count("outlast-log") == 1
+    store.close()
+    assert "outlast-log" not in threads()
+
+
+def test_pages_are_counted_also_when_their_number_begins_anew(
+    commits: Commits, store: SqliteStore, turns: list[str]
+) -> None:
+    commits.make(2, RUNS)
+    copier = store._writer._copier  # type: ignore[union-attr]
+    copier._from += log.MOST_COUNTED + 1  # as many were written since the log began, and then the number was over
+    commits.make(12, RUNS)
+    assert turns != []
+
+
+def test_nobody_begins_a_copy_of_a_store_that_is_being_closed(
+    commits: Commits, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, held = LogCopier.close, list[bool]()
+
+    def noted(copier: LogCopier) -> None:
+        held.append(store._writer._mutex.locked())  # type: ignore[union-attr]
+        close(copier)
+
+    monkeypatch.setattr(LogCopier, "close", noted)
+    store.close()
+    assert held == [True]
+
+
+def test_who_comes_while_a_store_is_being_closed_is_told(
+    commits: Commits, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, told, entry = LogCopier.close, list[Exception](), some(1)
+
+    def write() -> None:
+        try:
+            store.append(commits.holds[0], entry)
+        except StoreFailed as error:
+            told.append(error)
+
+    comes = threading.Thread(target=write, daemon=True)
+
+    def slowly(copier: LogCopier) -> None:
+        comes.start()
+        while not (queue := store._writer._queue) or queue[0].gate is None:  # type: ignore[union-attr]
+            threading.Event().wait(0.001)
+        close(copier)
+
+    monkeypatch.setattr(LogCopier, "close", slowly)
+    store.close()
+    comes.join(30)
+    assert len(told) == 1

@@ -146,10 +146,25 @@ def test_what_refers_to_content_goes_by_a_transaction(store: SqliteStore) -> Non
     assert [broken(store, hold.run_id, 1) for hold in those] == [None, None]
 
 
+def test_more_than_a_statement_takes_goes_by_a_transaction(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "STATEMENT_BYTES", 1000)
+    those = holds(store)
+    said = statements(store)
+    write(store, those[:2])
+    assert len(said) == 1
+    tickets = [store.put(hold, [some(2, text="x" * 100)]) for hold in those]
+    store.finish(tickets[0])
+    assert said[1].startswith("BEGIN")
+    store.append(those[0], some(3, text="x" * 2000))  # one alone has no other to wait for
+    assert said[-1].startswith("INSERT INTO appended")
+    entries = [3, 2] + [1] * (ENTRIES - 2)
+    assert [broken(store, hold.run_id, many) for hold, many in zip(those, entries, strict=True)] == [None] * ENTRIES
+
+
 # -- who takes turns with the loop -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("runs", "sizes"), [(31, [31]), (32, [16, 16]), (64, [32, 32])])
+@pytest.mark.parametrize(("runs", "sizes"), [(31, [31]), (32, [16, 16]), (64, [32, 32]), (600, [256])])
 def test_of_many_that_a_loop_waits_for_half_are_committed_at_a_time(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, runs: int, sizes: list[int]
 ) -> None:

@@ -23,6 +23,7 @@ SOON, LATE = 4, 256  # commits between two looks at a log: while it grows, and o
 WHOLE_PAGES = 1_000  # in a log that the writer copies by itself
 COPIED_PAGES, MOST_PAGES = 2_000, 8_000  # in one that is copied beside it; and where that does not come about
 COPIES = 2  # one after the other: each takes what was written during the one before
+MOST_COUNTED = 0x7FFF_FFFF  # pages: then SQLite counts from zero again
 LONE_COMMITS = 256  # in a row: from then on the writer copies by itself again
 
 
@@ -70,7 +71,7 @@ class LogCopier:
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._connect = connect
-        self._wake: SimpleQueue[bool] = SimpleQueue()
+        self._wake: SimpleQueue[bool] = SimpleQueue()  # each thread has its own
         self._thread: threading.Thread | None = None
         self.serves: apsw.Connection | None = None  # the writer, while that leaves it to us
         self._stage = "grows"  # is copied, copied, ends
@@ -100,29 +101,39 @@ class LogCopier:
         elif self._stage == "copied":
             self._stage = "ends"
             writer.wal_autocheckpoint(1)  # in its next commit
-        elif self._stage == "grows" and written - self._from >= COPIED_PAGES:
+        elif self._stage == "grows" and (written - self._from) & MOST_COUNTED >= COPIED_PAGES:
             self._stage = "is copied"
             self._begin_copy()
 
     def _begin_copy(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._serve, name="outlast-log", daemon=True)
-            try:
-                self._thread = begin(thread, "copying the log")
-            except errors.NoThread:
-                self._stage = "copied"  # the writer does it all
-                return
+        try:
+            self._thread = self._thread or self._begin_thread()
+        except Exception:  # no thread can be had, and the commit stands all the same
+            return
         self._wake.put(True)
 
-    def _serve(self) -> None:
+    def _begin_thread(self) -> threading.Thread:
+        self._wake = wake = SimpleQueue[bool]()
+        try:
+            thread = threading.Thread(target=self._serve, args=(wake,), name="outlast-log", daemon=True)
+            return begin(thread, "copying the log")
+        except BaseException:
+            self._stage = "copied"  # the writer does it all
+            wake.put(False)  # it may have begun, and then a Ctrl-C came
+            raise
+
+    def _serve(self, wake: SimpleQueue[bool]) -> None:
         connection = None
         try:
-            while self._wake.get():
-                with suppress(apsw.Error):  # it cannot be copied here: then the writer does it, later
+            while wake.get():
+                try:
                     connection = connection or self._connect()
                     for _ in range(COPIES):
                         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                self._stage = "copied"
+                except (apsw.Error, errors.OutlastError, OSError):
+                    pass  # it cannot be copied here: then the writer does it, later
+                finally:
+                    self._stage = "copied"
         finally:
             if connection is not None:
                 connection.close()

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -116,7 +117,7 @@ class SqliteStore:
             self._looking = ReadConnections(path, why, self._vfs)
             self._writer, self._reader = Refusing(self.place, why), self._reads(self._looking.connect())
         else:
-            self._writer = Writer(self._connect_writer, self.translate, self._connect)
+            self._writer = Writer(self._connect_writer, self.translate, self._connect_copier, self._empty_log)
             self._reader = self._reads(self._connect())
             if self._marker is not None:
                 remember(self._marker)
@@ -351,6 +352,14 @@ class SqliteStore:
         tx.entries_after = self.entries_after
         return tx
 
+    def _connect_copier(self) -> apsw.Connection:
+        """To the file that we have open: none is made where that is gone, and what took its place is left alone."""
+        connection = apsw.Connection(self.place, flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs)
+        with _closed_on_error(connection):
+            self.still_there()
+            self._set_up(connection)
+        return connection
+
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.place, vfs=self._vfs, statementcachesize=200)
         with _closed_on_error(connection):
@@ -368,19 +377,30 @@ class SqliteStore:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # else a statement is prepared anew for other values
 
     def _switch_to_wal(self, connection: apsw.Connection) -> None:
-        """SQLite asks no busy handler here, and several processes may be making the store at once."""
-        wait, tries = _patient(self._busy_seconds), 0
-        while True:
-            try:
-                connection.pragma("page_size", 4096)
-                mode = connection.pragma("journal_mode", "WAL")
-                break
-            except apsw.BusyError:
-                if not wait(tries):
-                    raise
-                tries += 1
+        """Several processes may be making the store at once."""
+
+        def switch() -> Any:
+            connection.pragma("page_size", 4096)
+            return connection.pragma("journal_mode", "WAL")
+
+        mode = self._insist(switch)
         if mode != "wal":
             raise errors.StoreFailed(self.place, f"its journal cannot be a WAL here, only {mode!r}")
+
+    def _empty_log(self, connection: apsw.Connection) -> None:
+        """Copy all of the log into the database and cut it off, whoever else is copying it now."""
+        self._insist(lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE))
+
+    def _insist(self, do: Callable[[], T]) -> T:
+        """Do what others may be in the way of, where SQLite does not always ask the busy handler."""
+        wait, until = _patient(self._busy_seconds), time.monotonic() + self._busy_seconds
+        for tries in count():
+            try:
+                return do()
+            except apsw.BusyError:
+                if time.monotonic() > until or not wait(tries):
+                    raise
+        raise AssertionError
 
     def translate(self, error: apsw.Error) -> errors.OutlastError:
         """Our error for a driver's: the only place where they meet."""

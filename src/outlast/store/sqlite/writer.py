@@ -48,6 +48,7 @@ BEFORE_COMMIT = (
 )
 ROWS = (PlainStart, PlainEnd)  # kinds of plain work of which many are one statement
 SPLIT_ITEMS = 32  # that loops wait for: of fewer a sync takes longer than what could be computed beside it
+STATEMENT_BYTES = 4 << 20  # of entries in one statement: all its rows are kept in memory before the first is written
 _NORMAL = 1  # `synchronous`: a commit is in the log, and synced with the next one that is
 
 
@@ -92,10 +93,12 @@ class Writer(CommitQueue):
         connect: Callable[[], Transaction],
         translate: Callable[[apsw.Error], Exception],
         beside: Callable[[], apsw.Connection],
+        empty_log: Callable[[apsw.Connection], object],
     ) -> None:
         super().__init__()
         self._connect = connect
         self._translate = translate
+        self._empty_log = empty_log
         self._tx = self._connect()
         self._room = LogRoom(self._tx.connection.filename_wal)
         self._copier = LogCopier(beside)
@@ -127,7 +130,7 @@ class Writer(CommitQueue):
     def _most(self) -> int:
         """Of what loops wait for half: while that is committed they compute, and queue the other half."""
         awaited = len(self._unheard)
-        return MOST_ITEMS if awaited < SPLIT_ITEMS else (awaited + 1) // 2
+        return MOST_ITEMS if awaited < SPLIT_ITEMS else min(MOST_ITEMS, (awaited + 1) // 2)
 
     def vacuum(self) -> None:
         """Rewrite the file without its free pages. Everyone else waits."""
@@ -138,16 +141,18 @@ class Writer(CommitQueue):
             finally:
                 self._tx.do("PRAGMA temp_store = MEMORY")
                 self._tx.make_ready()
-            self._tx.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._empty_log(self._tx.connection)
             self._until_look = 1  # the log has no room any more
         if self._queue:  # somebody came meanwhile, found the mutex taken and waits
             self._hand_over()
 
     def close(self) -> None:
         self.end_thread()
-        self._copier.close()
-        with self._mutex:
+        with self._mutex:  # nobody commits any more, and so nobody begins a copy
+            self._copier.close()
             self._tx.connection.close()
+        if self._queue:  # somebody came meanwhile, found the mutex taken and waits: that it is closed is told by a try
+            self._hand_over()
 
     # -- committing, under the mutex -------------------------------------------------------------
 
@@ -348,7 +353,7 @@ class Writer(CommitQueue):
         fresh = self._connect()
         self._tx.connection.close(True)
         self._tx = fresh
-        fresh.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        self._empty_log(fresh.connection)
         landed = bool(expected) and all(fresh.end_of_chain(hold.lease_key) == end for hold, end in expected.items())
         if landed:
             for hold, (head, hash_) in expected.items():
@@ -376,13 +381,14 @@ def _kind(item: Item) -> type:
 
 
 def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
-    """One entry of each item; nothing, if there is more to one of them."""
-    appends = []
+    """One entry of each item; nothing, if there is more to one of them, or more of several than one statement takes."""
+    appends, size = [], 0
     for item in batch:
-        if item.hold is None or len(item.entries) != 1 or item.entries[0].blobs:
+        if item.hold is None or len(item.entries) != 1 or (entry := item.entries[0]).blobs:
             return []
-        appends.append((item.hold, item.entries[0]))
-    return appends
+        appends.append((item.hold, entry))
+        size += len(entry.payload or b"")
+    return appends if size <= STATEMENT_BYTES or len(appends) == 1 else []
 
 
 def _append_alone(appends: Sequence[tuple[Hold, JournalEntry]], tx: Transaction) -> None:
