@@ -124,8 +124,10 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
         ended = _ended(execution, attempt)
         done = call_flat.receipt_of(execution, attempt, ended)
         if done is not None:
-            execution.writer.append(done[1])
-            return done[0]
+            value, made = done
+            del asked, attempt, ended, done, found  # while it waits: of many that do, less is there to be searched
+            execution.writer.append(made)
+            return value
         driven = drive_on(execution, attempt, ended)
     else:
         driven = drive(execution, asked)
