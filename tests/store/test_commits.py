@@ -14,7 +14,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import LeaseLost, StoreFailed
-from outlast.store.commits import CommitQueue, Gate, Item
+from outlast.store.commits import CommitQueue, Item, Waiter
 from outlast.store.contract import Hold, Store, Writing
 
 from ..runs.test_no_threads import no_threads
@@ -330,28 +330,28 @@ def waiting() -> Item:
     """An item whose thread waits."""
     lock = threading.Lock()
     lock.acquire()
-    return Item(None, (), gate=Gate(lock))
+    return Item(None, (), waiter=Waiter(lock))
 
 
 def is_asleep(item: Item) -> bool:
-    assert item.gate is not None
-    return item.gate.lock.locked()
+    assert item.waiter is not None
+    return item.waiter.gate.locked()
 
 
 def go_on(queue: CommitQueue, item: Item) -> None:
     """What the thread of an item that is done does as it goes on."""
-    gate = item.gate
+    waiter = item.waiter
     assert item.done
-    assert gate is not None
-    gate.left = True
-    if queue._woken is gate:
+    assert waiter is not None
+    waiter.left = True
+    if queue._woken is waiter:
         queue._wake_next()
 
 
 def test_threads_wake_each_other_also_past_one_that_waits_no_more() -> None:
     queue, batch = CommitQueue(), [waiting() for _ in range(4)]
-    assert batch[1].gate is not None
-    batch[1].gate.left = True  # its thread got Ctrl-C
+    assert batch[1].waiter is not None
+    batch[1].waiter.left = True  # its thread got Ctrl-C
     queue._tell(batch)
     assert [is_asleep(item) for item in batch] == [False, True, True, True]
     assert all(item.done for item in batch)
@@ -382,8 +382,8 @@ def test_a_thread_that_leaves_as_it_is_woken_leaves_nobody_asleep() -> None:
         def release(self) -> None:
             go_on(queue, batch[0])
 
-    assert batch[0].gate is not None
-    batch[0].gate.lock = Leaving()  # type: ignore[assignment]
+    assert batch[0].waiter is not None
+    batch[0].waiter.gate = Leaving()  # type: ignore[assignment]
     queue._tell(batch)
     assert not is_asleep(batch[1])
 
@@ -495,10 +495,10 @@ def test_a_thread_that_is_woken_just_as_it_leaves_leaves_nobody_asleep() -> None
     class Racing(CommitQueue):
         """Another thread wakes the next right after a thread that leaves looked whether it is the one to do so."""
 
-        _last, is_leaving = Gate(threading.Lock(), left=True), False
+        _last, is_leaving = Waiter(threading.Lock(), left=True), False
 
         @property
-        def _woken(self) -> Gate:  # type: ignore[override]
+        def _woken(self) -> Waiter:  # type: ignore[override]
             seen = self._last
             if self.is_leaving:
                 self.is_leaving = False
@@ -506,15 +506,15 @@ def test_a_thread_that_is_woken_just_as_it_leaves_leaves_nobody_asleep() -> None
             return seen
 
         @_woken.setter
-        def _woken(self, gate: Gate) -> None:
-            self._last = gate
+        def _woken(self, waiter: Waiter) -> None:
+            self._last = waiter
 
         def _takes_lead(self) -> bool:
-            assert first.gate is not None
-            assert second.gate is not None
+            assert first.waiter is not None
+            assert second.waiter is not None
             first.done = self.is_leaving = True
-            self._ready += [first.gate, second.gate]
-            first.gate.open()  # as who hands over the lead may do meanwhile
+            self._ready += [first.waiter, second.waiter]
+            first.waiter.wake()  # as who hands over the lead may do meanwhile
             return False
 
     Racing()._follow(first)
@@ -537,7 +537,7 @@ def test_who_comes_while_more_are_to_go_on_than_have_queued_leaves_it_to_them() 
     assert not queue._ready
     queue._queue.clear()
     queue.put(waiting())
-    queue._ready += [gate for item in batch if (gate := item.gate) is not None]
+    queue._ready += [waiter for item in batch if (waiter := item.waiter) is not None]
     assert queue._takes_lead()  # nobody is on the way any more
 
 
@@ -545,8 +545,8 @@ def test_the_lead_is_never_handed_to_a_thread_that_waits_no_more() -> None:
     queue, items = CommitQueue(), [waiting(), waiting()]
     for item in items:
         queue.put(item)
-    assert items[0].gate is not None
-    items[0].gate.left = True  # its thread got Ctrl-C
+    assert items[0].waiter is not None
+    items[0].waiter.left = True  # its thread got Ctrl-C
     queue._hand_over()
     assert not is_asleep(items[1])
 
@@ -574,7 +574,7 @@ def test_what_queued_during_a_commit_is_committed_whatever_the_threads_of_that_d
             failpoints.arm(None)
             for thread in late:
                 thread.start()
-            while [item.gate is None for item in list(store._writer._queue)] != [False] * len(late):
+            while [item.waiter is None for item in list(store._writer._queue)] != [False] * len(late):
                 threading.Event().wait(0.0005)
 
     def work(hold: Hold) -> Callable[[], list[None]]:
@@ -924,7 +924,8 @@ def test_a_loop_that_is_closed_as_it_is_to_be_told_keeps_nobody_else_waiting(sto
             let_go()
             asyncio.run(stay())
     assert broken(store, "run1", 2) is None
-    assert not store._writer._unheard
+    with store._writer._mutex:  # whoever commits has told the other loop too
+        assert not store._writer._unheard
 
 
 def test_threads_and_several_loops_at_once_all_get_their_answers(store: Store) -> None:

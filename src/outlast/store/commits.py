@@ -8,8 +8,8 @@ the last of them wakes one that commits what has queued. So there are never many
 Nobody is left asleep, because of any two who could each count on the other, both say first what they did and look then
 what the other said:
 
-- Who waits has its gate in its item before it looks whether that is done; who tells marks it done before it looks for
-  the gate.
+- Who waits is named in its item before it looks whether that is done; who tells marks it done before it looks who is
+  named there.
 - Who waits is in the queue before it tries the mutex; who let go of the mutex looks into the queue after that.
 - A woken thread says that it has left before it asks whether it is the one to wake the next; who wakes it says that it
   is the one before it asks whether it has left. If both see the other, two wake, and each another.
@@ -42,15 +42,15 @@ else:
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
 
 
-class Gate(Struct, eq=False, gc=False):
-    """Where a thread waits until its item is done, or until it is its turn to commit."""
+class Waiter(Struct, eq=False, gc=False):
+    """A thread that waits until its item is done, or until it is its turn to commit."""
 
-    lock: threading.Lock
-    left: bool = False  # its thread does not wait any more
+    gate: threading.Lock  # at which it waits
+    left: bool = False  # it does not wait any more
 
-    def open(self) -> None:
+    def wake(self) -> None:
         try:
-            self.lock.release()
+            self.gate.release()
         except RuntimeError:
             return  # it is open already
 
@@ -67,7 +67,7 @@ class Item(Struct, eq=False):
     error: BaseException | None = None
     loop: asyncio.AbstractEventLoop | None = None  # on which somebody waits for it
     later: asyncio.Future[None] | AwaitedItem | None = None  # what is awaited there
-    gate: Gate | None = None  # what a waiting thread waits at
+    waiter: Waiter | None = None  # the thread that waits for it
     unsynced: bool = False  # nobody waits for it to be on disk
 
 
@@ -131,8 +131,8 @@ class CommitQueue:
     def __init__(self) -> None:
         self._queue: deque[Item] = deque()
         self._durable = False  # the batch being committed is on disk
-        self._ready: deque[Gate] = deque()  # of threads whose items are done, still to be woken
-        self._woken = Gate(threading.Lock(), left=True)  # whose thread wakes the next as it goes on, unless it has
+        self._ready: deque[Waiter] = deque()  # whose items are done, to be woken one after the other
+        self._woken = Waiter(threading.Lock(), left=True)  # it wakes the next as it goes on, unless it has
         self._unheard: set[Item] = set()  # items whose future is not resolved yet
         self._mutex = threading.Lock()
         self._starting = threading.Lock()
@@ -297,18 +297,18 @@ class CommitQueue:
 
     def _follow(self, item: Item) -> None:
         """Wait until a leader has committed this item, or until it is our turn to lead."""
-        lock = threading.Lock()
-        lock.acquire()
-        item.gate = gate = Gate(lock)
+        gate = threading.Lock()
+        gate.acquire()
+        item.waiter = waiter = Waiter(gate)
         try:
             while not item.done:
                 if self._takes_lead():
                     self._lead(item)
                     return
-                lock.acquire()
+                gate.acquire()
         finally:
-            gate.left = True
-            if self._woken is gate:
+            waiter.left = True
+            if self._woken is waiter:
                 self._wake_next()
 
     def _keep_going(self) -> None:
@@ -320,13 +320,13 @@ class CommitQueue:
         """Wake the next thread whose item is done; after the last of them, one that commits what has queued."""
         while self._ready:
             try:
-                gate = self._ready.popleft()
+                waiter = self._ready.popleft()
             except IndexError:  # another one took the last
                 break
-            if not gate.left:
-                gate.open()
-                self._woken = gate
-                if not gate.left:
+            if not waiter.left:
+                waiter.wake()
+                self._woken = waiter
+                if not waiter.left:
                     return
         if self._queue and not self._mutex.locked():
             self._hand_over()
@@ -334,8 +334,8 @@ class CommitQueue:
     def _hand_over(self) -> None:
         """Let the first lead who waits in the queue. Whoever finds the mutex taken waits again."""
         for waiting in list(self._queue):
-            if waiting.gate is not None and not waiting.gate.left:
-                waiting.gate.open()
+            if waiting.waiter is not None and not waiting.waiter.left:
+                waiting.waiter.wake()
                 return
             if waiting.loop is not None:
                 self._wake_thread()
@@ -364,11 +364,11 @@ class CommitQueue:
         """Let the threads of a batch be woken, and wake each event loop once."""
         awaited: list[Item] = []
         for item in batch:
-            item.done = True  # from now on nobody begins to wait for it: who does already has a gate
+            item.done = True  # from now on nobody begins to wait for it: who does already is named in it
             if item.loop is not None:
                 awaited.append(item)
-            if item.gate is not None:
-                self._ready.append(item.gate)
+            if item.waiter is not None:
+                self._ready.append(item.waiter)
         if self._ready:
             self._keep_going()
         loops = {item.loop for item in awaited if item.loop is not None}
