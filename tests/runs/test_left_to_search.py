@@ -97,6 +97,20 @@ def test_nothing_of_a_call_is_kept_while_its_receipt_is_committed(
     assert min(kept) <= before
 
 
+def test_nor_of_one_in_a_plain_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched_never: None) -> None:
+    kept, before = list[int](), left(StepCall) + left(Attempt)
+    commit = Writer._commit_entries
+
+    def committed(self: Writer, appends: Any) -> None:
+        kept.append(left(StepCall) + left(Attempt))
+        commit(self, appends)
+
+    monkeypatch.setattr(Writer, "_commit_entries", committed)
+    with Outlast(tmp_path / "home") as outlast:
+        outlast.run(sequence, 4).unwrap()
+    assert kept == [before] * 4
+
+
 def test_a_long_run_has_no_more_to_be_searched_than_a_short_one(tmp_path: Path) -> None:
     SEEN.clear()
     with Outlast(tmp_path / "home") as outlast:

@@ -14,7 +14,7 @@ import pytest
 
 from outlast import failpoints
 from outlast.errors import LeaseLost, StoreFailed
-from outlast.store.commits import AT_ONCE, CommitQueue, Item
+from outlast.store.commits import CommitQueue, Item, Waiter
 from outlast.store.contract import Hold, Store, Writing
 
 from ..runs.test_no_threads import no_threads
@@ -326,57 +326,267 @@ def test_more_than_fits_in_one_batch_is_committed_all_the_same(store: Store, rea
 # -- many threads ------------------------------------------------------------------------------------
 
 
+def waiting() -> Item:
+    """An item whose thread waits."""
+    lock = threading.Lock()
+    lock.acquire()
+    return Item(None, (), waiter=Waiter(lock))
+
+
+def is_asleep(item: Item) -> bool:
+    assert item.waiter is not None
+    return item.waiter.gate.locked()
+
+
+def go_on(queue: CommitQueue, item: Item) -> None:
+    """What the thread of an item that is done does as it goes on."""
+    waiter = item.waiter
+    assert item.done
+    assert waiter is not None
+    waiter.left = True
+    if queue._woken is waiter:
+        queue._wake_next()
+
+
 def test_threads_wake_each_other_also_past_one_that_waits_no_more() -> None:
-    queue, batch = CommitQueue(), [Item(None, ()) for _ in range(3 * AT_ONCE)]
-    for item in batch:
-        item.gate = threading.Lock()
-        item.gate.acquire()
-    batch[AT_ONCE].left = True  # its thread got Ctrl-C
+    queue, batch = CommitQueue(), [waiting() for _ in range(4)]
+    assert batch[1].waiter is not None
+    batch[1].waiter.left = True  # its thread got Ctrl-C
     queue._tell(batch)
-    assert [item.gate.locked() for item in batch] == [False] * AT_ONCE + [True] * 2 * AT_ONCE
+    assert [is_asleep(item) for item in batch] == [False, True, True, True]
     assert all(item.done for item in batch)
-    queue._follow(batch[0])  # done: its thread goes on, and wakes who comes after the one that left
-    assert not batch[2 * AT_ONCE].gate.locked()
-    assert all(item.gate.locked() for item in (*batch[AT_ONCE : 2 * AT_ONCE], *batch[2 * AT_ONCE + 1 :]))
+    go_on(queue, batch[0])
+    assert [is_asleep(item) for item in batch] == [False, True, False, True]
+    go_on(queue, batch[2])
+    assert not is_asleep(batch[3])
+
+
+def test_threads_of_the_next_batch_are_woken_after_those_of_the_one_before() -> None:
+    queue, batches = CommitQueue(), [[waiting(), waiting()] for _ in range(2)]
+    for batch in batches:
+        queue._tell(batch)
+    order = [item for batch in batches for item in batch]
+    for number, item in enumerate(order):
+        assert [is_asleep(each) for each in order] == [n > number for n in range(len(order))]
+        go_on(queue, item)
+    queue._tell([last := waiting()])  # nobody was on the way any more
+    assert not is_asleep(last)
+
+
+def test_a_thread_that_leaves_as_it_is_woken_leaves_nobody_asleep() -> None:
+    queue, batch = CommitQueue(), [waiting(), waiting()]
+
+    class Leaving:
+        """A lock whose thread goes on, and is gone, before who opens it does anything more."""
+
+        def release(self) -> None:
+            go_on(queue, batch[0])
+
+    assert batch[0].waiter is not None
+    batch[0].waiter.gate = Leaving()  # type: ignore[assignment]
+    queue._tell(batch)
+    assert not is_asleep(batch[1])
 
 
 def test_a_thread_that_is_interrupted_while_it_waits_leaves_nobody_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    queue, held = CommitQueue(), threading.Lock()
-    first, second = Item(None, ()), Item(None, ())
-    first.next = second
-    second.gate = threading.Lock()
-    second.gate.acquire()
-    monkeypatch.setattr(queue, "_mutex", held)
-    held.acquire()
+    queue, (first, second) = CommitQueue(), (Item(None, ()), waiting())
+    queue._mutex.acquire()
 
-    monkeypatch.setattr("outlast.store.commits.threading.Lock", InterruptedGate)
+    class Interrupted:
+        """A lock at which Ctrl-C comes to who waits, once it was told to go on."""
+
+        taken = False
+
+        def acquire(self) -> None:
+            if self.taken:
+                queue._tell([first, second])
+                raise KeyboardInterrupt
+            self.taken = True
+
+        def release(self) -> None:
+            return
+
+    monkeypatch.setattr("outlast.store.commits.threading.Lock", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         queue._follow(first)
-    assert first.left
-    assert not second.gate.locked()
+    assert not is_asleep(second)
+
+
+def test_what_is_told_while_a_thread_is_about_to_wait_is_not_waited_for() -> None:
+    item = Item(None, ())
+
+    class Telling(CommitQueue):
+        def _takes_lead(self) -> bool:
+            self._tell([item])
+            return False
+
+    assert Telling()._follow(item) is None  # type: ignore[func-returns-value]  # it would wait for ever
+
+
+class Quick(CommitQueue):
+    """Commits nothing, at once."""
+
+    def _commit_together(self, batch: list[Item]) -> None:
+        self._durable = True
+
+
+class Mutex:
+    """The mutex in other hands, which let go of it right after somebody found it taken."""
+
+    def __init__(self, queue: CommitQueue) -> None:
+        self._queue, self._held = queue, True
+
+    def acquire(self, blocking: bool = True) -> bool:
+        if not self._held:
+            return True
+        self._queue._let_go()
+        return False
+
+    def release(self) -> None:
+        self._held = False
+
+    def locked(self) -> bool:
+        return self._held
+
+
+def test_who_finds_the_mutex_taken_that_is_let_go_of_then_commits_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Quick()
+    monkeypatch.setattr(queue, "_mutex", Mutex(queue))
+    item = queue.put(Item(None, ()))
+    queue.commit(item)  # it would wait for ever
+    assert item.done
+
+
+def test_somebody_leads_whether_the_last_thread_goes_on_before_or_after_the_mutex_is_free() -> None:
+    for first in ("goes on", "lets go"):
+        queue, woken, queued = CommitQueue(), waiting(), waiting()
+        queue._mutex.acquire()
+        queue._tell([woken])
+        queue.put(queued)
+        if first == "goes on":
+            go_on(queue, woken)
+            assert is_asleep(queued)  # it could not lead
+            queue._let_go()
+        else:
+            queue._let_go()
+            assert is_asleep(queued)  # who was woken is on the way, and sees to it
+            go_on(queue, woken)
+        assert not is_asleep(queued)
+
+
+def test_somebody_leads_where_the_last_thread_goes_on_just_as_the_mutex_is_let_go_of() -> None:
+    queue, woken, queued = CommitQueue(), waiting(), waiting()
+
+    class Released(Mutex):
+        def release(self) -> None:
+            go_on(queue, woken)  # it finds the mutex taken
+            super().release()
+
+    queue._mutex = Released(queue)  # type: ignore[assignment]
+    queue._tell([woken])
+    queue.put(queued)
+    queue._let_go()
+    assert not is_asleep(queued)
+
+
+def test_a_thread_that_is_woken_just_as_it_leaves_leaves_nobody_asleep() -> None:
+    first, second = Item(None, ()), waiting()
+
+    class Racing(CommitQueue):
+        """Another thread wakes the next right after a thread that leaves looked whether it is the one to do so."""
+
+        _last, is_leaving = Waiter(threading.Lock(), left=True), False
+
+        @property
+        def _woken(self) -> Waiter:  # type: ignore[override]
+            seen = self._last
+            if self.is_leaving:
+                self.is_leaving = False
+                self._wake_next()
+            return seen
+
+        @_woken.setter
+        def _woken(self, waiter: Waiter) -> None:
+            self._last = waiter
+
+        def _takes_lead(self) -> bool:
+            assert first.waiter is not None
+            assert second.waiter is not None
+            first.done = self.is_leaving = True
+            self._ready += [first.waiter, second.waiter]
+            first.waiter.wake()  # as who hands over the lead may do meanwhile
+            return False
+
+    Racing()._follow(first)
+    assert not is_asleep(second)
+
+
+def test_who_comes_while_more_are_to_go_on_than_have_queued_leaves_it_to_them() -> None:
+    queue, batch = Quick(), [waiting() for _ in range(4)]
+    queue._tell(batch)  # one was woken, three are to be
+    found = []
+    for _ in range(3):
+        queue.put(waiting())
+        found.append(queue._takes_lead())
+    assert found == [False, False, True]
+    queue._let_go()
+    queue._queue.clear()
+    for item in batch:
+        queue._queue.append(waiting())
+        go_on(queue, item)
+    assert not queue._ready
+    queue._queue.clear()
+    queue.put(waiting())
+    queue._ready += [waiter for item in batch if (waiter := item.waiter) is not None]
+    assert queue._takes_lead()  # nobody is on the way any more
 
 
 def test_the_lead_is_never_handed_to_a_thread_that_waits_no_more() -> None:
-    queue, waiting = CommitQueue(), [Item(None, ()) for _ in range(2)]
-    for item in waiting:
-        item.gate = threading.Lock()
-        item.gate.acquire()
+    queue, items = CommitQueue(), [waiting(), waiting()]
+    for item in items:
         queue.put(item)
-    waiting[0].left = True  # its thread got Ctrl-C
+    assert items[0].waiter is not None
+    items[0].waiter.left = True  # its thread got Ctrl-C
     queue._hand_over()
-    assert not waiting[1].gate.locked()
+    assert not is_asleep(items[1])
 
 
-class InterruptedGate:
-    """A gate at which Ctrl-C comes to who waits."""
+def test_nobody_waits_for_what_a_thread_does_that_was_woken_before(store: Store) -> None:
+    holds = [begin(store, f"run{number}") for number in range(8)]
+    all_told = threading.Barrier(len(holds))
 
-    def __init__(self) -> None:
-        self._taken = False
+    def work(hold: Hold) -> Callable[[], None]:
+        def job() -> None:
+            store.finish(store.put(hold, [some(1)]))
+            all_told.wait(30)
 
-    def acquire(self) -> None:
-        if self._taken:
-            raise KeyboardInterrupt
-        self._taken = True
+        return job
+
+    assert together(store, *map(work, holds)) == [None] * len(holds)
+
+
+def test_what_queued_during_a_commit_is_committed_whatever_the_threads_of_that_do_then(store: Store) -> None:
+    holds = [begin(store, f"run{number}") for number in range(8)]
+    early, late = holds[:6], [threading.Thread(target=append(store, hold)) for hold in holds[6:]]
+
+    def queue_more(point: str) -> None:
+        if point == "commit.done" and not store._writer._queue:  # all of the early ones are committed, none was told
+            failpoints.arm(None)
+            for thread in late:
+                thread.start()
+            while [item.waiter is None for item in list(store._writer._queue)] != [False] * len(late):
+                threading.Event().wait(0.0005)
+
+    def work(hold: Hold) -> Callable[[], list[None]]:
+        return lambda: [store.finish(store.put(hold, [some(1)])), *(thread.join(30) for thread in late)]
+
+    failpoints.arm(queue_more)
+    try:
+        assert together(store, *map(work, early)) == [[None, None, None]] * len(early)
+    finally:
+        failpoints.arm(None)
+    assert not any(thread.is_alive() for thread in late)
+    assert [broken(store, hold.run_id, 1) for hold in holds] == [None] * len(holds)
 
 
 def test_many_threads_with_runs_of_their_own_share_commits(disk_store: Store, reached: Counter[str]) -> None:
@@ -714,7 +924,8 @@ def test_a_loop_that_is_closed_as_it_is_to_be_told_keeps_nobody_else_waiting(sto
             let_go()
             asyncio.run(stay())
     assert broken(store, "run1", 2) is None
-    assert not store._writer._unheard
+    with store._writer._mutex:  # whoever commits has told the other loop too
+        assert not store._writer._unheard
 
 
 def test_threads_and_several_loops_at_once_all_get_their_answers(store: Store) -> None:

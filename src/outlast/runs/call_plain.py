@@ -121,19 +121,19 @@ def drive_plain(execution: Execution, asked: StepCall, *, park: bool = True) -> 
         return execution.recorded(asked, found.past)
     try:
         attempt = call_flat.begin(execution, asked)
-        if attempt is not None:
-            ended = _ended(execution, attempt)
-            done = call_flat.receipt_of(execution, attempt, ended)
-            if done is not None:
-                execution.writer.append(done[1])
-                return done[0]
-            driven = drive_on(execution, attempt, ended)
-        else:
-            driven = drive(execution, asked)
-        return _drive(execution, asked, driven, park)
+        if attempt is None:
+            return _drive(execution, asked, drive(execution, asked), park)
+        ended = _ended(execution, attempt)
+        done = call_flat.receipt_of(execution, attempt, ended)
+        if done is None:
+            return _drive(execution, asked, drive_on(execution, attempt, ended), park)
     except Exception as error:
         execution.refuse_unrecorded(asked, error)
         raise
+    value, made = done
+    del asked, attempt, ended, done, found  # while it waits: of many that do, less is there to be searched
+    execution.writer.append(made)
+    return value
 
 
 def _drive(execution: Execution, asked: StepCall, driven: Driven, park: bool) -> Any:

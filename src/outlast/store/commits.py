@@ -2,6 +2,19 @@
 
 Whoever gets the mutex drains the queue and commits for everyone in it, so that many callers share one sync. How a
 batch is committed is each database's own.
+
+Threads are woken one after the other: each wakes the next as it goes on, before it does anything of its caller's, and
+the last of them wakes one that commits what has queued. So there are never many that want the interpreter at a time.
+Nobody is left asleep, because of any two who could each count on the other, both say first what they did and look then
+what the other said:
+
+- Who waits is named in its item before it looks whether that is done; who tells marks it done before it looks who is
+  named there.
+- Who waits is in the queue before it tries the mutex; who let go of the mutex looks into the queue after that.
+- A woken thread says that it has left before it asks whether it is the one to wake the next; who wakes it says that it
+  is the one before it asks whether it has left. If both see the other, two wake, and each another.
+- Who lets go of the mutex does so before it asks whether a woken thread has left; that thread has said so before it
+  looks whether the mutex is free.
 """
 
 from __future__ import annotations
@@ -26,8 +39,20 @@ if TYPE_CHECKING:
 else:
     from _queue import SimpleQueue  # `queue` has others too, with what they need
 
-AT_ONCE = 2  # threads that are woken together
 MOST_ITEMS = 256  # keeps a transaction well under 50 ms
+
+
+class Waiter(Struct, eq=False, gc=False):
+    """A thread that waits until its item is done, or until it is its turn to commit."""
+
+    gate: threading.Lock  # at which it waits
+    left: bool = False  # it does not wait any more
+
+    def wake(self) -> None:
+        try:
+            self.gate.release()
+        except RuntimeError:
+            return  # it is open already
 
 
 class Item(Struct, eq=False):
@@ -42,9 +67,7 @@ class Item(Struct, eq=False):
     error: BaseException | None = None
     loop: asyncio.AbstractEventLoop | None = None  # on which somebody waits for it
     later: asyncio.Future[None] | AwaitedItem | None = None  # what is awaited there
-    gate: threading.Lock | None = None  # what a waiting thread waits at
-    next: Item | None = None  # whose thread this one's wakes, once it is told
-    left: bool = False  # its thread does not wait any more
+    waiter: Waiter | None = None  # the thread that waits for it
     unsynced: bool = False  # nobody waits for it to be on disk
 
 
@@ -108,6 +131,8 @@ class CommitQueue:
     def __init__(self) -> None:
         self._queue: deque[Item] = deque()
         self._durable = False  # the batch being committed is on disk
+        self._ready: deque[Waiter] = deque()  # whose items are done, to be woken one after the other
+        self._woken = Waiter(threading.Lock(), left=True)  # it wakes the next as it goes on, unless it has
         self._unheard: set[Item] = set()  # items whose future is not resolved yet
         self._mutex = threading.Lock()
         self._starting = threading.Lock()
@@ -133,10 +158,9 @@ class CommitQueue:
     def commit(self, item: Item) -> None:
         """Make a queued item durable before returning. Raises what became of it.
 
-        One thread leads: it commits everything queued, then hands the lead to whoever waits first. The others are
-        woken once, when their item is done.
+        One thread leads: it commits everything queued, for all who wait. These are woken once, when their item is done.
         """
-        if self._mutex.acquire(blocking=False):
+        if self._takes_lead():
             self._lead(item)
         else:
             self._follow(item)
@@ -233,54 +257,85 @@ class CommitQueue:
                 while self._queue:
                     self._drain()
             finally:
-                self._mutex.release()
-            if self._queue:
-                self._hand_over()
+                self._let_go()
 
     def _serve(self) -> None:
         while self._wake.get():
             self._told = None
-            with self._mutex:
+            self._mutex.acquire()
+            try:
                 while self._queue:
                     self._drain()
-            if self._queue:  # somebody came after the last look, found the mutex taken and waits
-                self._hand_over()
+            finally:
+                self._let_go()  # somebody may have come after the last look, found the mutex taken, and wait
 
     # -- committing, under the mutex -------------------------------------------------------------
 
+    def _takes_lead(self) -> bool:
+        """Whether this thread is to commit now, and has the mutex.
+
+        Not while more threads are still to go on than have queued: they come soon, and share the commit. Whoever was
+        woken last sees to it that somebody leads, however long what the others do may take.
+        """
+        if not self._woken.left and len(self._queue) < len(self._ready):
+            return False
+        return self._mutex.acquire(blocking=False)
+
     def _lead(self, item: Item) -> None:
-        """With the mutex held: commit until this item is done, then let the next one in line lead."""
+        """With the mutex held: commit until this item is done, then let somebody else lead."""
         try:
             while not item.done:
                 self._drain()
         finally:
-            self._mutex.release()
-            if self._queue:
-                self._hand_over()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Release the mutex. Somebody may have queued while we held it, and wait."""
+        self._mutex.release()
+        if self._queue:
+            self._keep_going()
 
     def _follow(self, item: Item) -> None:
-        """Wait until a leader has committed this item, or until it is our turn to lead.
-
-        The gate is there before the mutex is tried again: a leader that lets go later than that sees the gate.
-        """
+        """Wait until a leader has committed this item, or until it is our turn to lead."""
         gate = threading.Lock()
         gate.acquire()
-        item.gate = gate
+        item.waiter = waiter = Waiter(gate)
         try:
             while not item.done:
-                if self._mutex.acquire(blocking=False):
+                if self._takes_lead():
                     self._lead(item)
                     return
                 gate.acquire()
         finally:
-            item.left = True
-            _wake(item.next)
+            waiter.left = True
+            if self._woken is waiter:
+                self._wake_next()
+
+    def _keep_going(self) -> None:
+        """Wake the next thread, unless one was woken that has not gone on yet: that one does it then."""
+        if self._woken.left:
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        """Wake the next thread whose item is done; after the last of them, one that commits what has queued."""
+        while self._ready:
+            try:
+                waiter = self._ready.popleft()
+            except IndexError:  # another one took the last
+                break
+            if not waiter.left:
+                waiter.wake()
+                self._woken = waiter
+                if not waiter.left:
+                    return
+        if self._queue and not self._mutex.locked():
+            self._hand_over()
 
     def _hand_over(self) -> None:
-        """Somebody queued while we held the mutex, and waits: wake the first. Whoever finds it taken waits again."""
+        """Let the first lead who waits in the queue. Whoever finds the mutex taken waits again."""
         for waiting in list(self._queue):
-            if waiting.gate is not None and not waiting.left:
-                _open(waiting.gate)
+            if waiting.waiter is not None and not waiting.waiter.left:
+                waiting.waiter.wake()
                 return
             if waiting.loop is not None:
                 self._wake_thread()
@@ -306,23 +361,16 @@ class CommitQueue:
         self._tell(batch)
 
     def _tell(self, batch: list[Item]) -> None:
-        """Wake the threads of a batch, and each event loop once.
-
-        Only a few threads at once, and each of them the next: of many that are woken together all but one wait again,
-        for the interpreter.
-        """
-        waiting: list[Item] = []
+        """Let the threads of a batch be woken, and wake each event loop once."""
         awaited: list[Item] = []
         for item in batch:
-            item.done = True  # from now on nobody begins to wait for it: who does already has a gate
+            item.done = True  # from now on nobody begins to wait for it: who does already is named in it
             if item.loop is not None:
                 awaited.append(item)
-            if item.gate is not None:
-                waiting.append(item)
-        for item, after in zip(waiting, waiting[AT_ONCE:], strict=False):
-            item.next = after
-        for item in waiting[:AT_ONCE]:
-            _wake(item)
+            if item.waiter is not None:
+                self._ready.append(item.waiter)
+        if self._ready:
+            self._keep_going()
         loops = {item.loop for item in awaited if item.loop is not None}
         for loop in loops:
             items = awaited if len(loops) == 1 else [item for item in awaited if item.loop is loop]
@@ -358,18 +406,3 @@ def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
         future.set_exception(error)
     else:
         future.set_result(None)
-
-
-def _wake(item: Item | None) -> None:
-    """Wake an item's thread; where that has left, the one that it would have woken."""
-    while item is not None and item.left:
-        item = item.next
-    if item is not None and item.gate is not None:
-        _open(item.gate)
-
-
-def _open(gate: threading.Lock) -> None:
-    try:
-        gate.release()
-    except RuntimeError:
-        return  # it is open already

@@ -78,9 +78,7 @@ class PostgresWriter(CommitQueue):
                 self._queue.appendleft(item)
             raise
         finally:
-            self._mutex.release()
-            if self._queue:
-                self._hand_over()
+            self._let_go()
         if item.error is not None:
             raise item.error
         return True
@@ -90,7 +88,7 @@ class PostgresWriter(CommitQueue):
         with self._mutex:
             self._tx.do(f"VACUUM FULL {', '.join(tables)}")
         if self._queue:
-            self._hand_over()
+            self._keep_going()
 
     @property
     def ahead_us(self) -> int:

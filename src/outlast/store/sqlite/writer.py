@@ -124,7 +124,7 @@ class Writer(CommitQueue):
         finally:
             self._mutex.release()
             if self._queue:
-                self._hand_over()
+                self._keep_going()
         return True
 
     def _most(self) -> int:
@@ -144,7 +144,7 @@ class Writer(CommitQueue):
             self._empty_log(self._tx.connection)
             self._until_look = 1  # the log has no room any more
         if self._queue:  # somebody came meanwhile, found the mutex taken and waits
-            self._hand_over()
+            self._keep_going()
 
     def close(self) -> None:
         self.end_thread()
