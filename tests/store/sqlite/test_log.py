@@ -386,7 +386,7 @@ def test_who_comes_while_a_store_is_being_closed_is_told(
 
     def slowly(copier: LogCopier) -> None:
         comes.start()
-        while not (queue := store._writer._queue) or queue[0].gate is None:  # type: ignore[union-attr]
+        while not (queue := store._writer._queue) or queue[0].waiter is None:  # type: ignore[union-attr]
             threading.Event().wait(0.001)
         close(copier)
 

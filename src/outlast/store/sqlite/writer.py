@@ -181,7 +181,7 @@ class Writer(CommitQueue):
             self._commit_entries(appends)
         elif len(batch) == 1 and isinstance(batch[0].plain, PlainStore) and not batch[0].plain.has_content:
             self._commit_store(batch[0], batch[0].plain)
-        elif _kind(batch[0]) in ROWS and all(type(item.plain) is type(batch[0].plain) for item in batch):
+        elif type(batch[0].plain) in ROWS and all(type(item.plain) is type(batch[0].plain) for item in batch):
             self._commit_plains(batch)
         else:
             self._commit_synced(batch)
@@ -362,22 +362,33 @@ class Writer(CommitQueue):
 
 
 def _apply(batch: list[Item], tx: Transaction) -> None:
-    """In the order of the queue; what stands next to each other and is of one kind goes in together."""
+    """Other work in the order of the queue. What is queued between goes in by its kind: what two runs write is in no
+    order, and of one run the entries come before its end.
+    """
     alone = len(batch) == 1
-    for kind, together in groupby(batch, _kind):
+    for is_other, together in groupby(batch, _is_other):
         items = list(together)
-        if kind is JournalEntry:
-            tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
-        elif kind is type(None):
+        if is_other:
             for item in items:
                 do_work(item, tx, alone=alone)
-        else:
-            do_plain(items, tx, alone=alone)
+            continue
+        if entries := [item for item in items if item.hold is not None]:
+            _append(entries, tx)
+        for kind in (PlainStart, PlainEnd, PlainStore):
+            if plains := [item for item in items if type(item.plain) is kind]:
+                do_plain(plains, tx, alone=alone)
 
 
-def _kind(item: Item) -> type:
-    """Entries, or a kind of plain work; for other work there is none."""
-    return JournalEntry if item.hold is not None else type(item.plain)
+def _append(items: list[Item], tx: Transaction) -> None:
+    if appends := _entries_alone(items):
+        _append_alone(appends, tx)
+    else:
+        tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
+
+
+def _is_other(item: Item) -> bool:
+    """Whether it is neither entries nor plain work."""
+    return item.hold is None and item.plain is None
 
 
 def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
