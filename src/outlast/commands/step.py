@@ -17,7 +17,7 @@ from outlast.commands.environment import accepting, question_shell, work_shell
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.loops import shown_item
 from outlast.commands.process import HeldCommand, Straggler, hold
-from outlast.commands.transcript import Transcript, mask, tail
+from outlast.commands.transcript import Transcript, blobs_in, kept, mask, tail
 from outlast.errors import NotDone, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
 from outlast.flows.spec import MAX_DELAY_SECONDS
@@ -28,7 +28,7 @@ from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late, shlex
-from outlast.values.private import make_folder, read_plain
+from outlast.values.private import make_folder
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ else:
     secret_finder = late("outlast.secrets.find")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
-INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
 STRAGGLERS = 20  # of those that are named
 STRAGGLER_CHARACTERS = 200
@@ -342,13 +341,11 @@ class CommandAttempt:
         self.attempt.facts = {**(self.attempt.facts or {}), **facts}
 
     def _kept(self) -> dict[str, Any]:
-        """The transcript, in the receipt when it is short, else as a blob that the receipt names."""
-        path = self._transcript.path
-        if self._transcript.size <= INLINE_BYTES:
-            return {"text": read_plain(path).decode("utf-8", "replace")}
-        blob = self.execution.executor.home.blobs.adopt(path, self._transcript.digest)
-        self.attempt.blobs += (blob,)
-        return {"blob": blob, "size": self._transcript.size}
+        """The transcript, as the receipt has it."""
+        transcript, blobs = self._transcript, self.execution.executor.home.blobs
+        found = kept(transcript.path, transcript.size, blobs, transcript.digest)
+        self.attempt.blobs += blobs_in(found)
+        return found
 
     def tail(self) -> str:
         return tail(self._transcript.path, TAIL_CHARACTERS - NOTE_CHARACTERS)
