@@ -6,12 +6,17 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 import apsw
 
 from outlast import errors
 from outlast.values.ambient import begin
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+else:
+    from _queue import SimpleQueue  # `queue` has others too, with what they need
 
 LEAST_ROOM, LOG_BYTES = 256 * 1024, 4_200_000  # a log begins anew after about a thousand pages
 SOON, LATE = 4, 256  # commits between two looks at a log: while it grows, and once it has all its room
