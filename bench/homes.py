@@ -1,5 +1,6 @@
 """Homes in which a run was killed after so many steps: what rows 3 and 4 look at."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ class Homes:
         copied = self.scratch / "copy"
         shutil.rmtree(copied, ignore_errors=True)
         shutil.copytree(self._made(target, steps), copied)
+        os.sync()  # a home that was left a while ago is on the disk: who goes on in it does not wait for the copy
         return copied
 
     def size(self, target: Target, steps: int) -> int:

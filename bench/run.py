@@ -65,7 +65,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--peers", action=argparse.BooleanOptionalAction, default=False, help="install and measure them"
     )
-    parser.add_argument("--against", default="", help="FOLDER=COMMIT: a checkout of another commit, measured beside this one")
+    parser.add_argument(
+        "--against", default="", help="FOLDER=COMMIT: a checkout of another commit, measured beside this one"
+    )
     parser.add_argument("--write", action="store_true", help="write bench/RESULTS.md")
     parser.add_argument("--keep", action="store_true", help="with --write: the other rows stay as they stand there")
     parser.add_argument("--scratch", type=Path, default=HERE, help="a folder on a real disk (not tmpfs)")
