@@ -20,7 +20,9 @@ class Homes:
         copied = self.scratch / "copy"
         shutil.rmtree(copied, ignore_errors=True)
         shutil.copytree(self._made(target, steps), copied)
-        os.sync()  # a home that was left a while ago is on the disk: who goes on in it does not wait for the copy
+        for file in copied.rglob("*.db*"):  # who goes on in a home that was left a while ago does not wait for a copy
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
         return copied
 
     def size(self, target: Target, steps: int) -> int:
