@@ -20,7 +20,7 @@ from outlast.commands.process import HeldCommand, Straggler, hold
 from outlast.commands.transcript import Transcript, blobs_in, kept, mask, tail
 from outlast.errors import NotDone, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
-from outlast.flows.spec import MAX_DELAY_SECONDS
+from outlast.flows.spec import MAX_DELAY_SECONDS, Signature
 from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
@@ -101,6 +101,10 @@ class CommandSpec(StepSpec, frozen=True, kw_only=True):
     def place(self) -> tuple[str, str]:
         return str(self.work.setting.file), self.work.id
 
+    @property
+    def signature(self) -> Signature:
+        return _SIGNATURE
+
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
         exits = self.work.command.retry_exits
@@ -147,6 +151,9 @@ def remark_spec(name: str, setting: Setting) -> CommandSpec:
 
 def _stands_for_a_command(reads: dict[str, str]) -> Any:
     """A command's inputs: the digests of the files it reads."""
+
+
+_SIGNATURE = Signature(_stands_for_a_command)  # of all commands: it takes a while to find out
 
 
 class CommandWork(DeclaredFiles):
