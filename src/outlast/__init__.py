@@ -1,7 +1,8 @@
 """Outlast: agent work that outlasts its process."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from outlast.values.late import load
 
 if TYPE_CHECKING:
     from outlast.care.acts import Act as Act
@@ -147,7 +148,7 @@ _MODULE_OF = {name: module for module, names in _PLACES.items() for name in name
 def _load(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"outlast.{_MODULE_OF[name]}"), name)
+    found = getattr(load(f"outlast.{_MODULE_OF[name]}"), name)
     globals()[name] = found
     return found
 

@@ -105,6 +105,28 @@ def test_what_a_killed_attempt_left_and_printed_stays_on_the_record_when_the_nex
     assert is_over(folder)
 
 
+PRINTER = """\
+- id: say
+  run: "test -f died || {{ touch died; printf '{word} attempt'; {heard}; kill -9 $RUNTIME; sleep 300; }}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "printed", "files"),
+    [("one", b"one attempt", 0), ("\\\\377", b"\xff attempt", 1), ("%05000d", b"0" * 5000 + b" attempt", 1)],
+    ids=["short text", "no text", "long"],
+)
+def test_what_a_killed_attempt_printed_is_kept_byte_for_byte_and_short_text_without_a_file_to_sync(
+    folder: Folder, word: str, printed: bytes, files: int
+) -> None:
+    killed(folder.flow(PRINTER.format(word=word, heard=HEARD)).cli("run", "flow.yaml"))
+    well(folder.cli("resume"))
+    first, _ = folder.outlast.logs(folder.run_id, "say")
+    assert (first.status, b"".join(first.pieces())) == ("crashed", printed)
+    assert len([*folder.path.glob(".outlast/default/blobs/*/*")]) == files
+    assert is_sound(folder)
+
+
 @pytest.mark.parametrize("how", ["declared", "said"])
 def test_after_a_kill_files_are_put_back_and_what_gave_way_is_kept(folder: Folder, how: str) -> None:
     write_and_die(folder, "restore" if how == "declared" else "keep")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from outlast import errors
-from outlast.commands.transcript import tail
+from outlast.commands.transcript import blobs_in, kept, tail
 from outlast.errors import OutlastError, Unavailable
 from outlast.files import partial
 from outlast.files.changes import TAIL_CHARACTERS, LeftFiles, SeenFile, blobs_of, changes, from_facts, judge, to_facts
@@ -335,10 +335,11 @@ def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
 def _note_crashed(execution: Execution, left: LeftFiles, past: Past) -> None:
     """A crashed attempt wrote no receipt: what it left, and its transcript, go on the record with the next start."""
     path = work_folder(execution.executor.home, execution.id, past.call, past.attempts) / TAIL
-    blob = execution.executor.home.blobs.adopt(path) if path.is_file() else ""
-    facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": blob}
+    blobs = execution.executor.home.blobs
+    printed = kept(path, path.stat().st_size, blobs, exact=True) if path.is_file() else {}
+    facts = {"call": list(past.call), "attempt": past.attempts, "left": left.to_dict(), "transcript": printed}
     made = execution.writer.fact("run", "left", facts)
-    execution.writer.note(made._replace(blobs=(blob,)) if blob else made)
+    execution.writer.note(made._replace(blobs=blobs_in(printed)))
 
 
 def _ask(left: LeftFiles, why: str) -> Ask:

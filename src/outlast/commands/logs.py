@@ -33,7 +33,7 @@ from outlast.values.private import open_plain
 PIECE_BYTES = 1 << 16
 POLL_SECONDS = 0.2
 
-NOTHING: Mapping[tuple[Call, int], str] = {}
+NOTHING: Mapping[tuple[Call, int], dict[str, Any]] = {}
 Pieces = Callable[[], Iterator[bytes]]
 
 
@@ -82,19 +82,19 @@ def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
     return find_call(look, row, step)[0] if step is not None else None
 
 
-def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], str]:
-    """The transcripts of crashed attempts that a later one put on the record, as blobs."""
+def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], dict[str, Any]]:
+    """The transcripts of crashed attempts that a later one put on the record."""
     facts = (facts_in(row) for row in rows if b'"run","left"' in row.header)
     return {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts if each}
 
 
 def _log(
-    home: Home, run_id: str, heard: Heard, live: bool, left: Mapping[tuple[Call, int], str] = NOTHING
+    home: Home, run_id: str, heard: Heard, live: bool, left: Mapping[tuple[Call, int], dict[str, Any]] = NOTHING
 ) -> CommandLog | None:
     """The transcript of an attempt; None when it is of nothing that prints."""
     header = heard.header
-    if header.status == "started" and (blob := left.get((heard.call, header.attempt))):
-        return _made(heard, "crashed", {}, None, lambda: home.blobs.pieces(blob))
+    if header.status == "started" and (printed := left.get((heard.call, header.attempt))):
+        return _made(heard, "crashed", {}, None, _pieces(home, printed)[1])
     if header.status == "started":
         path = work_folder(home, run_id, heard.call, header.attempt) / TAIL
         again = (lambda: _ended(home, run_id, heard)) if live else None
@@ -103,10 +103,16 @@ def _log(
     kept = facts.get("transcript")
     if not isinstance(kept, dict):
         return None
+    size, read = _pieces(home, kept)
+    return _made(heard, header.status, facts, size, read)
+
+
+def _pieces(home: Home, kept: Mapping[str, Any]) -> tuple[int, Pieces]:
+    """A transcript that is on the record: how long it is, and what reads it."""
     if "blob" in kept:
-        return _made(heard, header.status, facts, int(kept["size"]), lambda: home.blobs.pieces(kept["blob"]))
+        return int(kept["size"]), lambda: home.blobs.pieces(kept["blob"])
     text = str(kept.get("text", "")).encode("utf-8", "backslashreplace")
-    return _made(heard, header.status, facts, len(text), lambda: iter([text] if text else []))
+    return len(text), lambda: iter([text] if text else [])
 
 
 def _made(heard: Heard, status: str, facts: dict[str, Any], size: int | None, read: Pieces) -> CommandLog:
@@ -177,7 +183,7 @@ class _FilesUnderWay:
         self._after = 0
         self._calls: dict[Call, Row] = {}  # where each call first appears
         self._open: dict[tuple[Call, int], tuple[CommandLog, BinaryIO | None]] = {}
-        self._left: dict[tuple[Call, int], str] = {}  # of crashed attempts that a later one put on the record
+        self._left: dict[tuple[Call, int], dict[str, Any]] = {}  # of crashed attempts that are on the record
         self.met = False
 
     def known(self) -> list[str]:

@@ -17,10 +17,10 @@ from outlast.commands.environment import accepting, question_shell, work_shell
 from outlast.commands.leftovers import NOTE_CHARACTERS, TAIL, DeclaredFiles, work_folder
 from outlast.commands.loops import shown_item
 from outlast.commands.process import HeldCommand, Straggler, hold
-from outlast.commands.transcript import Transcript, mask, tail
+from outlast.commands.transcript import Transcript, blobs_in, kept, mask, tail
 from outlast.errors import NotDone, Stopped
 from outlast.files.changes import TAIL_CHARACTERS
-from outlast.flows.spec import MAX_DELAY_SECONDS
+from outlast.flows.spec import MAX_DELAY_SECONDS, Signature
 from outlast.flows.yaml.model import Command, FlowDefinition, code_of_step
 from outlast.runs.attempt import Attempt, Ended, Raised, Returned
 from outlast.runs.call import Call
@@ -28,7 +28,7 @@ from outlast.runs.step import StepSpec
 from outlast.runs.stops import LISTEN_SECONDS, is_signal_exit, listen
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late, shlex
-from outlast.values.private import make_folder, read_plain
+from outlast.values.private import make_folder
 from outlast.values.text import ended_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ else:
     secret_finder = late("outlast.secrets.find")
 
 CANNOT_RUN = 126  # from here on the shell says that it cannot start a command, or that a signal ended it
-INLINE_BYTES = 4096  # a longer transcript is a blob
 PROBE_SECONDS = 300.0
 STRAGGLERS = 20  # of those that are named
 STRAGGLER_CHARACTERS = 200
@@ -102,6 +101,10 @@ class CommandSpec(StepSpec, frozen=True, kw_only=True):
     def place(self) -> tuple[str, str]:
         return str(self.work.setting.file), self.work.id
 
+    @property
+    def signature(self) -> Signature:
+        return _SIGNATURE
+
     def tries_again(self, error: BaseException, facts: Mapping[str, Any] | None) -> bool:
         """By its exit, where the file names those that are worth it: a time limit that passed is no exit."""
         exits = self.work.command.retry_exits
@@ -148,6 +151,9 @@ def remark_spec(name: str, setting: Setting) -> CommandSpec:
 
 def _stands_for_a_command(reads: dict[str, str]) -> Any:
     """A command's inputs: the digests of the files it reads."""
+
+
+_SIGNATURE = Signature(_stands_for_a_command)  # of all commands: it takes a while to find out
 
 
 class CommandWork(DeclaredFiles):
@@ -342,13 +348,11 @@ class CommandAttempt:
         self.attempt.facts = {**(self.attempt.facts or {}), **facts}
 
     def _kept(self) -> dict[str, Any]:
-        """The transcript, in the receipt when it is short, else as a blob that the receipt names."""
-        path = self._transcript.path
-        if self._transcript.size <= INLINE_BYTES:
-            return {"text": read_plain(path).decode("utf-8", "replace")}
-        blob = self.execution.executor.home.blobs.adopt(path, self._transcript.digest)
-        self.attempt.blobs += (blob,)
-        return {"blob": blob, "size": self._transcript.size}
+        """The transcript, as the receipt has it."""
+        transcript, blobs = self._transcript, self.execution.executor.home.blobs
+        found = kept(transcript.path, transcript.size, blobs, transcript.digest)
+        self.attempt.blobs += blobs_in(found)
+        return found
 
     def tail(self) -> str:
         return tail(self._transcript.path, TAIL_CHARACTERS - NOTE_CHARACTERS)

@@ -11,21 +11,23 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from outlast.commands.pipe import CHUNK_BYTES, Pipe, Terminal
 from outlast.values.frozen import NamedTuple
 from outlast.values.late import late
-from outlast.values.private import open_file, open_plain
+from outlast.values.private import open_file, open_plain, read_plain
 
 if TYPE_CHECKING:
     import hashlib
 
     from outlast.secrets import stream
     from outlast.secrets.rules import SecretRule
+    from outlast.store.contract.blobs import Blobs
 else:
     hashlib, stream = late("hashlib"), late("outlast.secrets.stream")
 
@@ -305,6 +307,26 @@ def tail(path: Path, characters: int = 4000) -> str:
     if begin == 0 and end == text:
         return text
     return f"[the last {len(end)} characters of {size} bytes; all of it: {path}]\n{end}"
+
+
+INLINE_BYTES = 4096  # a longer one is a blob
+
+
+def kept(path: Path, size: int, blobs: Blobs, known: str = "", *, exact: bool = False) -> dict[str, Any]:
+    """A whole transcript as an entry has it: its text when it is short, else the name of a blob.
+
+    A short one costs no sync of its own. `exact`: what is no text is a blob too, byte for byte. `known` is its digest
+    where somebody has read it to its end already.
+    """
+    if size <= INLINE_BYTES:
+        with suppress(UnicodeDecodeError):
+            return {"text": read_plain(path).decode(errors="strict" if exact else "replace")}
+    return {"blob": blobs.adopt(path, known), "size": size}
+
+
+def blobs_in(kept: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an entry with that transcript refers to."""
+    return (kept["blob"],) if "blob" in kept else ()
 
 
 FIRST_BYTES = 256 * 1024  # kept of what is printed, when it is more than both together

@@ -226,8 +226,9 @@ class Signature(Struct, frozen=True, dict=True):
 def is_method(function: Callable[..., Any]) -> bool:
     """Whether this is a function of a class that wants an object first. (Bound to one, it does not any more.)"""
     _, _, owner = getattr(function, "__qualname__", "").rpartition(".")[0].rpartition(".")
-    first = next(iter(inspect.signature(function).parameters), "")
-    return owner not in ("", "<locals>") and first in ("self", "cls")
+    if owner in ("", "<locals>"):
+        return False  # whatever it takes, which is not quickly found out
+    return next(iter(inspect.signature(function).parameters), "") in ("self", "cls")
 
 
 class FlowSpec(Struct, frozen=True, dict=True):
