@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outlast.commands import leftovers
 from outlast.commands import loops as marks
 from outlast.errors import Contested
 from outlast.home.home import run_row
@@ -124,6 +125,18 @@ def test_what_a_killed_attempt_printed_is_kept_byte_for_byte_and_short_text_with
     first, _ = folder.outlast.logs(folder.run_id, "say")
     assert (first.status, b"".join(first.pieces())) == ("crashed", printed)
     assert len([*folder.path.glob(".outlast/default/blobs/*/*")]) == files
+    assert is_sound(folder)
+
+
+def test_what_an_older_version_kept_of_a_killed_attempt_is_still_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(folder.flow(PRINTER.format(word="one", heard=HEARD)).cli("run", "flow.yaml"))
+    monkeypatch.setattr(leftovers, "kept", lambda path, size, blobs, *, exact: blobs.adopt(path))
+    monkeypatch.setattr(leftovers, "blobs_in", lambda name: (name,))
+    folder.outlast.resume(folder.run_id).unwrap()
+    first, _ = folder.outlast.logs(folder.run_id, "say")
+    assert (first.status, b"".join(first.pieces())) == ("crashed", b"one attempt")
     assert is_sound(folder)
 
 
