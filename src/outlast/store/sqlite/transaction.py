@@ -261,8 +261,16 @@ class Transaction(SqliteWrites, WrittenNouns, StoreReader):
         if blobs:
             self.do_many(self.sql["add_blob_ref"], blobs)
 
-    def append_alone(self, values: list[Any]) -> None:
-        """Entries with their guards, `ENTRY_VALUES` for each, in a statement that is a transaction of its own."""
+    def append_alone(self, appends: Sequence[tuple[Hold, JournalEntry]]) -> None:
+        """Chain single entries and append them, with their guards, in one statement. The database refuses it, and does
+        nothing, when one of them is stale.
+        """
+        values, moved = list[Any](), self.moved
+        for hold, (header, payload, _) in appends:
+            head, before = hold.head, hold.hash
+            moved.append((hold, head, before))
+            hold.head, hold.hash = seq, hash_ = head + 1, link(before, header)
+            values += (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
         if len(values) == ENTRY_VALUES:
             self.do(self._append_one, values)
         else:

@@ -10,19 +10,20 @@ what is found there after a full checkpoint is the answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TypeVar
 
 import apsw
 
 from outlast import errors, failpoints
-from outlast.ledger.journal import JournalEntry, link
+from outlast.ledger.journal import JournalEntry
 from outlast.store.commits import MOST_ITEMS, CommitQueue, Item
 from outlast.store.contract import Hold, Plain, PlainStore
 from outlast.store.contract.runs import NOT_PLAIN, PlainEnd, PlainStart
 from outlast.store.sqlite.log import LogCopier, LogRoom
 from outlast.store.sqlite.transaction import Transaction, is_refused
+
+G = TypeVar("G")
 
 # Errors of the file, not of an item: they fail a whole batch. After any other one each item is tried alone.
 WHOLE = (
@@ -203,8 +204,7 @@ class Writer(CommitQueue):
         if failpoints.armed:
             failpoints.armed("commit.begin")
         for item in batch:
-            if item.plain is not None:
-                self._make_way(type(item.plain))
+            self._make_way(item.plain)
         try:
             tx.do("BEGIN IMMEDIATE")
             _apply(batch, tx)
@@ -237,7 +237,7 @@ class Writer(CommitQueue):
         Each is chained and guarded like the others.
         """
         try:
-            self._commit_statement(partial(_append_alone, appends))
+            self._commit_statement(self._tx.append_alone, appends)
         except apsw.ConstraintError as error:
             if is_refused(error):
                 hold = appends[-1][0]  # of several each is tried alone, for the one it is
@@ -246,23 +246,21 @@ class Writer(CommitQueue):
 
     def _commit_plains(self, batch: list[Item]) -> None:
         """The same for nothing but starts, or ends, of runs; by their work where there is more to one of them."""
-        plains = [item.plain for item in batch if item.plain is not None]
-        self._make_way(type(plains[0]))
-
-        def do(tx: Transaction) -> None:
-            rows = tx.rows_of(plains)
-            for item, result in zip(batch, rows.given, strict=True):
-                item.result = result
-            tx.write(rows)
-
+        self._make_way(batch[0].plain)
         try:
-            self._commit_statement(do)
+            self._commit_statement(self._write_plains, batch)
         except apsw.ConstraintError as error:
             if not is_refused(error):
                 raise
             if len(batch) == 1:
                 batch[0].plain = None
             self._commit_synced(batch)
+
+    def _write_plains(self, batch: list[Item]) -> None:
+        rows = self._tx.rows_of([item.plain for item in batch if item.plain is not None])
+        for item, result in zip(batch, rows.given, strict=True):
+            item.result = result  # before they are written: a signal that comes right after finds them
+        self._tx.write(rows)
 
     def _commit_store(self, item: Item, store: PlainStore) -> None:
         """The same for the first handoff of an anchor, and by its work where there is more to it.
@@ -272,13 +270,13 @@ class Writer(CommitQueue):
         tx = self._tx
         tx.moved.clear()
         self._durable = False
-        self._make_way(PlainStore)
+        self._make_way(store)
         keys = tx.store_keys(store)
         if keys is not None:
             first = store.make()
             item.result = first.given
             try:
-                self._commit_statement(lambda tx: tx.store(store, first, keys))
+                self._commit_statement(lambda keys: tx.store(store, first, keys), keys)
             except apsw.ConstraintError:
                 item.result = None
             else:
@@ -286,8 +284,8 @@ class Writer(CommitQueue):
         item.plain = None
         self._commit_synced([item])
 
-    def _commit_statement(self, do: Callable[[Transaction], None]) -> None:
-        """What is done by one statement, which is a transaction of its own.
+    def _commit_statement(self, do: Callable[[G], None], given: G) -> None:
+        """What is done with this by one statement, which is a transaction of its own.
 
         Where it fails nobody knows whether that was at its COMMIT.
         """
@@ -297,7 +295,7 @@ class Writer(CommitQueue):
             failpoints.armed("commit.begin")
             tx.connection.set_commit_hook(_applied)
         try:
-            do(tx)
+            do(given)
         except BEFORE_COMMIT:
             tx.put_back()
             raise
@@ -314,9 +312,9 @@ class Writer(CommitQueue):
                 self._tx.connection.set_commit_hook(None)
         self._is_committed()
 
-    def _make_way(self, kind: type[Plain]) -> None:
-        if kind not in self._tx.ways:
-            self._tx.make_way(kind)
+    def _make_way(self, plain: Plain | None) -> None:
+        if plain is not None and type(plain) not in self._tx.ways:
+            self._tx.make_way(type(plain))
 
     def _is_committed(self) -> None:
         """What was to be committed is on disk."""
@@ -381,7 +379,7 @@ def _apply(batch: list[Item], tx: Transaction) -> None:
 
 def _append(items: list[Item], tx: Transaction) -> None:
     if appends := _entries_alone(items):
-        _append_alone(appends, tx)
+        tx.append_alone(appends)
     else:
         tx.append_all([(item.hold, item.entries) for item in items if item.hold is not None])
 
@@ -400,18 +398,6 @@ def _entries_alone(batch: list[Item]) -> list[tuple[Hold, JournalEntry]]:
         appends.append((item.hold, entry))
         size += len(entry.payload or b"")
     return appends if size <= STATEMENT_BYTES or len(appends) == 1 else []
-
-
-def _append_alone(appends: Sequence[tuple[Hold, JournalEntry]], tx: Transaction) -> None:
-    """Chain entries and append them, with their guards, in one statement."""
-    values, moved = list[Any](), tx.moved
-    for hold, (header, payload, _) in appends:
-        head, before = hold.head, hold.hash
-        seq, hash_ = head + 1, link(before, header)
-        moved.append((hold, head, before))
-        hold.head, hold.hash = seq, hash_
-        values += (hold.lease_key, hold.epoch, hold.run_key, seq, header, hash_, payload)
-    tx.append_alone(values)
 
 
 def _applied() -> bool:
