@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from outlast import failpoints
-from outlast.errors import OutlastError
-from outlast.store.contract import Hold, PlainStart, Writing
+from outlast.errors import LeaseLost, OutlastError
+from outlast.store.contract import Ending, Hold, PlainEnd, PlainStart, Writing
 from outlast.store.sqlite.open import SqliteStore
 
 from ..plain import ME, end_on, sign_in, start_on, wrong_rows
-from ..support import new_run, outsider, some, start_of, together
+from ..support import broken, new_run, outsider, some, start_of, take_over, together
 
 TOMBSTONE = """INSERT INTO tombstones
     (id, key, scope, flow, task, status, head, hash, created_at, ended_at, removed_at, removed_by)
@@ -82,13 +82,7 @@ def test_ctrl_c_neither_loses_nor_doubles_a_start(store: SqliteStore, point: str
             failpoints.arm(None)
             raise KeyboardInterrupt
 
-    starts = [
-        PlainStart(
-            new_run(f"run{n}", task=f"t{n}"), start_of(f"run{n}"), some(1), ME.id, 0, 200, "", lambda *given: given
-        )
-        for n in range(many)
-    ]
-    tickets = [store.put_work(lambda tx: "worked", each) for each in starts]
+    tickets = [store.put_work(lambda tx: "worked", PlainStart(*_of(f"run{n}"))) for n in range(many)]
     failpoints.arm(interrupt)
     with pytest.raises(KeyboardInterrupt):
         store.finish(tickets[0])
@@ -109,11 +103,7 @@ def test_ctrl_c_right_after_they_were_written_doubles_nothing(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    first, second = (
-        PlainStart(new_run(name, task=name), start_of(name), some(1), ME.id, 0, 200, "", lambda *given: given)
-        for name in ("run1", "run2")
-    )
-    tickets = [store.put_work(lambda tx: "worked", each) for each in (first, second)]
+    tickets = [store.put_work(lambda tx: "worked", PlainStart(*_of(name))) for name in ("run1", "run2")]
     monkeypatch.setattr(tx, "write", interrupted)
     reached.clear()
     with pytest.raises(KeyboardInterrupt):
@@ -151,3 +141,56 @@ def test_runs_that_begin_at_once_are_each_told_their_own(store: SqliteStore) -> 
     assert sorted(hold.run_key for hold, _ in begun) == list(range(1, 71))
     ended = together(store, *[lambda hold=hold, row=row: end_on(store, hold, row) for hold, row in begun])
     assert ended == [None] * 70
+
+
+def test_what_is_of_one_kind_in_a_commit_takes_one_statement(store: SqliteStore) -> None:
+    """However they are mixed; another piece of work finds what was queued before it, and nothing that came after."""
+    those = [start_on(store, f"old{n}") for n in range(6)]
+    said, known = list[str](), list[int]()
+
+    def note(cursor: apsw.Cursor, statement: str, values: object) -> bool:
+        said.append(statement)
+        return True
+
+    def look(tx: Writing) -> None:
+        known.append(len(tx.newest_runs(None, 99)))
+
+    tickets = []
+    for n, (hold, row) in enumerate(those):
+        tickets.append(store.put_work(lambda tx: "worked", PlainStart(*_of(f"new{n}"))))
+        tickets.append(store.put(hold, [some(2)]))
+        if n % 2:
+            ending = PlainEnd(hold, some(3), row, Ending("succeeded", "", '{"value":1}', None, 5), "")
+            tickets.append(store.put_work(lambda tx: "worked", ending))
+    tickets.append(store.put_work(look))
+    tickets.append(store.put_work(lambda tx: "worked", PlainStart(*_of("last"))))
+    store._writer._tx.connection.exec_trace = note
+    given = [store.finish(ticket) for ticket in tickets]
+    store._writer._tx.connection.exec_trace = None
+    assert [len([each for each in said if f"INTO {name}" in each]) for name in ("appended", "begun", "ended")] == [
+        1,
+        2,
+        1,
+    ]
+    assert "worked" not in given
+    assert known == [12]
+    assert [broken(store, hold.run_id, hold.head) for hold, _ in those] == [None] * 6
+    assert [hold.head for hold, _ in those] == [2, 3] * 3
+    assert wrong_rows(store) == []
+
+
+def test_of_a_mixed_commit_only_what_is_stale_fails(store: SqliteStore) -> None:
+    those = [start_on(store, f"run{n}") for n in range(3)]
+    take_over(store, those[1][0])
+    tickets = [store.put(hold, [some(2)]) for hold, _ in those]
+    tickets.append(store.put_work(lambda tx: "worked", PlainStart(*_of("new"))))
+    with pytest.raises(LeaseLost):
+        store.finish(tickets[1])
+    assert [store.finish(tickets[at]) for at in (0, 2)] == [None, None]
+    assert store.finish(tickets[3])[1].id == "new"
+    assert [hold.head for hold, _ in those] == [2, 1, 2]
+
+
+def _of(run_id: str) -> tuple[Any, ...]:
+    run = new_run(run_id, task=run_id)
+    return run, start_of(run_id), some(1), ME.id, 0, 200, "", lambda *given: given
