@@ -34,10 +34,13 @@ def crashed(home: Path, path: Path, **options: Any) -> str:
     path.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        with Outlast(home, **options) as outlast:
-            outlast.start(find_flow(f"{FLOWS}:telling", str(home)), path=str(path))
-            until(lambda: any(r.step == "until_there" for run in outlast.runs() for r in outlast.receipts(run.id)))
-            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            with Outlast(home, **options) as outlast:
+                outlast.start(find_flow(f"{FLOWS}:telling", str(home)), path=str(path))
+                until(lambda: any(r.step == "until_there" for run in outlast.runs() for r in outlast.receipts(run.id)))
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
     os.waitpid(child, 0)
     if there:
         path.write_text("there")

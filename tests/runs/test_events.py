@@ -15,6 +15,7 @@ from outlast.errors import RunNotFound
 from outlast.ledger.journal import Header, Payload, Row, entry
 from outlast.runs.receipt import Attempts, events_of
 
+from ..kit.empty import put_empty_home
 from ..kit.place import KNOBS, Place, reach
 
 
@@ -136,12 +137,15 @@ def test_following_gives_each_event_once_and_ends_with_the_run(place: Place) -> 
 
 
 def test_following_over_a_death_goes_on_after_the_last_one(place: Place) -> None:
+    put_empty_home(place.home)  # both of them open it
     child = os.fork()
     if child == 0:  # works until it is killed
-        KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
-        with Outlast(place.home) as outlast:
-            outlast.run(slow)
-        os._exit(0)
+        try:
+            KNOBS["begun"], KNOBS["go"] = threading.Event(), threading.Event()
+            with Outlast(place.home) as outlast:
+                outlast.run(slow)
+        finally:
+            os._exit(0)
     outlast, found = place.outlast, list[Event]()
     deadline = time.monotonic() + 20
     while not (runs := outlast.runs()):
