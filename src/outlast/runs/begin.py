@@ -106,7 +106,7 @@ async def begin_async(
         found, cancelled = await journal_writer.finish(home.store, home.store.put_work(*decision))
     except Repeated as before:
         return outcomes.repeated(executor.caller, spec, before.answer)
-    home.store.still_there()
+    home.store.still_there(after_commit=True)
     if cancelled is not None:
         if isinstance(found, RunClaim):
             claims.release(home, found, "interrupted")

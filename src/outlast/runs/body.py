@@ -315,8 +315,8 @@ def _end(home: Home, execution: Execution, result: Any, error: BaseException | N
     try:
         if execution.writer.severed is not None:
             raise execution.writer.severed
-        home.store.still_there()
         outcome = yield from _finish(home, execution, _waiting(execution, _ended(execution, result, error, back)))
+        home.store.still_there(after_commit=True)
     except errors.LeaseLost as lost:
         return _aborted(home, execution, lost)
     except Severed as cut:

@@ -302,7 +302,7 @@ class PostgresStore:
         """As it was at the last piece of work, which a process does with every sign of life."""
         return self._writer.ahead_us
 
-    def still_there(self) -> None:
+    def still_there(self, *, after_commit: bool = False) -> None:
         """A schema that is gone is told by every statement."""
 
     def facts(self) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class SqliteStore:
                 remember(self._marker)
         opened = os.stat(self.place)
         self._inode = (opened.st_dev, opened.st_ino)
+        self._looked_after = 0  # how many commits there were when the file was found there
 
     @property
     def read_only(self) -> str:
@@ -172,7 +173,7 @@ class SqliteStore:
 
     def write(self, work: Callable[[Writing], T], plain: Plain | None = None) -> T:
         result: T = self.finish(self.put_work(work, plain))
-        self.still_there()  # else it was written into a file that nobody will ever find
+        self.still_there(after_commit=True)
         for tell in self._tells:
             tell()
         return result
@@ -259,14 +260,17 @@ class SqliteStore:
         reader.entries_after, reader.memo = self.entries_after, self._memo
         return reader
 
-    def still_there(self) -> None:
-        """Raises StoreFailed when the file was removed or replaced under us: what is written goes nowhere."""
+    def still_there(self, *, after_commit: bool = False) -> None:
+        commits = self._writer.commits
+        if after_commit and commits == self._looked_after:
+            return
         try:
             now = os.stat(self.place)
         except OSError:
             now = None
         if now is None or (now.st_dev, now.st_ino) != self._inode:
             raise errors.StoreFailed(self.place, "the file was removed or replaced while it was open")
+        self._looked_after = commits
 
     def facts(self) -> dict[str, Any]:
         self._refuse_forked()

@@ -113,6 +113,8 @@ def _stamp(name: str) -> tuple[int, int, int] | None:
 class Refusing:
     """Stands for the writer where nothing can be written."""
 
+    commits = 0
+
     def __init__(self, path: str, why: str) -> None:
         self._path, self._why = path, why
 

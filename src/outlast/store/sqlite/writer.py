@@ -104,6 +104,7 @@ class Writer(CommitQueue):
         self._room = LogRoom(self._tx.connection.filename_wal)
         self._copier = LogCopier(beside)
         self._until_look = 1  # commits before the log is looked at
+        self.commits = 0  # of this process
 
     # -- for callers -----------------------------------------------------------------------------
 
@@ -319,6 +320,7 @@ class Writer(CommitQueue):
     def _is_committed(self) -> None:
         """What was to be committed is on disk."""
         self._durable = True
+        self.commits += 1
         if failpoints.armed:
             failpoints.armed("commit.done")
         many = len(self._tx.moved) > 1

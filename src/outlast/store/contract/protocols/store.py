@@ -112,8 +112,11 @@ class Store(Protocol):
     def ahead(self) -> Callable[[], int] | None:
         """By how many microseconds its clock is ahead of this machine's, whenever asked; None: it has none."""
 
-    def still_there(self) -> None:
-        """Raises StoreFailed when what was opened has been removed or replaced."""
+    def still_there(self, *, after_commit: bool = False) -> None:
+        """Raises StoreFailed when what was opened has been removed or replaced: what is written goes nowhere.
+
+        After a commit one look does for all that was in it.
+        """
 
     def facts(self) -> dict[str, Any]:
         """What `doctor` prints: versions, settings, sizes."""
