@@ -99,16 +99,17 @@ def here() -> Path:
 
 def where_we_are() -> str:
     """The same as a text."""
-    named = os.environ.get("PWD", "")
     try:
-        is_here = named.startswith("/") and os.path.samestat(os.stat(named), os.stat("."))
-        return named if is_here else os.getcwd()
+        here = os.getcwd()
     except OSError:
-        # nobody can look at how it was named, or it is gone
-        try:
-            return os.getcwd()
-        except OSError:
-            return "/"
+        return "/"
+    named = os.environ.get("PWD", "")
+    if named == here or not named.startswith("/"):
+        return here
+    try:
+        return named if os.path.samefile(named, ".") else here
+    except OSError:  # nobody can look at how it was named
+        return here
 
 
 def lasting(source: str, project: Path | None) -> str:
