@@ -11,8 +11,7 @@ import pytest
 
 from outlast import AsyncOutlast, AsyncRun, Outlast, Run, flow
 from outlast.errors import StoreFailed
-
-from ...kit.empty import put_empty_home
+from outlast.store.sqlite.open import SqliteStore
 
 KNOBS: dict[str, Any] = {}
 RUNS = 40
@@ -74,22 +73,22 @@ def test_no_run_begins_in_a_file_that_is_gone(tmp_path: Path) -> None:
             outlast.run(removes)
 
 
-def test_one_look_does_for_all_that_was_in_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_look_does_for_all_that_was_in_a_commit(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     looks, stat = Counter[str](), os.stat
 
     def counted(path: Any, **given: Any) -> os.stat_result:
         looks[str(path)] += 1
         return stat(path, **given)
 
-    async def runs() -> None:
-        async with AsyncOutlast(tmp_path / "home") as outlast:
-            await outlast.run(gives, RUNS)
-            writer, place = outlast.blocking._home.store._writer, place_of(outlast)  # type: ignore[attr-defined]
-            monkeypatch.setattr(os, "stat", counted)
-            before = writer.commits
-            await asyncio.gather(*(outlast.run(gives, n) for n in range(RUNS)))
-            assert 0 < looks[place] <= writer.commits - before < RUNS
-            monkeypatch.undo()
+    def commit() -> None:
+        tickets = [store.put_work(lambda tx: None) for _ in range(RUNS)]
+        for ticket in tickets:
+            store.finish(ticket)
+            store.still_there(after_commit=True)
 
-    put_empty_home(tmp_path / "home")
-    asyncio.run(runs())
+    monkeypatch.setattr(os, "stat", counted)
+    commit()
+    assert looks[store.place] == 1
+    commit()
+    store.still_there()
+    assert looks[store.place] == 3
