@@ -13,6 +13,7 @@ import pytest
 from outlast.commands import leftovers
 from outlast.commands import loops as marks
 from outlast.errors import Contested
+from outlast.files import partial
 from outlast.home.home import run_row
 from outlast.ledger.journal import decode_header, facts_in
 
@@ -126,6 +127,25 @@ def test_what_a_killed_attempt_printed_is_kept_byte_for_byte_and_short_text_with
     assert (first.status, b"".join(first.pieces())) == ("crashed", printed)
     assert len([*folder.path.glob(".outlast/default/blobs/*/*")]) == files
     assert is_sound(folder)
+
+
+def test_of_what_a_killed_attempt_left_git_is_asked_once_for_the_record(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(folder.flow(PRINTER.format(word="one", heard=HEARD)).cli("run", "flow.yaml"))
+    asked, changed = list[Path](), partial.changed_by_git
+
+    def ask(root: Path) -> tuple[str, ...]:
+        asked.append(root)
+        return (*changed(root), "seen.by.git")
+
+    monkeypatch.setattr(partial, "changed_by_git", ask)
+    folder.outlast.resume(folder.run_id).unwrap()
+    assert len(asked) == 1
+    row = run_row(folder.outlast._home, folder.run_id)
+    entries = folder.outlast._home.store.read(lambda look: look.journal_of(row.key))
+    (left,) = (facts_in(each) for each in entries if b'"run","left"' in each.header)
+    assert "seen.by.git" in left["left"]["git"]
 
 
 def test_what_an_older_version_kept_of_a_killed_attempt_is_still_read(

@@ -263,10 +263,10 @@ class Previous(NamedTuple):
         return self.has_left and self.wish == "restore"
 
 
-def previous(execution: Execution, asked: StepCall, *, keeps: bool = False) -> Previous:
+def previous(execution: Execution, asked: StepCall, *, keeps: bool = False, asks_git: bool = True) -> Previous:
     """The attempt before this one, as it is found now. No file is touched; with `keeps` their content is kept."""
     past = execution.previous_of(asked)
-    left = asked.left or previous_of(execution.executor.home, execution.id, past)
+    left = asked.left or previous_of(execution.executor.home, execution.id, past, asks_git=asks_git)
     # unless that was put back or never known
     facts = asked.left_before
     if facts is None and past is not None:
@@ -328,7 +328,7 @@ def asked_by_declaration(home: Home, run_id: str, past: Past) -> str:
     why = ASKED if wish == "ask" else _whose(shared) if wish == "restore" and shared else ""
     if not why or "before" not in facts:
         return ""
-    left = previous_of(home, run_id, past)
+    left = previous_of(home, run_id, past, asks_git=False)
     return why if left is not None and left.judgement != "none" else ""
 
 
@@ -352,18 +352,20 @@ def _wish(execution: Execution, asked: StepCall, past: Past | None) -> str:
     return decided if decided in ("keep", "restore") else execution.partial or asked.spec.on_partial
 
 
-def previous_of(home: Home, run_id: str, past: Past | None) -> LeftFiles | None:
+def previous_of(home: Home, run_id: str, past: Past | None, *, asks_git: bool = True) -> LeftFiles | None:
     """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
     if past is None or past.finished:
         return None
     facts = facts_of(home, past.payload)
     if past.last.status in (*GOOD, DAMAGED):  # it was set aside since, or its receipt is not what was stored
         printed, exit = _printed(home, facts.get("transcript") or {}), facts.get("exit")
-        return _judged(home, past, facts_of(home, past.begun), past.last.status, tail=printed, exit=exit)
+        told = {"tail": printed, "exit": exit, "asks_git": asks_git}
+        return _judged(home, past, facts_of(home, past.begun), past.last.status, **told)
     if past.last.status != "started" or "declared" not in facts:
         return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(home, run_id, past.call, past.attempts)
-    left = _judged(home, past, facts, "crashed", tail=_tail(folder / TAIL), exit=None, error="it crashed")
+    told = {"tail": _tail(folder / TAIL), "exit": None, "error": "it crashed", "asks_git": asks_git}
+    left = _judged(home, past, facts, "crashed", **told)
     return _as_told(left, said_done=(folder / "result.json").is_file()) if left is not None else None
 
 

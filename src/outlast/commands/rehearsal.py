@@ -192,7 +192,7 @@ class Rehearsal(OnReceipts):
         same = _begun(self.execution.ledger, asked.call)
         found = _begun(self.rehearsing.found.ledger, asked.call)  # before anything was set aside here
         past = found or same or self._other_inputs(asked.call)
-        before = previous(self.execution, asked)
+        before = previous(self.execution, asked, asks_git=False)
         why = why_asked(self.execution, asked.spec, before)
         if past is None:
             if not _is_condition(asked):

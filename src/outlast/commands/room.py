@@ -51,7 +51,7 @@ class CommandRoom:
         return [(orphan.past, orphan.group.pgid) for orphan in guard.orphans_of(home, ledger)]
 
     def left_by(self, home: Home, run_id: str, past: Past) -> LeftFiles | None:
-        return leftovers.previous_of(home, run_id, past) if _has_facts(past) else None
+        return leftovers.previous_of(home, run_id, past, asks_git=False) if _has_facts(past) else None
 
     def asked_about(self, home: Home, run_id: str, past: Past) -> str:
         return leftovers.asked_by_declaration(home, run_id, past) if _has_facts(past) else ""

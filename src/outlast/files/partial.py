@@ -71,10 +71,14 @@ def judged(
     tail: str = "",
     exit: int | None = None,
     error: str = "",
+    asks_git: bool = True,
 ) -> LeftFiles:
-    """What an attempt left, as it is now. `tail` may be the whole transcript: its last lines are taken."""
+    """What an attempt left, as it is now. `tail` may be the whole transcript: its last lines are taken.
+
+    Git is asked for who records it or shows it to somebody, and takes longer than all else: not for who only decides.
+    """
     now = look(root, patterns)
-    git = changed_by_git(root)
+    git = changed_by_git(root) if asks_git else ()
     return LeftFiles(
         attempt=attempt,
         status=status,

@@ -81,7 +81,7 @@ class Commands(Protocol):
         """Unfinished attempts whose processes still live here, with their process groups."""
 
     def left_by(self, home: Home, run_id: str, past: Past) -> LeftFiles | None:
-        """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now."""
+        """What the last attempt of a call left: as it was noted, or, if it crashed, as it is found now without git."""
 
     def asked_about(self, home: Home, run_id: str, past: Past) -> str:
         """Why a person is asked about what a step left that said so when it began; nothing where nobody is."""
