@@ -127,3 +127,17 @@ def test_nor_has_one_on_a_loop(tmp_path: Path) -> None:
 
     asyncio.run(one())
     assert SEEN[1] - SEEN[0] < 50
+
+
+def test_of_a_named_task_that_has_happened_nothing_more_is_kept_each_time_it_is_asked_for(tmp_path: Path) -> None:
+    async def asked_again() -> set[str]:
+        async with AsyncOutlast(tmp_path / "home") as outlast:
+            for _ in range(3):
+                await outlast.run(sequence_async, 2, task="once")
+            return set(outlast.blocking._home.held.claimed)
+
+    with Outlast(tmp_path / "home") as outlast:
+        for _ in range(3):
+            outlast.run(sequence, 2, task="once of a plain one").unwrap()
+        assert outlast._home.held.claimed == set()
+    assert asyncio.run(asked_again()) == set()

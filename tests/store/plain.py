@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from outlast import failpoints
 from outlast.ledger.lease import Beat, Process
 from outlast.store.contract import PROVEN, Ending, Hold, PlainEnd, PlainStart, RunRow, Store, Writing
 
@@ -36,6 +37,17 @@ def end_on(store: Store, hold: Hold, row: RunRow, seq: int = 2) -> Any:
         return "worked"
 
     return store.write(work, PlainEnd(hold, some(seq), row, ending, ""))
+
+
+def interrupt_at(point: str) -> None:
+    """A Ctrl-C comes at this point of the next commit."""
+
+    def reach(name: str) -> None:
+        if name == point:
+            failpoints.arm(None)
+            raise KeyboardInterrupt
+
+    failpoints.arm(reach)
 
 
 def wrong_rows(store: Store) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import Outlast, failpoints
+from outlast import Outlast
 from outlast.clock import ManualClock
 from outlast.errors import Forbidden, OutlastError
 from outlast.ledger.journal import JournalEntry
@@ -20,7 +20,7 @@ from outlast.store.bound import BoundStore
 from outlast.store.contract import FirstRevision, Hold, NewHandoff, PlainStore, Store, TaskRow, Writing
 from outlast.store.sqlite.open import SqliteStore
 
-from .plain import wrong_rows
+from .plain import interrupt_at, wrong_rows
 from .support import new_run, outsider, some, start_of, together
 
 A, B = "a" * 64, "b" * 64
@@ -314,13 +314,8 @@ def test_the_number_of_a_run_that_is_gone_is_given_to_no_handoff(store: SqliteSt
 
 @pytest.mark.parametrize("point", ["commit.begin", "commit.applied", "commit.done"])
 def test_ctrl_c_neither_loses_nor_doubles_it(store: SqliteStore, point: str) -> None:
-    def interrupt(name: str) -> None:
-        if name == point:
-            failpoints.arm(None)
-            raise KeyboardInterrupt
-
     ticket = store.put_work(lambda tx: "worked", PlainStore("default", "a", None, lambda: first("a"), False))
-    failpoints.arm(interrupt)
+    interrupt_at(point)
     with pytest.raises(KeyboardInterrupt):
         store.finish(ticket)
     assert store.finish(ticket) == "plain"

@@ -359,13 +359,13 @@ def previous_of(home: Home, run_id: str, past: Past | None, *, asks_git: bool = 
     facts = facts_of(home, past.payload)
     if past.last.status in (*GOOD, DAMAGED):  # it was set aside since, or its receipt is not what was stored
         printed, exit = _printed(home, facts.get("transcript") or {}), facts.get("exit")
-        told = {"tail": printed, "exit": exit, "asks_git": asks_git}
-        return _judged(home, past, facts_of(home, past.begun), past.last.status, **told)
+        begun, status = facts_of(home, past.begun), past.last.status
+        return _judged(home, past, begun, status, tail=printed, exit=exit, asks_git=asks_git)
     if past.last.status != "started" or "declared" not in facts:
         return LeftFiles.from_dict(facts["left"]) if "left" in facts else None
     folder = work_folder(home, run_id, past.call, past.attempts)
-    told = {"tail": _tail(folder / TAIL), "exit": None, "error": "it crashed", "asks_git": asks_git}
-    left = _judged(home, past, facts, "crashed", **told)
+    printed, why = _tail(folder / TAIL), "it crashed"
+    left = _judged(home, past, facts, "crashed", tail=printed, exit=None, error=why, asks_git=asks_git)
     return _as_told(left, said_done=(folder / "result.json").is_file()) if left is not None else None
 
 

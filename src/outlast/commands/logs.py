@@ -83,7 +83,7 @@ def _meant(look: Reading, row: RunRow, step: str | None) -> Call | None:
 
 
 def _left(rows: Sequence[Row]) -> dict[tuple[Call, int], dict[str, Any]]:
-    """The transcripts of crashed attempts that a later one put on the record, once always as the name of a blob."""
+    """The transcripts of crashed attempts that a later one put on the record; an older version noted a blob's name."""
     facts = (facts_in(row) for row in rows if b'"run","left"' in row.header)
     found = {(Call(*each["call"]), each["attempt"]): each["transcript"] for each in facts if each}
     return {at: kept if isinstance(kept, dict) else {"blob": kept, "size": 0} for at, kept in found.items() if kept}

@@ -102,10 +102,13 @@ async def begin_async(
     home = executor.home
     place = _place(spec, new, options)
     decision = _decision(executor.caller, new, options, spec.code, lacking(executor, spec), place, spec.deadline)
+    found: Decided | None = None
     try:
         found, cancelled = await journal_writer.finish(home.store, home.store.put_work(*decision))
     except Repeated as before:
         return outcomes.repeated(executor.caller, spec, before.answer)
+    finally:
+        _forget_unbegun(home, new, found)
     home.store.still_there(after_commit=True)
     if cancelled is not None:
         if isinstance(found, RunClaim):
@@ -165,7 +168,18 @@ def decide(
     under an operation_id is noted with it. `code` is a digest of the flow's body; `lacks` is raised instead of adding a
     run; with a `place` in a queue a new one waits there. Raises Repeated.
     """
-    return caller.home.store.write(*_decision(caller, new, options, code, lacks, place, deadline))
+    found: Decided | None = None
+    try:
+        found = caller.home.store.write(*_decision(caller, new, options, code, lacks, place, deadline))
+    finally:
+        _forget_unbegun(caller.home, new, found)
+    return found
+
+
+def _forget_unbegun(home: Home, new: NewRun, found: Decided | None) -> None:
+    """A new run counts as claimed here before it is written, so that nobody takes it: unless it was not begun."""
+    if not isinstance(found, RunClaim):
+        home.held.claimed.discard(new.id)
 
 
 def _decision(

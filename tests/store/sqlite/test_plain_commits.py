@@ -8,12 +8,11 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast import failpoints
 from outlast.errors import LeaseLost, OutlastError
 from outlast.store.contract import Ending, Hold, PlainEnd, PlainStart, Writing
 from outlast.store.sqlite.open import SqliteStore
 
-from ..plain import ME, end_on, sign_in, start_on, wrong_rows
+from ..plain import ME, end_on, interrupt_at, sign_in, start_on, wrong_rows
 from ..support import broken, new_run, outsider, some, start_of, take_over, together
 
 TOMBSTONE = """INSERT INTO tombstones
@@ -77,13 +76,8 @@ def test_a_lease_that_is_taken_meanwhile_ends_nothing(store: SqliteStore, tmp_pa
 @pytest.mark.parametrize("point", ["commit.begin", "commit.applied", "commit.done"])
 @pytest.mark.parametrize("many", [1, 3])
 def test_ctrl_c_neither_loses_nor_doubles_a_start(store: SqliteStore, point: str, many: int) -> None:
-    def interrupt(name: str) -> None:
-        if name == point:
-            failpoints.arm(None)
-            raise KeyboardInterrupt
-
     tickets = [store.put_work(lambda tx: "worked", PlainStart(*_of(f"run{n}"))) for n in range(many)]
-    failpoints.arm(interrupt)
+    interrupt_at(point)
     with pytest.raises(KeyboardInterrupt):
         store.finish(tickets[0])
     given = [store.finish(ticket) for ticket in tickets]

@@ -46,7 +46,7 @@ INSERT INTO appended (lease, epoch, chain, seq, header, hash, payload) VALUES (?
 -- name: end_of_chain
 SELECT head, hash FROM chains WHERE key = ?
 
--- Of several the row of marks is repeated for as many as there are (`Transaction.do_rows`), and one that begins with nothing
+-- Of several the row of marks is repeated for as many as there are (`Transaction._do_rows`), and one that begins with nothing
 -- is none. SQLite puts what it selects for a view aside first, which of one row takes longer than the rest.
 
 -- name: append_entries
